@@ -1,0 +1,3 @@
+"""Durable workflow checkpoints in a GitHub repository."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,150 @@
+"""Every error we raise.
+
+HoldfastError
+├── InvalidCheckpoint        the caller's data is wrong: the place and the reason
+│   ├── CheckpointTooLarge       more than the limit: the number of bytes and the limit
+│   └── CheckpointChanged        this checkpoint_id is known already, with other content
+├── InvalidSettings          the configuration is wrong: every problem at once
+├── SpoolError               the local disk did not do what we asked
+│   ├── SpoolUnwritable          disk full, read-only, input/output error: nothing was acknowledged
+│   ├── SpoolFull                the spool has reached its own limit
+│   ├── SpoolBusy                another process is draining this spool
+│   └── SpoolDamaged             stored bytes do not match their digest
+├── UnknownRun               no such run or checkpoint, neither stored nor spooled
+├── IntegrityFailure         a stored file is not what was written: the file and the reason
+└── GatewayError             GitHub did not do what we asked
+    ├── Missing                  no such file, commit, branch or repository (or no right to see it)
+    ├── Conflict                 someone wrote first: read, merge, write again
+    ├── Refused                  a person must act: token, permission, rules, content
+    ├── Throttled                GitHub, or our own budget, says when to come back
+    └── Unavailable              no clear answer: the write may have landed
+"""
+
+from typing import Literal
+
+ConflictKind = Literal["stale_file", "head_moved", "exists"]
+RefusalKind = Literal["auth", "permission", "not_found_or_no_access", "rules", "secret_detected", "invalid"]
+ThrottleKind = Literal["primary", "secondary", "own_budget"]
+
+
+class HoldfastError(Exception):
+    """The root of every error that Holdfast raises on purpose."""
+
+
+class InvalidCheckpoint(HoldfastError):
+    """What the caller handed in cannot be a checkpoint: `place` names where, `reason` says why."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}" if place else reason)
+        self.place = place
+        self.reason = reason
+
+
+class CheckpointTooLarge(InvalidCheckpoint):
+    """The checkpoint has `size_bytes`, which is more than `limit_bytes`."""
+
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            "",
+            f"the checkpoint has {size_bytes:,} bytes and the limit is {limit_bytes:,}; "
+            "keep large outputs elsewhere and store a reference to them",
+        )
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+
+class CheckpointChanged(InvalidCheckpoint):
+    """This `checkpoint_id` was accepted before, with other content."""
+
+    def __init__(self, checkpoint_id: str) -> None:
+        super().__init__(
+            "checkpoint_id",
+            f"{checkpoint_id} was accepted before with other content; give the new state a new checkpoint_id",
+        )
+
+
+class InvalidSettings(HoldfastError):
+    """The configuration cannot be used; `problems` lists all that is wrong with it."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class SpoolError(HoldfastError):
+    """The spool could not do what was asked; nothing was acknowledged."""
+
+
+class SpoolUnwritable(SpoolError):
+    """The disk refuses to take more: full, read-only or failing."""
+
+
+class SpoolFull(SpoolError):
+    """The spool has reached the limit that was set for it."""
+
+
+class SpoolBusy(SpoolError):
+    """Another process is draining this spool."""
+
+
+class SpoolDamaged(SpoolError):
+    """Bytes in the spool are not the bytes that were stored."""
+
+
+class UnknownRun(HoldfastError):
+    """The run, or the checkpoint of it that was asked for, is neither stored nor spooled."""
+
+
+class IntegrityFailure(HoldfastError):
+    """The file at `path` is not what Holdfast wrote: `reason` says how that shows."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class GatewayError(HoldfastError):
+    """GitHub did not do what we asked of `path`."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}" if path else reason)
+        self.path = path
+        self.reason = reason
+
+
+class Missing(GatewayError):
+    """There is nothing at `path`, or the token may not see it: GitHub answers 404 for both."""
+
+
+class Conflict(GatewayError):
+    """Someone wrote first. `kind` says whether the file, only the branch, or nothing but its existence clashes."""
+
+    def __init__(self, path: str, reason: str, kind: ConflictKind) -> None:
+        super().__init__(path, reason)
+        self.kind = kind
+
+
+class Refused(GatewayError):
+    """GitHub will not do this until a person acts; `advice` says what to do."""
+
+    def __init__(self, path: str, reason: str, kind: RefusalKind, advice: str) -> None:
+        super().__init__(path, reason)
+        self.kind = kind
+        self.advice = advice
+
+
+class Throttled(GatewayError):
+    """We are to stay away from `resource` for `retry_after_s` seconds."""
+
+    def __init__(
+        self, path: str, reason: str, *, kind: ThrottleKind, retry_after_s: float, resource: str = "core"
+    ) -> None:
+        super().__init__(path, reason)
+        self.kind = kind
+        self.retry_after_s = retry_after_s
+        self.resource = resource
+
+
+class Unavailable(GatewayError):
+    """GitHub gave no clear answer; what was to be written may have been written."""
