@@ -118,7 +118,7 @@ class Missing(GatewayError):
 
 
 class Conflict(GatewayError):
-    """Someone wrote first. `kind` says whether the file, only the branch, or nothing but its existence clashes."""
+    """Someone wrote first; `kind` says what clashes: a file, only the branch, or a file meant to be new."""
 
     def __init__(self, path: str, reason: str, kind: ConflictKind) -> None:
         super().__init__(path, reason)

@@ -1,0 +1,74 @@
+"""Where each file lives in the repository: the one place that formats and parses paths."""
+
+import re
+from dataclasses import dataclass
+
+from holdfast.core.triggers import Trigger
+
+INDEX = "index.json"
+LATEST = "latest.json"
+SUMMARY = "summary.json"
+PARTS = "parts"
+PRESERVED_RUNS = "preserved_runs.json"
+RETENTION_LOG = "retention_log.json"
+
+_CHECKPOINT = re.compile(r"cp_(\d{3,})_([a-z_]+)\.json")
+_BATCH = re.compile(r"batch_(\d+)_(\d+)\.json")
+
+
+def format_checkpoint_name(sequence: int, trigger: Trigger) -> str:
+    """Return the file name of a single checkpoint, within its run's folder.
+
+    >>> format_checkpoint_name(7, Trigger.MANUAL)
+    'cp_007_manual.json'
+    """
+    return f"cp_{sequence:03d}_{trigger}.json"
+
+
+def format_batch_name(first: int, last: int) -> str:
+    """Return the file name of a batch, within its run's folder.
+
+    >>> format_batch_name(7, 12)
+    'batch_7_12.json'
+    """
+    return f"batch_{first}_{last}.json"
+
+
+def parse_sequences(name: str) -> range:
+    """Return the sequence numbers that a file name speaks for; empty if it is not a checkpoint's.
+
+    >>> parse_sequences("cp_007_manual.json"), parse_sequences("batch_3_5.json"), parse_sequences("index.json")
+    (range(7, 8), range(3, 6), range(0, 0))
+    """
+    if match := _CHECKPOINT.fullmatch(name):
+        return range(int(match[1]), int(match[1]) + 1)
+    if match := _BATCH.fullmatch(name):
+        return range(int(match[1]), int(match[2]) + 1)
+    return range(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths below one base folder of the repository."""
+
+    base_path: str = "checkpoints"
+
+    def run_folder(self, run_id: str) -> str:
+        """Return the folder that holds everything of one run."""
+        return f"{self.base_path}/{run_id}"
+
+    def path(self, run_id: str, name: str) -> str:
+        """Return where the file `name` of a run lives.
+
+        >>> Layout().path("build-42", "index.json")
+        'checkpoints/build-42/index.json'
+        """
+        return f"{self.base_path}/{run_id}/{name}"
+
+    def checkpoint_path(self, run_id: str, sequence: int, trigger: Trigger) -> str:
+        """Return where a single checkpoint of a run lives."""
+        return self.path(run_id, format_checkpoint_name(sequence, trigger))
+
+    def name_of(self, run_id: str, path: str) -> str:
+        """Return the name of a run's file from its whole path; the path itself if it is elsewhere."""
+        return path.removeprefix(self.run_folder(run_id) + "/")

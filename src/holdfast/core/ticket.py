@@ -1,0 +1,50 @@
+"""A checkpoint on its way: the ticket in the spool, and the receipt that its caller holds."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.core.triggers import Priority, Trigger
+
+
+class Progress(StrEnum):
+    """How far a checkpoint has come. These words mean the same everywhere: API, commands, logs."""
+
+    SPOOLED = "spooled"
+    COMMITTED = "committed"
+    VERIFIED = "verified"
+    REFUSED = "refused"
+
+
+class Persistence(StrEnum):
+    """Whether the way to GitHub is open: `delayed` means that the checkpoint is safe here, for now only here."""
+
+    NORMAL = "normal"
+    DELAYED = "delayed"
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One checkpoint in the spool. Its content stays on disk until it is sent."""
+
+    checkpoint_id: str
+    run_id: str
+    sequence: int
+    trigger: Trigger
+    priority: Priority
+    size_bytes: int
+    arrived_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a caller is told of a checkpoint, now and whenever it asks again."""
+
+    checkpoint_id: str
+    run_id: str
+    sequence_number: int
+    status: Progress
+    persistence: Persistence
+    file_path: str
+    commit_sha: str | None = None
+    blob_sha: str | None = None
+    reason: str | None = None

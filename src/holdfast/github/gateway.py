@@ -1,0 +1,260 @@
+"""The calls we make to GitHub, as values, and the values they return.
+
+A call says everything about one request; a gateway performs it. Wrapping a gateway (to spend
+budget, to repeat) is then one method, and a test double is a function.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+
+ResultT = TypeVar("ResultT")
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+Resource = Literal["core", "graphql"]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file as GitHub holds it."""
+
+    content: bytes
+    blob_sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a folder or tree: `path` is relative to what was listed."""
+
+    path: str
+    kind: Literal["file", "folder", "other"]
+    sha: str
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a folder or tree holds; `is_complete` is false when GitHub cut it off."""
+
+    entries: tuple[Entry, ...]
+    is_complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """The commit that a write made, and the blob it put at each path."""
+
+    commit_sha: str
+    blob_shas: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """One commit: its tree and its parents."""
+
+    sha: str
+    tree_sha: str
+    parent_shas: tuple[str, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryRecord:
+    """What the repository says of itself."""
+
+    full_name: str
+    default_branch: str
+    html_url: str
+    can_write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Some files of a branch, all read at one commit; a path that is not there has None."""
+
+    head_sha: str
+    files: dict[str, File | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[ResultT_co]):
+    """One request to GitHub. The class says what it costs, the fields say what is asked."""
+
+    resource: ClassVar[Resource] = "core"
+    is_mutation: ClassVar[bool] = False
+    creates_content: ClassVar[bool] = False
+
+    @property
+    def subject(self) -> str:
+        """What the call is about, for errors and logs."""
+        return next((getattr(self, name) for name in ("path", "branch", "sha") if hasattr(self, name)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRepository(Call[RepositoryRecord]):
+    """Read the repository's own record."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile(Call[File]):
+    """Read the file at `path` as of `ref`, a branch or a commit, whatever its size. Raises Missing."""
+
+    path: str
+    ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListFolder(Call[Listing]):
+    """List the folder at `path` as of `ref`; GitHub cuts it off at 1,000 entries. Raises Missing."""
+
+    path: str
+    ref: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTree(Call[Listing]):
+    """List a tree by its SHA or by a commit's, with everything below it if `is_recursive`. Raises Missing."""
+
+    sha: str
+    is_recursive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBlob(Call[bytes]):
+    """Read a blob by its SHA. Raises Missing."""
+
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHead(Call[str]):
+    """Read the SHA of the branch's newest commit. Raises Missing."""
+
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCommit(Call[CommitRecord]):
+    """Read one commit by its SHA. Raises Missing."""
+
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFile(Call[Revision]):
+    """Put `content` at `path`. Without `expected_sha` the file must be new; with it, it must be that blob.
+
+    Raises Conflict, Refused, Missing (no such branch), Unavailable (it may have been written).
+    """
+
+    is_mutation: ClassVar[bool] = True
+    creates_content: ClassVar[bool] = True
+
+    path: str
+    content: bytes
+    message: str
+    branch: str
+    expected_sha: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile(Call[Revision]):
+    """Delete the file at `path`, which must be the blob `expected_sha`. Raises Conflict, Missing."""
+
+    is_mutation: ClassVar[bool] = True
+    creates_content: ClassVar[bool] = True
+
+    path: str
+    message: str
+    branch: str
+    expected_sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTree(Call[str]):
+    """Make a tree of text files and return its SHA; on top of `base_tree_sha` if given. None deletes a path.
+
+    Raises Conflict with kind `exists` in an empty repository, which must be written to by WriteFile first.
+    """
+
+    is_mutation: ClassVar[bool] = True
+    creates_content: ClassVar[bool] = True
+
+    files: dict[str, str | None]
+    base_tree_sha: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCommit(Call[str]):
+    """Make a commit of a tree and return its SHA; without parents it begins a new history."""
+
+    is_mutation: ClassVar[bool] = True
+    creates_content: ClassVar[bool] = True
+
+    tree_sha: str
+    message: str
+    parent_shas: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateBranch(Call[None]):
+    """Make `branch` point to a commit. Raises Conflict with kind `exists` if there is such a branch."""
+
+    is_mutation: ClassVar[bool] = True
+    creates_content: ClassVar[bool] = True
+
+    branch: str
+    commit_sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFiles(Call[Revision]):
+    """Write and delete many files in one commit on top of `expected_head_sha`, through GraphQL.
+
+    The revision's `blob_shas` are what GitHub itself reports for every written path.
+    Raises Conflict with kind `head_moved`; Unavailable when the commit may have been made.
+    """
+
+    resource: ClassVar[Resource] = "graphql"
+    is_mutation: ClassVar[bool] = True
+    creates_content: ClassVar[bool] = True
+
+    branch: str
+    expected_head_sha: str
+    headline: str
+    body: str
+    additions: dict[str, bytes]
+    deletions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSnapshot(Call[Snapshot]):
+    """Read the branch's head and the files at `paths` as of it, in one request through GraphQL.
+
+    Raises Missing when there is no such branch.
+    """
+
+    resource: ClassVar[Resource] = "graphql"
+
+    branch: str
+    paths: tuple[str, ...]
+
+
+class Gateway(Protocol):
+    """Something that performs calls to one repository."""
+
+    def perform(self, call: Call[ResultT]) -> ResultT:
+        """Return what GitHub answers to `call`, or raise a GatewayError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What every answer of GitHub says beside its content: seen by whoever keeps the budget.
+
+    `headers` have lower-case names; `received_at` is in local epoch seconds.
+    """
+
+    call: Call[object]
+    status: int
+    headers: dict[str, str]
+    received_at: float
