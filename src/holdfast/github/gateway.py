@@ -2,8 +2,13 @@
 
 A call says everything about one request; a gateway performs it. Wrapping a gateway (to spend
 budget, to repeat) is then one method, and a test double is a function.
+
+An empty repository has no branch and no commit, so every read of one raises Missing. What tells it from a
+missing branch is the first WriteTree: in an empty repository, and only there, it raises Conflict with kind
+`exists`. A WriteFile with an empty `branch` then makes the first commit, on the default branch.
 """
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
@@ -11,6 +16,18 @@ ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 Resource = Literal["core", "graphql"]
+
+NO_GRAPHQL = "graphql"
+"""The `path` of the Missing that says: this server has no GraphQL endpoint."""
+
+
+def compute_blob_sha(content: bytes) -> str:
+    """Return the SHA under which git keeps `content`.
+
+    >>> compute_blob_sha(b"")
+    'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
+    """
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,26 +113,39 @@ class ReadRepository(Call[RepositoryRecord]):
 
 @dataclass(frozen=True, slots=True)
 class ReadFile(Call[File]):
-    """Read the file at `path` as of `ref`, a branch or a commit, whatever its size. Raises Missing."""
+    """Read the file at `path` as of `ref`, a branch or a commit, whatever its size, in one request.
+
+    Raises Missing, also for a folder. `is_fresh` says that it was written a moment ago, so that Missing
+    may only mean not visible yet, and is worth repeating.
+    """
 
     path: str
     ref: str
+    is_fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ListFolder(Call[Listing]):
-    """List the folder at `path` as of `ref`; GitHub cuts it off at 1,000 entries. Raises Missing."""
+    """List the folder at `path` (the root if empty) as of `ref`; GitHub cuts it off at 1,000 entries.
+
+    Raises Missing, also for a file; `is_fresh` as in ReadFile.
+    """
 
     path: str
     ref: str
+    is_fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ReadTree(Call[Listing]):
-    """List a tree by its SHA or by a commit's, with everything below it if `is_recursive`. Raises Missing."""
+    """List a tree by its SHA or by a commit's, with everything below it if `is_recursive`.
+
+    Raises Missing; `is_fresh` as in ReadFile.
+    """
 
     sha: str
     is_recursive: bool = False
+    is_fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +173,8 @@ class ReadCommit(Call[CommitRecord]):
 class WriteFile(Call[Revision]):
     """Put `content` at `path`. Without `expected_sha` the file must be new; with it, it must be that blob.
 
+    An empty `branch` means the repository's default branch, and makes it in an empty repository. A file that
+    was deleted meanwhile is made again whatever `expected_sha` says. The blob is checked against `content`.
     Raises Conflict, Refused, Missing (no such branch), Unavailable (it may have been written).
     """
 
@@ -197,7 +229,10 @@ class WriteCommit(Call[str]):
 
 @dataclass(frozen=True, slots=True)
 class CreateBranch(Call[None]):
-    """Make `branch` point to a commit. Raises Conflict with kind `exists` if there is such a branch."""
+    """Make `branch` point to a commit.
+
+    Raises Conflict with kind `exists` if there is such a branch, Missing if there is no such commit.
+    """
 
     is_mutation: ClassVar[bool] = True
     creates_content: ClassVar[bool] = True
@@ -210,8 +245,10 @@ class CreateBranch(Call[None]):
 class CommitFiles(Call[Revision]):
     """Write and delete many files in one commit on top of `expected_head_sha`, through GraphQL.
 
-    The revision's `blob_shas` are what GitHub itself reports for every written path.
-    Raises Conflict with kind `head_moved`; Unavailable when the commit may have been made.
+    The revision's `blob_shas` are what GitHub itself reports for every written path, checked against
+    `additions`; a file over 10 MB has none, because GitHub fails when it is asked back.
+    Raises Conflict with kind `head_moved`; Missing when there is no such branch, or with the path NO_GRAPHQL
+    when there is no GraphQL; Unavailable when the commit may have been made.
     """
 
     resource: ClassVar[Resource] = "graphql"
@@ -228,9 +265,10 @@ class CommitFiles(Call[Revision]):
 
 @dataclass(frozen=True, slots=True)
 class ReadSnapshot(Call[Snapshot]):
-    """Read the branch's head and the files at `paths` as of it, in one request through GraphQL.
+    """Read the branch's head and the files at `paths` as of it, through GraphQL.
 
-    Raises Missing when there is no such branch.
+    Costs one request for each 100 paths, and one of `core` for each file that GraphQL does not give whole
+    (large or binary ones). Raises Missing when there is no such branch, or with the path NO_GRAPHQL.
     """
 
     resource: ClassVar[Resource] = "graphql"
