@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -84,7 +85,7 @@ def has_working_python() -> bool:
 
 
 def make() -> None:
-    """Make the environment anew. The stamp comes last, so that a broken-off attempt is not taken for current."""
+    """Make the environment anew. The stamp comes last: a broken-off attempt is never taken for current."""
     remove_environment()
     venv.EnvBuilder(symlinks=True, with_pip=True).create(ENVIRONMENT)
     pip_install("--constraint", str(CONSTRAINTS), *read_requirements())
@@ -104,7 +105,7 @@ def remove_environment() -> None:
 
 def pip_install(*arguments: str) -> None:
     """Install into the environment; pip itself tells why when it cannot."""
-    command = [PYTHON, "-I", "-m", "pip", "--disable-pip-version-check", "--quiet", "--quiet", "install"]
+    command = [str(PYTHON), "-I", "-m", "pip", "--disable-pip-version-check", "--quiet", "--quiet", "install"]
     subprocess.run([*command, *arguments], env=clean_variables(), check=True)
 
 
@@ -133,7 +134,7 @@ def main() -> int:
         with only_one():
             if is_current() and has_working_python():
                 return 0
-            tell(f"making the virtual environment .venv with Python {sys.version.split()[0]} (about a minute)")
+            tell(f"making the virtual environment .venv with Python {platform.python_version()}")
             make()
     except (OSError, subprocess.CalledProcessError) as error:
         tell(f"could not make .venv: {error}")

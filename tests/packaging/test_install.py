@@ -1,0 +1,91 @@
+"""The wheel is whole, and works in an environment that held nothing before."""
+
+import json
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.utils import canonicalize_name
+
+import holdfast
+
+ROOT = Path(__file__).resolve().parents[2]
+CONSTRAINTS = ROOT / "scripts" / "constraints.txt"
+SOURCES = ROOT / "src"
+
+# One group, so that the wheel is built and installed once, not once per worker.
+pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging"), pytest.mark.timeout(600)]
+
+
+def run(*command: str | Path) -> str:
+    """Return what the command printed; a failure shows all that it said."""
+    result = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=500
+    )
+    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+def run_pip(environment: Path, *arguments: str | Path) -> str:
+    """Let the pip of this Python work on an environment that has none of its own."""
+    return run(sys.executable, "-m", "pip", "--python", environment / "bin" / "python", *arguments)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def user_environment(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+    environment = tmp_path_factory.mktemp("user environment")
+    venv.create(environment, symlinks=True, with_pip=False)
+    # Compiling all of githubkit's models would take longer than all the rest.
+    run_pip(environment, "install", "--quiet", "--no-compile", "--constraint", CONSTRAINTS, wheel)
+    return environment
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
+    files = {
+        path.relative_to(SOURCES).as_posix()
+        for path in (SOURCES / "holdfast").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+
+    assert "holdfast/py.typed" in files
+    assert files - packed == set()
+
+
+def test_a_fresh_installation_imports_the_package_and_its_github_client(user_environment: Path) -> None:
+    program = "import holdfast, githubkit; githubkit.GitHub(); print(holdfast.__version__, holdfast.__file__)"
+
+    version, place = run(user_environment / "bin" / "python", "-I", "-c", program).strip().split(" ", 1)
+
+    assert version == holdfast.__version__
+    assert Path(place).is_relative_to(user_environment)
+    assert Path(place).with_name("py.typed").is_file()
+
+
+def test_the_command_tells_the_version_of_the_package(user_environment: Path) -> None:
+    assert holdfast.__version__ in run(user_environment / "bin" / "holdfast", "--version")
+
+
+def test_the_command_explains_itself(user_environment: Path) -> None:
+    assert "demo" in run(user_environment / "bin" / "holdfast", "--help")
+
+
+def test_nothing_unpinned_is_installed(user_environment: Path) -> None:
+    pinned = set(CONSTRAINTS.read_text(encoding="utf-8").splitlines())
+    listing = run_pip(user_environment, "list", "--format=json")
+
+    installed = {f"{canonicalize_name(each['name'])}=={each['version']}" for each in json.loads(listing)}
+
+    assert installed - pinned == {f"holdfast=={holdfast.__version__}"}
