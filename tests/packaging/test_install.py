@@ -52,9 +52,9 @@ def user_environment(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> P
 
 def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     files = {
-        path.relative_to(SOURCES).as_posix()
-        for path in (SOURCES / "holdfast").rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        path.as_posix()
+        for path in (file.relative_to(SOURCES) for file in SOURCES.rglob("*") if file.is_file())
+        if not any(part == "__pycache__" or part.startswith(".") for part in path.parts)
     }
 
     with zipfile.ZipFile(wheel) as archive:
