@@ -76,7 +76,7 @@ class CommitRecord:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRecord:
-    """What the repository says of itself."""
+    """What the repository says of itself; `can_write` is false when GitHub says that the token may not."""
 
     full_name: str
     default_branch: str

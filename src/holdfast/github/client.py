@@ -1,0 +1,338 @@
+"""Performs our calls over HTTP with githubkit; the only module that imports it."""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+import orjson
+from githubkit import GitHub, Response, UnauthAuthStrategy
+from githubkit.exception import GitHubException
+
+from holdfast import __version__
+from holdfast.clock import Clock
+from holdfast.errors import GatewayError, InvalidSettings, Missing, Refused, Unavailable
+from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
+from holdfast.github.documents import (
+    PATHS_PER_QUERY,
+    Document,
+    FoundFile,
+    build_branch_query,
+    build_commit,
+    build_commit_query,
+    is_absent_file,
+    read_branch,
+    read_commit,
+    read_files_of_commit,
+)
+from holdfast.github.gateway import (
+    NO_GRAPHQL,
+    Answer,
+    Call,
+    CommitFiles,
+    File,
+    ReadBlob,
+    ReadSnapshot,
+    Revision,
+    Snapshot,
+)
+from holdfast.github.reply import Reply
+from holdfast.github.rest import build_request
+
+ResultT = TypeVar("ResultT")
+
+# The version that GitHub and every supported Enterprise Server know.
+_API_VERSION = "2022-11-28"
+_PUBLIC_API = "https://api.github.com"
+_REDIRECTS = (301, 302, 307, 308)
+_CONNECT_TIMEOUT_S = 10.0
+
+
+class _Hub(GitHub[UnauthAuthStrategy]):
+    """githubkit with one connection pool for all threads, that leaves judging answers to us."""
+
+    def __init__(
+        self, base_url: str, *, timeout: httpx.Timeout, transport: httpx.BaseTransport | None
+    ) -> None:
+        super().__init__(
+            UnauthAuthStrategy(),
+            base_url=base_url,
+            user_agent=f"holdfast/{__version__}",
+            follow_redirects=False,
+            timeout=timeout,
+            transport=transport,
+            http_cache=False,
+            auto_retry=False,
+        )
+        self.client = self._create_sync_client()
+
+    # githubkit keeps its client in a ContextVar, so that each thread would open and close its own.
+    @contextmanager
+    def get_sync_client(self) -> Generator[httpx.Client, None, None]:
+        yield self.client
+
+    # githubkit's own check takes some limits for something else and fails at a date in `retry-after`.
+    def _check(
+        self, response: httpx.Response, response_model: Any = None, error_models: Any = None
+    ) -> Response[Any]:
+        del response_model, error_models
+        return Response(response, Any)
+
+
+class GitHubClient:
+    """Performs every call on one repository; safe to use from several threads at once.
+
+    `token` is asked before each request, so that a renewed one is used at once. `observe` sees every answer
+    as it comes in, also the ones that become errors. `close` also closes `transport`.
+    """
+
+    def __init__(
+        self,
+        repository: str,
+        *,
+        token: Callable[[], str | None],
+        api_url: str | None,
+        clock: Clock,
+        observe: Callable[[Answer], None] = lambda _: None,
+        transport: httpx.BaseTransport | None = None,
+        timeout_s: float = 30.0,
+    ) -> None:
+        base_url = (api_url or _PUBLIC_API).rstrip("/")
+        self._origin = _parse_origin(base_url)
+        self._repository = _check_repository(repository)
+        self._root = f"/repos/{self._repository}"
+        self._graphql_url = _graphql_url(base_url)
+        self._token = token
+        self._clock = clock
+        self._observe = observe
+        timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_TIMEOUT_S))
+        self._hub = _Hub(base_url, timeout=timeout, transport=transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; no call can be made after that."""
+        self._hub.client.close()
+
+    def perform(self, call: Call[ResultT]) -> ResultT:
+        """Return what GitHub answers to `call`, or raise a GatewayError."""
+        result: Any
+        if isinstance(call, CommitFiles):
+            result = self._commit_files(call)
+        elif isinstance(call, ReadSnapshot):
+            result = self._read_snapshot(call)
+        else:
+            result = self._perform_rest(call)
+        return result  # type: ignore[no-any-return]
+
+    def _perform_rest(self, call: Call[ResultT]) -> ResultT:
+        request = build_request(call)
+        reply = self._send(
+            call,
+            request.method,
+            self._root + request.path,
+            query=request.query,
+            body=request.body,
+            accept=request.accept,
+        )
+        if not reply.is_success:
+            raise error_for(reply, call, now=self._clock.now())
+        with _understanding(call):
+            return request.read(reply)
+
+    def _commit_files(self, call: CommitFiles) -> Revision:
+        found = self._query(call, build_commit(call, self._repository))
+        with _understanding(call):
+            return read_commit(found, call)
+
+    def _read_snapshot(self, call: ReadSnapshot) -> Snapshot:
+        """Read the first files at the branch, and the others at the commit that it then pointed to."""
+        paths = list(dict.fromkeys(call.paths))
+        first, rest = paths[:PATHS_PER_QUERY], paths[PATHS_PER_QUERY:]
+        found = self._query(call, build_branch_query(call.branch, first, self._repository))
+        with _understanding(call):
+            head_sha, files = read_branch(found, call.branch, first)
+        for chunk in _chunks(rest):
+            found = self._query(call, build_commit_query(head_sha, chunk, self._repository))
+            with _understanding(call):
+                files |= read_files_of_commit(found, chunk)
+        return Snapshot(head_sha, {path: self._complete(files[path]) for path in paths})
+
+    def _complete(self, found: FoundFile | None) -> File | None:
+        if found is None:
+            return None
+        content = found.content
+        if content is None:
+            content = self.perform(ReadBlob(found.blob_sha))
+        return File(content, found.blob_sha)
+
+    def _query(self, call: Call[Any], document: Document) -> Mapping[str, Any]:
+        body = {"query": document.text, "variables": document.variables}
+        reply = self._send(call, "POST", self._graphql_url, body=body)
+        if reply.status in (404, 405, 501):
+            raise Missing(NO_GRAPHQL, f"the server has no GraphQL: it answered {reply.status}")
+        if not reply.is_success:
+            raise error_for(reply, call, now=self._clock.now())
+        with _understanding(call):
+            return self._read_graphql(reply, call)
+
+    def _read_graphql(self, reply: Reply, call: Call[Any]) -> Mapping[str, Any]:
+        content = reply.json()
+        errors = content.get("errors") or []
+        if not call.is_mutation:
+            errors = [error for error in errors if not is_absent_file(error)]
+        if errors:
+            raise error_for_graphql(reply, call, errors, now=self._clock.now())
+        found = content.get("data")
+        if isinstance(found, dict):
+            return found
+        limit = error_for_limit_in_success(reply, call, now=self._clock.now())
+        raise limit or Unavailable(call.subject, "GitHub's answer has neither data nor errors")
+
+    def _send(
+        self,
+        call: Call[Any],
+        method: str,
+        url: str,
+        *,
+        query: dict[str, str] | None = None,
+        body: dict[str, Any] | None = None,
+        accept: str = "application/vnd.github+json",
+    ) -> Reply:
+        """Send one request, and once more where a renamed repository on the same server redirects us to."""
+        content = None if body is None else _encode(body, call)
+        reply = self._exchange(call, method, url, params=query, content=content, accept=accept)
+        if reply.status not in _REDIRECTS:
+            return reply
+        target = self._redirect_target(reply, call)
+        reply = self._exchange(call, method, target, params=None, content=content, accept=accept)
+        if reply.status in _REDIRECTS:
+            raise _refuse_redirect(call, "GitHub redirects more than once")
+        return reply
+
+    def _exchange(
+        self,
+        call: Call[Any],
+        method: str,
+        url: str,
+        *,
+        params: dict[str, str] | None,
+        content: bytes | None,
+        accept: str,
+    ) -> Reply:
+        headers = {"Accept": accept, "X-GitHub-Api-Version": _API_VERSION, **self._authorization(call)}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            response = self._hub.request(method, url, params=params or None, content=content, headers=headers)
+        except GitHubException as error:
+            raise Unavailable(call.subject, _describe(error)) from error
+        except httpx.InvalidURL as error:
+            raise _refuse_content(call, f"the path cannot be sent: {error}") from error
+        lower_case = {name.lower(): value for name, value in response.headers.items()}
+        self._observe(Answer(call, response.status_code, lower_case, self._clock.now()))
+        return Reply(response.status_code, lower_case, response.content)
+
+    def _authorization(self, call: Call[Any]) -> dict[str, str]:
+        token = (self._token() or "").strip()
+        if not (token.isascii() and token.isprintable() and " " not in token):
+            raise Refused(
+                call.subject,
+                "the token contains characters that no token has",
+                kind="auth",
+                advice="Give Holdfast the bare token, without quotes, blanks or line breaks inside.",
+            )
+        return {"Authorization": f"token {token}"} if token else {}
+
+    def _redirect_target(self, reply: Reply, call: Call[Any]) -> str:
+        location = reply.headers.get("location", "")
+        try:
+            target = self._hub.client.base_url.join(location)
+        except httpx.InvalidURL:
+            target = httpx.URL()
+        if not location or _origin(target) != self._origin:
+            raise _refuse_redirect(call, f"GitHub redirects to another server ({target.host or 'unnamed'})")
+        return str(target)
+
+
+@contextmanager
+def _understanding(call: Call[Any]) -> Iterator[None]:
+    """Turn an answer that makes no sense into Unavailable: what it was about may have happened."""
+    try:
+        yield
+    except GatewayError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise Unavailable(call.subject, "GitHub's answer could not be understood") from error
+
+
+def _encode(body: dict[str, Any], call: Call[Any]) -> bytes:
+    try:
+        return orjson.dumps(body)
+    except TypeError as error:
+        raise _refuse_content(call, f"the request cannot be written as JSON: {error}") from error
+
+
+def _refuse_content(call: Call[Any], reason: str) -> Refused:
+    advice = "Use shorter names, and only text that is valid Unicode."
+    return Refused(call.subject, reason, kind="invalid", advice=advice)
+
+
+def _describe(error: GitHubException) -> str:
+    cause = getattr(error, "exc", error)
+    if isinstance(cause, httpx.TimeoutException):
+        return "GitHub did not answer in time"
+    return f"the connection to GitHub failed: {type(cause).__name__}: {cause}"
+
+
+def _refuse_redirect(call: Call[Any], reason: str) -> Refused:
+    return Refused(
+        call.subject,
+        reason,
+        kind="invalid",
+        advice="Set HOLDFAST_REPO and HOLDFAST_API_URL to the repository's present name and server.",
+    )
+
+
+def _parse_origin(base_url: str) -> tuple[str, str, int | None]:
+    try:
+        origin = _origin(httpx.URL(base_url))
+    except httpx.InvalidURL as error:
+        raise InvalidSettings([f"the API's address is not a URL: {error}"]) from error
+    if origin[0] not in ("http", "https") or not origin[1]:
+        raise InvalidSettings(["the API's address must begin with https:// (or http://) and name a server"])
+    return origin
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
+
+
+def _graphql_url(base_url: str) -> str:
+    """Return where GraphQL is: Enterprise Server keeps it beside `/api/v3`, GitHub below its root."""
+    if base_url.endswith("/api/v3"):
+        return f"{base_url.removesuffix('/v3')}/graphql"
+    return f"{base_url}/graphql"
+
+
+def _check_repository(repository: str) -> str:
+    segments = repository.split("/")
+    is_plain = all(
+        segment.strip(".") and all(c.isascii() and (c.isalnum() or c in "-_.") for c in segment)
+        for segment in segments
+    )
+    if len(segments) != 2 or not is_plain:
+        raise InvalidSettings([f"the repository must be given as owner/name, not as {repository!r}"])
+    return repository
+
+
+def _chunks(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(paths), PATHS_PER_QUERY):
+        yield paths[start : start + PATHS_PER_QUERY]

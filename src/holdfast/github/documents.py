@@ -1,0 +1,150 @@
+"""The GraphQL documents we send, and how their answers are read.
+
+Paths travel as variables, never inside the text. Everything here is pure. At an answer that makes no sense,
+reading may raise AttributeError, LookupError, TypeError or ValueError.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import Missing, Unavailable
+from holdfast.github.gateway import CommitFiles, Revision, compute_blob_sha
+
+PATHS_PER_QUERY = 100
+"""How many files one query asks for."""
+
+LARGEST_ASKED_BACK_BYTES = 10_000_000
+"""Above this, asking GitHub for a file's blob fails although the commit was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A GraphQL document and the values of its variables."""
+
+    text: str
+    variables: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file as a query found it; `content` is None when GraphQL did not give it whole."""
+
+    blob_sha: str
+    content: bytes | None
+
+
+def build_commit(call: CommitFiles, repository: str) -> Document:
+    """Return the mutation that makes the commit and asks back the blob of every file written."""
+    asked_back = _asked_back(call)
+    text = (
+        f"mutation($input: CreateCommitOnBranchInput!{_declare_paths(asked_back)}) {{\n"
+        f"  createCommitOnBranch(input: $input) {{ commit {{ oid{_select_files(asked_back, 'oid')} }} }}\n"
+        "}"
+    )
+    additions = [
+        {"path": path, "contents": base64.b64encode(content).decode("ascii")}
+        for path, content in call.additions.items()
+    ]
+    message = {"headline": call.headline} | ({"body": call.body} if call.body else {})
+    commit = {
+        "branch": {"repositoryNameWithOwner": repository, "branchName": call.branch},
+        "expectedHeadOid": call.expected_head_sha,
+        "message": message,
+        "fileChanges": {"additions": additions, "deletions": [{"path": path} for path in call.deletions]},
+    }
+    return Document(text, {"input": commit, **_path_variables(asked_back)})
+
+
+def read_commit(found: Mapping[str, Any], call: CommitFiles) -> Revision:
+    """Return the commit that was made. Raises Unavailable when it is not certain that it is ours."""
+    commit = (found.get("createCommitOnBranch") or {}).get("commit")
+    if not commit:
+        raise Unavailable(call.branch, "GitHub does not say whether it made the commit")
+    blob_shas: dict[str, str] = {}
+    for number, path in enumerate(_asked_back(call)):
+        blob_shas[path] = (commit[f"f{number}"] or {}).get("oid", "")
+        if blob_shas[path] != compute_blob_sha(call.additions[path]):
+            raise Unavailable(path, "what GitHub stored is not what was sent")
+    return Revision(str(commit["oid"]), blob_shas)
+
+
+def build_branch_query(branch: str, paths: Sequence[str], repository: str) -> Document:
+    """Return the query for the branch's newest commit and the files at `paths` as of it."""
+    selection = "ref(qualifiedName: $ref) { target { ...files } }"
+    return _build_query("$ref: String!", {"ref": f"refs/heads/{branch}"}, selection, paths, repository)
+
+
+def build_commit_query(commit_sha: str, paths: Sequence[str], repository: str) -> Document:
+    """Return the query for the files at `paths` as of a commit."""
+    selection = "object(oid: $oid) { ...files }"
+    return _build_query("$oid: GitObjectID!", {"oid": commit_sha}, selection, paths, repository)
+
+
+def read_branch(
+    found: Mapping[str, Any], branch: str, paths: Sequence[str]
+) -> tuple[str, dict[str, FoundFile | None]]:
+    """Return the head and the files found. Raises Missing when there is no such branch."""
+    repository = found["repository"]
+    if repository is None or repository["ref"] is None:
+        raise Missing(branch, "there is no such branch or repository, or the token may not see it")
+    commit = repository["ref"]["target"]
+    return str(commit["oid"]), _read_files(commit, paths)
+
+
+def read_files_of_commit(found: Mapping[str, Any], paths: Sequence[str]) -> dict[str, FoundFile | None]:
+    """Return the files that a commit query found. Raises TypeError when the commit is not there."""
+    return _read_files(found["repository"]["object"], paths)
+
+
+def is_absent_file(error: Mapping[str, Any]) -> bool:
+    """Whether a query's error only says that one of the files is not there."""
+    path = error.get("path")
+    is_file = isinstance(path, list) and len(path) > 2 and str(path[-1]).startswith("f")
+    return is_file and error.get("type") == "NOT_FOUND"
+
+
+def _build_query(
+    declaration: str, variables: dict[str, str], selection: str, paths: Sequence[str], repository: str
+) -> Document:
+    owner, name = repository.split("/")
+    blob = "object { ... on Blob { oid text isBinary isTruncated } }"
+    text = (
+        f"query($owner: String!, $name: String!, {declaration}{_declare_paths(paths)}) {{\n"
+        f"  repository(owner: $owner, name: $name) {{ {selection} }}\n"
+        "}\n"
+        f"fragment files on Commit {{ oid{_select_files(paths, blob)} }}"
+    )
+    return Document(text, {"owner": owner, "name": name, **variables, **_path_variables(paths)})
+
+
+def _read_files(commit: Mapping[str, Any], paths: Sequence[str]) -> dict[str, FoundFile | None]:
+    return {path: _read_file(commit[f"f{number}"]) for number, path in enumerate(paths)}
+
+
+def _read_file(entry: Mapping[str, Any] | None) -> FoundFile | None:
+    blob = (entry or {}).get("object") or {}
+    if "oid" not in blob:
+        return None
+    blob_sha, text = str(blob["oid"]), blob["text"]
+    if text is None or blob["isTruncated"] or blob["isBinary"]:
+        return FoundFile(blob_sha, None)
+    content = text.encode()
+    return FoundFile(blob_sha, content if compute_blob_sha(content) == blob_sha else None)
+
+
+def _asked_back(call: CommitFiles) -> list[str]:
+    return [path for path, content in call.additions.items() if len(content) <= LARGEST_ASKED_BACK_BYTES]
+
+
+def _declare_paths(paths: Sequence[str]) -> str:
+    return "".join(f", $p{number}: String!" for number in range(len(paths)))
+
+
+def _select_files(paths: Sequence[str], fields: str) -> str:
+    return "".join(f" f{number}: file(path: $p{number}) {{ {fields} }}" for number in range(len(paths)))
+
+
+def _path_variables(paths: Sequence[str]) -> dict[str, str]:
+    return {f"p{number}": path for number, path in enumerate(paths)}

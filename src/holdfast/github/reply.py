@@ -1,0 +1,52 @@
+"""One HTTP answer of GitHub, as a value that no library owns."""
+
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer's status, its headers with lower-case names, and its body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether GitHub did what was asked."""
+        return 200 <= self.status < 300
+
+    def json(self) -> Any:
+        """Return the body as JSON, or raise ValueError."""
+        return orjson.loads(self.body)
+
+    def members(self) -> dict[str, Any]:
+        """Return the body's members if it is a JSON object, else none."""
+        try:
+            content = self.json()
+        except ValueError:
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    def sent_at(self, otherwise: float) -> float:
+        """Return when the server says it answered, in epoch seconds: the clock its limits go by."""
+        return _parse_http_date(self.headers.get("date", "")) or otherwise
+
+    def retry_after_s(self, now: float) -> float | None:
+        """Return how long the server asks us to stay away, given as seconds or as a date."""
+        value = self.headers.get("retry-after", "").strip()
+        if value.isdecimal():
+            return float(value)
+        until = _parse_http_date(value)
+        return None if until is None else max(0.0, until - self.sent_at(otherwise=now))
+
+
+def _parse_http_date(value: str) -> float | None:
+    try:
+        return parsedate_to_datetime(value).timestamp()
+    except (ValueError, OverflowError):
+        return None

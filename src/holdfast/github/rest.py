@@ -1,0 +1,263 @@
+"""The REST requests behind our calls: what each one asks, and how its answer is read.
+
+Everything here is pure. At an answer that makes no sense, `read` may raise AttributeError, LookupError,
+TypeError or ValueError.
+"""
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+from holdfast.errors import Missing, Refused, Unavailable
+from holdfast.github.gateway import (
+    Call,
+    CommitRecord,
+    CreateBranch,
+    DeleteFile,
+    Entry,
+    File,
+    ListFolder,
+    Listing,
+    ReadBlob,
+    ReadCommit,
+    ReadFile,
+    ReadHead,
+    ReadRepository,
+    ReadTree,
+    RepositoryRecord,
+    Revision,
+    WriteCommit,
+    WriteFile,
+    WriteTree,
+    compute_blob_sha,
+)
+from holdfast.github.reply import Reply
+
+ResultT = TypeVar("ResultT")
+
+FOLDER_LIMIT = 1000
+"""How many entries GitHub lists of a folder before it stops."""
+
+_RAW = "application/vnd.github.raw+json"
+_JSON = "application/vnd.github+json"
+_CONTENT_KINDS = {"file": "file", "dir": "folder"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[ResultT]):
+    """One REST request, relative to the repository, and the reader of its answer."""
+
+    method: str
+    path: str
+    read: Callable[[Reply], ResultT]
+    query: dict[str, str] = field(default_factory=dict)
+    body: dict[str, Any] | None = None
+    accept: str = _JSON
+
+
+def build_request(call: Call[ResultT]) -> Request[ResultT]:
+    """Return the request that performs `call`. Raises Refused for a path that GitHub could misread."""
+    return _BUILDERS[type(call)](call)
+
+
+def format_url_path(path: str) -> str:
+    """Return `path` with each segment percent-encoded, so that nothing in it can leave its place.
+
+    >>> format_url_path("runs/a b/50%?.json")
+    'runs/a%20b/50%25%3F.json'
+    """
+    segments = path.split("/")
+    if any(not _is_plain_segment(segment) for segment in segments):
+        raise Refused(
+            path,
+            "a path needs names that are neither empty, '.' nor '..'",
+            kind="invalid",
+            advice="Use names without empty, '.' or '..' segments and without control characters.",
+        )
+    return "/".join(quote(segment, safe="") for segment in segments)
+
+
+def _is_plain_segment(segment: str) -> bool:
+    has_odd_character = any(ord(c) < 32 or 0xD800 <= ord(c) <= 0xDFFF for c in segment)
+    return segment not in ("", ".", "..") and not has_odd_character
+
+
+def _read_repository(_: ReadRepository) -> Request[RepositoryRecord]:
+    def read(reply: Reply) -> RepositoryRecord:
+        content = reply.json()
+        permissions = content.get("permissions") or {"push": True}
+        return RepositoryRecord(
+            full_name=content["full_name"],
+            default_branch=content["default_branch"],
+            html_url=content["html_url"],
+            can_write=bool(permissions["push"]) and not content.get("archived", False),
+        )
+
+    return Request("GET", "", read)
+
+
+def _read_file(call: ReadFile) -> Request[File]:
+    def read(reply: Reply) -> File:
+        if _is_folder(reply, call.path):
+            raise Missing(call.path, "there is a folder, not a file")
+        return File(reply.body, compute_blob_sha(reply.body))
+
+    path = f"/contents/{format_url_path(call.path)}"
+    return Request("GET", path, read, query={"ref": call.ref}, accept=_RAW)
+
+
+def _is_folder(reply: Reply, path: str) -> bool:
+    """Whether the answer to a raw read is a folder's listing, which GitHub gives as plain JSON."""
+    if not reply.headers.get("content-type", "").startswith("application/json"):
+        return False
+    try:
+        content = reply.json()
+    except ValueError:
+        return False
+    return isinstance(content, list) and all(
+        isinstance(entry, dict) and str(entry.get("path", "")).startswith(f"{path}/") for entry in content
+    )
+
+
+def _list_folder(call: ListFolder) -> Request[Listing]:
+    def read(reply: Reply) -> Listing:
+        content = reply.json()
+        if isinstance(content, dict):
+            raise Missing(call.path, "there is a file, not a folder")
+        entries = tuple(
+            Entry(
+                path=entry["name"],
+                kind=_CONTENT_KINDS.get(entry["type"], "other"),  # type: ignore[arg-type]
+                sha=entry["sha"],
+                size_bytes=entry.get("size") or 0,
+            )
+            for entry in content
+        )
+        return Listing(entries, is_complete=len(entries) < FOLDER_LIMIT)
+
+    path = f"/contents/{format_url_path(call.path)}" if call.path else "/contents"
+    return Request("GET", path, read, query={"ref": call.ref})
+
+
+def _read_tree(call: ReadTree) -> Request[Listing]:
+    def read(reply: Reply) -> Listing:
+        content = reply.json()
+        entries = tuple(_tree_entry(entry) for entry in content["tree"])
+        return Listing(entries, is_complete=not content.get("truncated", False))
+
+    # Any value of `recursive`, even "false", turns it on.
+    query = {"recursive": "1"} if call.is_recursive else {}
+    return Request("GET", f"/git/trees/{format_url_path(call.sha)}", read, query=query)
+
+
+def _tree_entry(entry: dict[str, Any]) -> Entry:
+    path, sha, size_bytes = entry["path"], entry["sha"], entry.get("size") or 0
+    if entry["type"] == "tree":
+        return Entry(path, "folder", sha)
+    is_file = entry["type"] == "blob" and entry["mode"] != "120000"
+    return Entry(path, "file" if is_file else "other", sha, size_bytes)
+
+
+def _read_blob(call: ReadBlob) -> Request[bytes]:
+    def read(reply: Reply) -> bytes:
+        if compute_blob_sha(reply.body) != call.sha:
+            raise Unavailable(call.sha, "GitHub answered with other bytes than the blob's")
+        return reply.body
+
+    return Request("GET", f"/git/blobs/{format_url_path(call.sha)}", read, accept=_RAW)
+
+
+def _read_head(call: ReadHead) -> Request[str]:
+    def read(reply: Reply) -> str:
+        content = reply.json()
+        # Older servers answer with every branch that begins like the one asked for.
+        if isinstance(content, list):
+            raise Missing(call.branch, "there is no such branch")
+        return _text(content["object"]["sha"])
+
+    return Request("GET", f"/git/ref/heads/{format_url_path(call.branch)}", read)
+
+
+def _read_commit(call: ReadCommit) -> Request[CommitRecord]:
+    def read(reply: Reply) -> CommitRecord:
+        content = reply.json()
+        return CommitRecord(
+            sha=content["sha"],
+            tree_sha=content["tree"]["sha"],
+            parent_shas=tuple(parent["sha"] for parent in content["parents"]),
+            message=content["message"],
+        )
+
+    return Request("GET", f"/git/commits/{format_url_path(call.sha)}", read)
+
+
+def _write_file(call: WriteFile) -> Request[Revision]:
+    sent_sha = compute_blob_sha(call.content)
+
+    def read(reply: Reply) -> Revision:
+        content = reply.json()
+        if content["content"]["sha"] != sent_sha:
+            raise Unavailable(call.path, "what GitHub stored is not what was sent")
+        return Revision(_text(content["commit"]["sha"]), {call.path: sent_sha})
+
+    body = {"message": call.message, "content": base64.b64encode(call.content).decode("ascii")}
+    body |= {"branch": call.branch} if call.branch else {}
+    body |= {"sha": call.expected_sha} if call.expected_sha is not None else {}
+    return Request("PUT", f"/contents/{format_url_path(call.path)}", read, body=body)
+
+
+def _delete_file(call: DeleteFile) -> Request[Revision]:
+    def read(reply: Reply) -> Revision:
+        return Revision(_text(reply.json()["commit"]["sha"]))
+
+    body = {"message": call.message, "branch": call.branch, "sha": call.expected_sha}
+    return Request("DELETE", f"/contents/{format_url_path(call.path)}", read, body=body)
+
+
+def _write_tree(call: WriteTree) -> Request[str]:
+    def entry(path: str, text: str | None) -> dict[str, Any]:
+        content = {"sha": None} if text is None else {"content": text}
+        return {"path": path, "mode": "100644", "type": "blob", **content}
+
+    body: dict[str, Any] = {"tree": [entry(path, text) for path, text in call.files.items()]}
+    body |= {"base_tree": call.base_tree_sha} if call.base_tree_sha else {}
+    return Request("POST", "/git/trees", _read_sha, body=body)
+
+
+def _write_commit(call: WriteCommit) -> Request[str]:
+    body = {"message": call.message, "tree": call.tree_sha, "parents": list(call.parent_shas)}
+    return Request("POST", "/git/commits", _read_sha, body=body)
+
+
+def _create_branch(call: CreateBranch) -> Request[None]:
+    format_url_path(call.branch)
+    body = {"ref": f"refs/heads/{call.branch}", "sha": call.commit_sha}
+    return Request("POST", "/git/refs", lambda _: None, body=body)
+
+
+def _read_sha(reply: Reply) -> str:
+    return _text(reply.json()["sha"])
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("expected text")
+    return value
+
+
+_BUILDERS: dict[type[Call[Any]], Callable[[Any], Request[Any]]] = {
+    ReadRepository: _read_repository,
+    ReadFile: _read_file,
+    ListFolder: _list_folder,
+    ReadTree: _read_tree,
+    ReadBlob: _read_blob,
+    ReadHead: _read_head,
+    ReadCommit: _read_commit,
+    WriteFile: _write_file,
+    DeleteFile: _delete_file,
+    WriteTree: _write_tree,
+    WriteCommit: _write_commit,
+    CreateBranch: _create_branch,
+}
