@@ -37,7 +37,7 @@ def format_batch_name(first: int, last: int) -> str:
 def parse_sequences(name: str) -> range:
     """Return the sequence numbers that a file name speaks for; empty if it is not a checkpoint's.
 
-    >>> parse_sequences("cp_007_manual.json"), parse_sequences("batch_3_5.json"), parse_sequences("index.json")
+    >>> parse_sequences("cp_007_manual.json"), parse_sequences("batch_3_5.json"), parse_sequences("x.json")
     (range(7, 8), range(3, 6), range(0, 0))
     """
     if match := _CHECKPOINT.fullmatch(name):

@@ -16,7 +16,7 @@ class Progress(StrEnum):
 
 
 class Persistence(StrEnum):
-    """Whether the way to GitHub is open: `delayed` means that the checkpoint is safe here, for now only here."""
+    """Whether the way to GitHub is open; `delayed` means safe on this disk, and for now only here."""
 
     NORMAL = "normal"
     DELAYED = "delayed"
@@ -48,3 +48,13 @@ class Receipt:
     commit_sha: str | None = None
     blob_sha: str | None = None
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Where a verified checkpoint lies: the file, the blob it is, and a commit that has it."""
+
+    sequence: int
+    file_path: str
+    blob_sha: str
+    commit_sha: str

@@ -1,0 +1,331 @@
+"""The envelope: the record of one checkpoint, from what a caller hands in to what the repository holds.
+
+A submission becomes a Draft (checked, everything filled in but its number), a draft's body waits in
+the spool, and a sealed body (with its integrity) is a file of the repository. The caller's own bytes
+go through all of this untouched.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from holdfast.core.encoding import (
+    Document,
+    blob_sha,
+    canonical,
+    encode,
+    join_members,
+    parse_document,
+    sha256_hex,
+)
+from holdfast.core.identity import parse_checkpoint_id, parse_run_id, parse_timestamp
+from holdfast.core.snapshot import ContextFields, StateSnapshot
+from holdfast.core.triggers import Priority, Trigger, parse_trigger
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint
+
+FORMAT_VERSION = 1
+MAX_SEQUENCE = 999_999_999
+UNNAMED_PHASE = "unspecified"
+
+# The first member after the header. Header values are scalars and a quote inside a JSON string is
+# always escaped, so the first place where these bytes occur is where the header ends.
+_HEADER_END = b',"state_snapshot":'
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_HEADER_FIELDS = (
+    "format_version",
+    "checkpoint_id",
+    "run_id",
+    "timestamp",
+    "trigger",
+    "phase",
+    "sequence_number",
+    "status",
+    "priority",
+    "workflow",
+)
+
+
+class RunStatus(StrEnum):
+    """How the run stands; all but `completed` can be resumed."""
+
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+def _known_version(version: object) -> object:
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise ValueError(f"format {version} is newer than this Holdfast reads ({FORMAT_VERSION}); upgrade it")
+    return version
+
+
+def _text(parse: Callable[[str], str]) -> BeforeValidator:
+    def check(value: object) -> object:
+        return parse(value) if isinstance(value, str) else value
+
+    return BeforeValidator(check)
+
+
+class Header(BaseModel):
+    """Everything of a checkpoint but the state itself."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format_version: Annotated[int, BeforeValidator(_known_version), Field(ge=1, strict=True)] = FORMAT_VERSION
+    checkpoint_id: Annotated[str, _text(parse_checkpoint_id)]
+    run_id: Annotated[str, _text(parse_run_id)]
+    timestamp: Annotated[str, _text(parse_timestamp)]
+    trigger: Annotated[Trigger, _text(parse_trigger)]
+    phase: Annotated[str, Field(min_length=1, max_length=256)] = UNNAMED_PHASE
+    sequence_number: Annotated[int, Field(ge=1, le=MAX_SEQUENCE, strict=True)] | None = None
+    status: RunStatus = RunStatus.IN_PROGRESS
+    priority: Priority
+    workflow: Annotated[str, Field(max_length=1024)] | None = None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A checked checkpoint that waits for its number."""
+
+    header: Header
+    texts: Mapping[str, bytes]
+    is_id_given: bool
+
+    @property
+    def checkpoint_id(self) -> str:
+        """Return the id, the caller's or the one made for it."""
+        return self.header.checkpoint_id
+
+    @property
+    def run_id(self) -> str:
+        """Return the run that it belongs to."""
+        return self.header.run_id
+
+    @property
+    def trigger(self) -> Trigger:
+        """Return why it was made."""
+        return self.header.trigger
+
+    @property
+    def priority(self) -> Priority:
+        """Return how urgent it is."""
+        return self.header.priority
+
+    @property
+    def sequence(self) -> int | None:
+        """Return the number that its caller asked for, if any."""
+        return self.header.sequence_number
+
+    @cached_property
+    def fingerprint(self) -> str | None:
+        """Return a digest of the content by which a repetition is known; None if nobody else knows the id.
+
+        Neither the time nor the number count: a caller that sends again makes them anew.
+        """
+        if not self.is_id_given:
+            return None
+        fields = {"run_id", "trigger", "phase", "status", "priority", "workflow"}
+        header = self.header.model_dump(mode="json", include=fields)
+        return sha256_hex(canonical(join_members({"header": orjson.dumps(header), **self.texts})))
+
+    def body(self, sequence: int) -> bytes:
+        """Return the checkpoint as one JSON object, under its number, still without its integrity."""
+        return _compose(self.header, sequence, self.texts)
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A checkpoint as a file of the repository: its header, and its bytes with their integrity."""
+
+    header: Header
+    content: bytes
+
+    @property
+    def checkpoint_id(self) -> str:
+        """Return the id."""
+        return self.header.checkpoint_id
+
+    @property
+    def sequence(self) -> int:
+        """Return its number within the run."""
+        return self.header.sequence_number or 0
+
+    @cached_property
+    def blob_sha(self) -> str:
+        """Return the id that git gives to these bytes."""
+        return blob_sha(self.content)
+
+
+def draft_from_text(text: bytes, *, now: str, new_id: Callable[[], str], run_id: str | None = None) -> Draft:
+    """Return the draft of a JSON document, whole or in the short form, keeping the caller's bytes.
+
+    `run_id` is the run that the caller named beside the document. Raises InvalidCheckpoint.
+    """
+    document = parse_document(text)
+    return _draft(document.value, document.members.__getitem__, now=now, new_id=new_id, run_id=run_id)
+
+
+def draft_from_mapping(
+    mapping: Mapping[str, Any], *, now: str, new_id: Callable[[], str], run_id: str | None = None
+) -> Draft:
+    """Return the draft of a checkpoint given as a Python mapping. Raises InvalidCheckpoint."""
+
+    def text_of(name: str) -> bytes:
+        return encode(mapping[name], name)
+
+    return _draft(mapping, text_of, now=now, new_id=new_id, run_id=run_id)
+
+
+def open_body(body: bytes) -> tuple[Header, bytes]:
+    """Return the header of a body that `Draft.body` made, and the rest of it from the state on."""
+    end = body.index(_HEADER_END)
+    return Header.model_validate(orjson.loads(body[:end] + b"}")), body[end:]
+
+
+def renumber_body(body: bytes, sequence: int) -> bytes:
+    """Return the same checkpoint under another number.
+
+    >>> renumber_body(b'{"sequence_number":1,"state_snapshot":{}}', 2)
+    b'{"sequence_number":2,"state_snapshot":{}}'
+    """
+    end = body.index(_HEADER_END)
+    header = orjson.loads(body[:end] + b"}")
+    header["sequence_number"] = sequence
+    return orjson.dumps(header)[:-1] + body[end:]
+
+
+def seal(body: bytes) -> Envelope:
+    """Return the checkpoint as the repository will hold it. The same body always gives the same bytes."""
+    header, _ = open_body(body)
+    digest = sha256_hex(canonical(body))
+    return Envelope(header, body[:-1] + b',"integrity":{"sha256":"' + digest.encode() + b'"}}')
+
+
+def open_stored(content: bytes, path: str) -> tuple[Envelope, Document]:
+    """Return a checkpoint that was read from `path`, and its members, after checking its integrity.
+
+    Raises IntegrityFailure with the file and the reason.
+    """
+    try:
+        document = parse_document(content)
+        header = _validate(Header, _header_values(document.value))
+    except InvalidCheckpoint as error:
+        raise IntegrityFailure(path, str(error)) from error
+    _check_integrity(document, path)
+    return Envelope(header, content), document
+
+
+def _check_integrity(document: Document, path: str) -> None:
+    stated = document.value.get("integrity")
+    stated_digest = stated.get("sha256") if isinstance(stated, dict) else None
+    if stated_digest is None:
+        raise IntegrityFailure(path, "it has no integrity.sha256, so nothing shows that it is whole")
+    if _digest(document) != stated_digest:
+        raise IntegrityFailure(path, "its content does not match its integrity.sha256")
+
+
+def _digest(document: Document) -> str:
+    rest = {name: text for name, text in document.members.items() if name != "integrity"}
+    return sha256_hex(canonical(join_members(rest)))
+
+
+def _draft(
+    values: Mapping[str, Any],
+    text_of: Callable[[str], bytes],
+    *,
+    now: str,
+    new_id: Callable[[], str],
+    run_id: str | None,
+) -> Draft:
+    state = _state_name(values)
+    header = _fill_in(values, now=now, new_id=new_id, run_id=run_id)
+    _check_snapshot(values, state)
+    texts = {
+        "state_snapshot": text_of(state),
+        "context_fields": text_of("context_fields") if "context_fields" in values else b"{}",
+    }
+    ours = {*_HEADER_FIELDS, "integrity", "context_fields", "state", "state_snapshot"}
+    texts.update({name: text_of(name) for name in values if name not in ours})
+    draft = Draft(header, texts, is_id_given=values.get("checkpoint_id") is not None)
+    if "integrity" in values:
+        _check_claim(draft, values["integrity"])
+    return draft
+
+
+def _check_claim(draft: Draft, claim: object) -> None:
+    """Refuse a whole checkpoint whose integrity its own content contradicts."""
+    claimed = claim.get("sha256") if isinstance(claim, dict) else None
+    if claimed and draft.sequence and sha256_hex(canonical(draft.body(draft.sequence))) != claimed:
+        raise InvalidCheckpoint(
+            "integrity.sha256", "the content does not match it; leave integrity out to have it made anew"
+        )
+
+
+def _state_name(values: Mapping[str, Any]) -> str:
+    if "state" in values and "state_snapshot" in values:
+        raise InvalidCheckpoint("state", "give either state or state_snapshot, not both")
+    for name in ("state_snapshot", "state"):
+        if name in values:
+            return name
+    raise InvalidCheckpoint("state", "is missing; a checkpoint needs state (or state_snapshot)")
+
+
+def _fill_in(values: Mapping[str, Any], *, now: str, new_id: Callable[[], str], run_id: str | None) -> Header:
+    given = _header_values(values)
+    if run_id is not None and given.setdefault("run_id", run_id) != run_id:
+        raise InvalidCheckpoint("run_id", f"{given['run_id']!r} here, but {run_id!r} was named beside it")
+    given.setdefault("checkpoint_id", new_id())
+    given.setdefault("timestamp", now)
+    # A wrong trigger is reported as such below; until then any priority will do.
+    given.setdefault("priority", _priority_of(given.get("trigger")))
+    return _validate(Header, given)
+
+
+def _header_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the header's values as given; null is as good as left out."""
+    return {name: values[name] for name in _HEADER_FIELDS if values.get(name) is not None}
+
+
+def _priority_of(trigger: object) -> Priority:
+    try:
+        return parse_trigger(str(trigger)).priority
+    except ValueError:
+        return Priority.MEDIUM
+
+
+def _check_snapshot(values: Mapping[str, Any], state: str) -> None:
+    if isinstance(values[state], dict):
+        _validate(StateSnapshot, values[state], state)
+    context = values.get("context_fields")
+    if context is not None:
+        _validate(ContextFields, context, "context_fields")
+
+
+def _validate(model: type[ModelT], values: object, place: str = "") -> ModelT:
+    """Return the model of `values`, or refuse them with every field that is wrong."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False)
+    places = [_place((place, *problem["loc"]) if place else problem["loc"]) for problem in problems]
+    reasons = [problem["msg"].removeprefix("Value error, ") for problem in problems]
+    also = "".join(f"; {where}: {why}" for where, why in zip(places[1:], reasons[1:], strict=True))
+    raise InvalidCheckpoint(places[0], reasons[0] + also)
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return text.removeprefix(".")
+
+
+def _compose(header: Header, sequence: int, texts: Mapping[str, bytes]) -> bytes:
+    values = {name: getattr(header, name) for name in _HEADER_FIELDS}
+    values["sequence_number"] = sequence
+    return orjson.dumps(values)[:-1] + b"," + join_members(texts)[1:]

@@ -1,0 +1,55 @@
+"""A note of intent: what is about to be written, kept on disk until it is known to be done.
+
+After a crash the note says which checkpoints were under way together, and which files they may
+have left behind, so that the same write is finished and nothing is stored twice.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+_NAME = "write/"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """The checkpoints of one run that are being written together. `files` has every path ever tried, with its blob."""
+
+    run_id: str
+    checkpoint_ids: tuple[str, ...]
+    is_batch: bool
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the note; a run has one write under way at a time."""
+        return _NAME + self.run_id
+
+    def adding(self, files: Iterable[tuple[str, str]]) -> "Intent":
+        """Return the intent with more files that may come to exist."""
+        return replace(self, files={**self.files, **dict(files)})
+
+    def to_bytes(self) -> bytes:
+        """Return the note's content."""
+        return orjson.dumps(
+            {
+                "run_id": self.run_id,
+                "checkpoint_ids": self.checkpoint_ids,
+                "is_batch": self.is_batch,
+                "files": dict(self.files),
+            }
+        )
+
+
+def is_intent(name: str) -> bool:
+    """Return whether a note of this name is an intent."""
+    return name.startswith(_NAME)
+
+
+def parse_intent(content: bytes) -> Intent:
+    """Return the intent that a note holds."""
+    values = orjson.loads(content)
+    return Intent(
+        values["run_id"], tuple(values["checkpoint_ids"]), bool(values["is_batch"]), dict(values["files"])
+    )

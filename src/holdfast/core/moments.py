@@ -1,0 +1,12 @@
+"""Moments of time as the stored files write them."""
+
+from datetime import UTC, datetime
+
+
+def format_moment(seconds: float) -> str:
+    """Return a moment, given in seconds since the epoch, as ISO 8601 in UTC.
+
+    >>> format_moment(0)
+    '1970-01-01T00:00:00.000Z'
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

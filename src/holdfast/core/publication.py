@@ -1,0 +1,185 @@
+"""From what a run's folder holds and what is to be added, to the files that must be written.
+
+Everything that concerns merging with other writers is decided here: numbers that are taken,
+files that are there already, the union of two indexes, and which checkpoint is the latest.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from holdfast.core.encoding import blob_sha
+from holdfast.core.envelope import Envelope, Header
+from holdfast.core.index import Index, IndexEntry
+from holdfast.core.layout import (
+    INDEX,
+    LATEST,
+    Layout,
+    format_batch_name,
+    format_checkpoint_name,
+    parse_sequences,
+)
+from holdfast.core.stored import entry_of
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """What we believe a run's folder to hold. `blobs` has the files that we know of, by name."""
+
+    index: Index
+    index_sha: str | None = None
+    latest_sha: str | None = None
+    latest_sequence: int = 0
+    blobs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def run_id(self) -> str:
+        """Return the run."""
+        return self.index.run_id
+
+
+@dataclass(frozen=True, slots=True)
+class FileWrite:
+    """One file to be put: `expected_sha` is the blob that it replaces, None if it must be new."""
+
+    path: str
+    content: bytes
+    blob_sha: str
+    message: str
+    expected_sha: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What to write so that `entries` are stored, indexed and, if newest, the latest.
+
+    `files` are those still missing; `index` and `latest` are None when they are right as they are.
+    """
+
+    entries: Mapping[str, IndexEntry]
+    files: tuple[FileWrite, ...]
+    index: FileWrite | None
+    latest: FileWrite | None
+    merged: Index
+
+    def view_after(self, view: RunView, layout: Layout) -> RunView:
+        """Return what the folder holds once everything is written."""
+        blobs = dict(view.blobs)
+        blobs.update({layout.name_of(view.run_id, file.path): file.blob_sha for file in self.files})
+        newest = self.merged.newest
+        return RunView(
+            index=self.merged,
+            index_sha=self.index.blob_sha if self.index else view.index_sha,
+            latest_sha=self.latest.blob_sha if self.latest else view.latest_sha,
+            latest_sequence=newest.sequence if self.latest and newest else view.latest_sequence,
+            blobs=blobs,
+        )
+
+
+def assign_sequences(view: RunView, wanted: Sequence[Header], known_blobs: Iterable[str]) -> dict[str, int]:
+    """Return new numbers for those checkpoints whose own number another one has.
+
+    `known_blobs` are blobs of our own earlier writes, so that a file we wrote before a crash does not
+    push itself away. Whoever is in the index first keeps the number; within a run the order stays.
+    """
+    ours = set(known_blobs)
+    taken = {entry.sequence for entry in view.index.entries}
+    if not taken:
+        taken.update(range(1, view.latest_sequence + 1))  # retention may have left the latest alone
+    for name, sha in view.blobs.items():
+        if sha not in ours:
+            taken.update(parse_sequences(name))
+    changed: dict[str, int] = {}
+    for header in sorted(wanted, key=lambda header: header.sequence_number or 0):
+        if header.checkpoint_id in view.index.by_id:
+            continue
+        sequence = header.sequence_number or 0
+        if sequence in taken:
+            sequence = max(taken) + 1
+            changed[header.checkpoint_id] = sequence
+        taken.add(sequence)
+    return changed
+
+
+def plan_publication(
+    view: RunView, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout, now: str
+) -> Publication:
+    """Return what must be written to add `envelopes`, whose numbers are settled, to the run."""
+    run_id = view.run_id
+    missing = [envelope for envelope in envelopes if envelope.checkpoint_id not in view.index.by_id]
+    planned = (
+        _batch(run_id, missing, layout)
+        if is_batch and len(missing) > 1
+        else _singles(run_id, missing, layout)
+    )
+    paths = {identity: write.path for write, identities in planned for identity in identities}
+    added = [entry_of(envelope, paths[envelope.checkpoint_id]) for envelope in missing]
+    workflow = next((e.header.workflow for e in reversed(envelopes) if e.header.workflow), None)
+    merged = view.index.with_entries(added, workflow=workflow, now=now) if added else view.index
+    files = [
+        write for write, _ in planned if view.blobs.get(layout.name_of(run_id, write.path)) != write.blob_sha
+    ]
+    return Publication(
+        entries={envelope.checkpoint_id: merged.by_id[envelope.checkpoint_id] for envelope in envelopes},
+        files=tuple(files),
+        index=_index_write(view, merged, added, layout) if added else None,
+        latest=_latest_write(view, merged, envelopes, layout),
+        merged=merged,
+    )
+
+
+def _singles(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list[tuple[FileWrite, list[str]]]:
+    return [
+        (
+            FileWrite(
+                path=layout.path(run_id, format_checkpoint_name(envelope.sequence, envelope.header.trigger)),
+                content=envelope.content,
+                blob_sha=envelope.blob_sha,
+                message=f"Checkpoint {envelope.checkpoint_id}",
+            ),
+            [envelope.checkpoint_id],
+        )
+        for envelope in envelopes
+    ]
+
+
+def _batch(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list[tuple[FileWrite, list[str]]]:
+    ordered = sorted(envelopes, key=lambda envelope: envelope.sequence)
+    first, last = ordered[0].sequence, ordered[-1].sequence
+    identities = [envelope.checkpoint_id for envelope in ordered]
+    metadata = {"first_sequence": first, "last_sequence": last, "checkpoint_count": len(ordered)}
+    content = b'{"checkpoints":[%s],"batch_metadata":%s}' % (
+        b",".join(envelope.content for envelope in ordered),
+        orjson.dumps(metadata),
+    )
+    message = f"Checkpoints {first} to {last} of {run_id}\n\n" + "\n".join(
+        f"Checkpoint {id_}" for id_ in identities
+    )
+    path = layout.path(run_id, format_batch_name(first, last))
+    return [(FileWrite(path, content, blob_sha(content), message), identities)]
+
+
+def _index_write(view: RunView, merged: Index, added: Sequence[IndexEntry], layout: Layout) -> FileWrite:
+    content = merged.to_bytes()
+    count = "1 checkpoint" if len(added) == 1 else f"{len(added)} checkpoints"
+    message = f"Index {view.run_id}: {count} added"
+    return FileWrite(layout.path(view.run_id, INDEX), content, blob_sha(content), message, view.index_sha)
+
+
+def _latest_write(
+    view: RunView, merged: Index, envelopes: Sequence[Envelope], layout: Layout
+) -> FileWrite | None:
+    newest = merged.newest
+    if newest is None or newest.sequence <= view.latest_sequence:
+        return None
+    envelope = next((e for e in envelopes if e.checkpoint_id == newest.checkpoint_id), None)
+    if envelope is None:
+        return None  # another writer's checkpoint is the newest: it is that writer's to copy
+    return FileWrite(
+        path=layout.path(view.run_id, LATEST),
+        content=envelope.content,
+        blob_sha=envelope.blob_sha,
+        message=f"Latest {view.run_id}: checkpoint {newest.checkpoint_id}",
+        expected_sha=view.latest_sha,
+    )

@@ -1,0 +1,136 @@
+"""What the folder of a run holds, asked of GitHub as seldom as possible."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import structlog
+
+from holdfast.core.envelope import open_stored
+from holdfast.core.index import Index, IndexEntry, parse_index
+from holdfast.core.layout import INDEX, LATEST, Layout, parse_sequences
+from holdfast.core.publication import RunView
+from holdfast.core.stored import open_file
+from holdfast.errors import IntegrityFailure, Missing
+from holdfast.github.gateway import Entry, Gateway, ListFolder, ReadBlob, ReadTree
+from holdfast.mirror import Mirror
+
+log = structlog.get_logger()
+
+MAX_REMEMBERED_RUNS = 256
+
+
+class Runs:
+    """The folders of all runs on one branch, as far as we know them."""
+
+    def __init__(self, gateway: Gateway, mirror: Mirror, layout: Layout, branch: str) -> None:
+        self._gateway = gateway
+        self._mirror = mirror
+        self._layout = layout
+        self._branch = branch
+        self._views: OrderedDict[str, RunView] = OrderedDict()
+
+    def view(self, run_id: str) -> RunView:
+        """Return how the folder stands, as remembered if it can be; a writer finds out if it changed since."""
+        view = self._views.get(run_id) or self._mirror.view(run_id) or self._read(run_id)
+        self._remember(view)
+        return view
+
+    def refresh(self, run_id: str) -> RunView:
+        """Return how the folder stands now."""
+        view = self._read(run_id)
+        self._remember(view)
+        return view
+
+    def keep(self, view: RunView) -> None:
+        """Remember how the folder stands after our own write."""
+        self._remember(view)
+        self._mirror.keep_view(view)
+
+    def forget(self, run_id: str) -> None:
+        """Drop what we believed: it was wrong, or may be."""
+        self._views.pop(run_id, None)
+        self._mirror.forget_view(run_id)
+
+    def read_blob(self, sha: str) -> bytes:
+        """Return a blob, from the local copy if it is there."""
+        content = self._mirror.blob(sha)
+        if content is None:
+            content = self._gateway.perform(ReadBlob(sha))
+            self._mirror.keep_blob(sha, content)
+        return content
+
+    def list_files(self, run_id: str, ref: str, *, is_fresh: bool = False) -> dict[str, str]:
+        """Return every file of the run's folder as of `ref`, name to blob SHA. Raises Missing."""
+        folder = self._layout.run_folder(run_id)
+        listing = self._gateway.perform(ListFolder(folder, ref, is_fresh=is_fresh))
+        entries = listing.entries if listing.is_complete else self._walk(folder, ref)
+        return {entry.path: entry.sha for entry in entries if entry.kind == "file"}
+
+    def _remember(self, view: RunView) -> None:
+        self._views[view.run_id] = view
+        self._views.move_to_end(view.run_id)
+        if len(self._views) > MAX_REMEMBERED_RUNS:
+            self._views.popitem(last=False)
+
+    def _read(self, run_id: str) -> RunView:
+        try:
+            files = self.list_files(run_id, self._branch)
+        except Missing:
+            return RunView(Index(run_id))
+        index = self._index(run_id, files)
+        latest_sha = files.get(LATEST)
+        latest_sequence = 0
+        if latest_sha:
+            path = self._layout.path(run_id, LATEST)
+            latest_sequence = sequence_of_latest(index, latest_sha, path, lambda: self.read_blob(latest_sha))
+        return RunView(index, files.get(INDEX), latest_sha, latest_sequence, files)
+
+    def _walk(self, folder: str, ref: str) -> tuple[Entry, ...]:
+        """List a folder that is too large for the contents API, from the top of the tree down."""
+        sha = ref
+        for name in folder.split("/"):
+            listing = self._gateway.perform(ReadTree(sha))
+            sha = next((entry.sha for entry in listing.entries if entry.path == name), "")
+            if not sha:
+                raise Missing(folder, "there is no such folder")
+        return self._gateway.perform(ReadTree(sha)).entries
+
+    def _index(self, run_id: str, files: dict[str, str]) -> Index:
+        path = self._layout.path(run_id, INDEX)
+        if INDEX in files:
+            try:
+                return parse_index(self.read_blob(files[INDEX]), path)
+            except IntegrityFailure as error:
+                log.warning("index_damaged", run_id=run_id, cause=str(error))
+        elif not any(parse_sequences(name) for name in files):
+            return Index(run_id)
+        return self._rebuild_index(run_id, files)
+
+    def _rebuild_index(self, run_id: str, files: dict[str, str]) -> Index:
+        """Make the index anew from the checkpoint files themselves, leaving out what is not whole."""
+        entries: list[IndexEntry] = []
+        for name, sha in sorted(files.items()):
+            if not parse_sequences(name):
+                continue
+            path = self._layout.path(run_id, name)
+            try:
+                entries += [entry for _, entry in open_file(self.read_blob(sha), path)]
+            except IntegrityFailure as error:
+                log.warning("checkpoint_damaged", path=path, cause=error.reason)
+        return Index(run_id).with_entries(entries, workflow=None, now="")
+
+
+def sequence_of_latest(index: Index, latest_sha: str, path: str, read: Callable[[], bytes]) -> int:
+    """Return the number of the checkpoint that `latest.json` is a copy of; 0 if it is damaged.
+
+    The index knows its blob, as a rule; only otherwise is the file itself read.
+    """
+    for entry in reversed(index.entries):
+        if entry.blob_sha == latest_sha:
+            return entry.sequence
+    try:
+        envelope, _ = open_stored(read(), path)
+    except IntegrityFailure as error:
+        log.warning("latest_damaged", path=path, cause=error.reason)
+        return 0  # it is worth nothing as it is: the next checkpoint replaces it
+    return envelope.sequence

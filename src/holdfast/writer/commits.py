@@ -1,0 +1,176 @@
+"""The commit mode: the files, indexes and latests of every run of a drain in one atomic commit.
+
+GitHub takes the commit only on top of the head that we read, so a write that comes between is always
+noticed, and its own answer names the blobs that it stored: writing and verifying are one request.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from holdfast.clock import Clock
+from holdfast.core.index import Index, parse_index
+from holdfast.core.layout import INDEX, LATEST, Layout
+from holdfast.core.moments import format_moment
+from holdfast.core.publication import FileWrite, Publication, RunView, plan_publication
+from holdfast.core.ticket import Delivery, Ticket
+from holdfast.errors import Conflict, IntegrityFailure, Missing, Unavailable
+from holdfast.github.gateway import (
+    NO_GRAPHQL,
+    CommitFiles,
+    Gateway,
+    ReadFile,
+    ReadSnapshot,
+    Revision,
+    Snapshot,
+)
+from holdfast.runs import Runs, sequence_of_latest
+from holdfast.spool import Spool
+from holdfast.writer.branch import ensure_branch
+from holdfast.writer.numbering import settle_numbers
+
+log = structlog.get_logger()
+
+ATTEMPTS = 3
+PAUSE_S = 0.5
+
+
+@dataclass
+class CommitWriter:
+    """Writes checkpoints of many runs in one commit through GraphQL."""
+
+    gateway: Gateway
+    spool: Spool
+    runs: Runs
+    layout: Layout
+    branch: str
+    clock: Clock
+    _head_sha: str = ""
+    _views: dict[str, RunView] = field(default_factory=dict)
+
+    def write(self, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
+        """Return where each checkpoint now lies, verified, indexed, and copied to the latest if it is that.
+
+        Raises a GatewayError after three attempts; a commit whose answer was lost is found the next time
+        by its checkpoints in the index. Raises Missing with the path NO_GRAPHQL where there is none.
+        """
+        under_way = list(tickets)
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return self._commit(under_way)
+            except (Conflict, Unavailable) as error:
+                self._forget()
+                log.info("commit_repeated", attempt=attempt, cause=str(error))
+            self.clock.sleep(PAUSE_S * 2**attempt)
+        try:
+            return self._commit(under_way)
+        except (Conflict, Unavailable):
+            self._forget()
+            raise
+
+    def _commit(self, tickets: list[Ticket]) -> dict[str, Delivery]:
+        """Commit everything on top of the head we know; `tickets` is changed when numbers are."""
+        run_ids = list(dict.fromkeys(ticket.run_id for ticket in tickets))
+        self._learn(run_ids)
+        publications = self._plan(run_ids, tickets)
+        writes = [write for publication in publications.values() for write in _writes(publication)]
+        if writes:
+            self._send(publications, writes)
+        self._views.update(
+            {
+                run_id: plan.view_after(self._views[run_id], self.layout)
+                for run_id, plan in publications.items()
+            }
+        )
+        return {
+            checkpoint_id: Delivery(entry.sequence, entry.file_path, entry.blob_sha, self._head_sha)
+            for publication in publications.values()
+            for checkpoint_id, entry in publication.entries.items()
+        }
+
+    def _plan(self, run_ids: Sequence[str], tickets: list[Ticket]) -> dict[str, Publication]:
+        by_run = {run_id: [ticket for ticket in tickets if ticket.run_id == run_id] for run_id in run_ids}
+        tickets.clear()
+        publications = {}
+        for run_id, own in by_run.items():
+            numbered = settle_numbers(self.spool, self._views[run_id], own, ())
+            tickets += [one.ticket for one in numbered]
+            publications[run_id] = plan_publication(
+                self._views[run_id],
+                [one.envelope for one in numbered],
+                is_batch=False,
+                layout=self.layout,
+                now=format_moment(self.clock.now()),
+            )
+        return publications
+
+    def _send(self, publications: Mapping[str, Publication], writes: Sequence[FileWrite]) -> None:
+        ids = [identity for publication in publications.values() for identity in publication.entries]
+        headline, body = _message(ids, len(publications))
+        additions = {write.path: write.content for write in writes}
+        revision = self.gateway.perform(CommitFiles(self.branch, self._head_sha, headline, body, additions))
+        self._verify_unanswered(writes, revision)
+        self._head_sha = revision.commit_sha
+        log.info(
+            "commit_written", commit_sha=revision.commit_sha, checkpoints=len(ids), runs=len(publications)
+        )
+
+    def _verify_unanswered(self, writes: Sequence[FileWrite], revision: Revision) -> None:
+        """Read back the files that the commit's own answer could not speak for: those over 10 MB."""
+        for write in writes:
+            if write.path in revision.blob_shas:
+                continue
+            stored = self.gateway.perform(ReadFile(write.path, revision.commit_sha, is_fresh=True))
+            if stored.blob_sha != write.blob_sha:
+                raise Unavailable(write.path, "what GitHub gives back is not what was sent")
+
+    def _learn(self, run_ids: Sequence[str]) -> None:
+        """Know the head and how these runs stand at it, asking GitHub only for what is not known."""
+        if self._head_sha and all(run_id in self._views for run_id in run_ids):
+            return
+        snapshot = self._read_snapshot(run_ids)
+        if snapshot.head_sha != self._head_sha:
+            self._views.clear()
+        self._head_sha = snapshot.head_sha
+        self._views.update({run_id: self._view(run_id, snapshot) for run_id in run_ids})
+
+    def _read_snapshot(self, run_ids: Sequence[str]) -> Snapshot:
+        paths = tuple(self.layout.path(run_id, name) for run_id in run_ids for name in (INDEX, LATEST))
+        try:
+            return self.gateway.perform(ReadSnapshot(self.branch, paths))
+        except Missing as error:
+            if error.path == NO_GRAPHQL:
+                raise
+            ensure_branch(self.gateway, self.branch)
+        return self.gateway.perform(ReadSnapshot(self.branch, paths))
+
+    def _view(self, run_id: str, snapshot: Snapshot) -> RunView:
+        index_path, latest_path = self.layout.path(run_id, INDEX), self.layout.path(run_id, LATEST)
+        index, latest = snapshot.files[index_path], snapshot.files[latest_path]
+        try:
+            parsed = parse_index(index.content, index_path) if index else Index(run_id)
+        except IntegrityFailure:
+            return self.runs.refresh(run_id)
+        index_sha = index.blob_sha if index else None
+        if latest is None:
+            return RunView(parsed, index_sha)
+        content = latest.content
+        sequence = sequence_of_latest(parsed, latest.blob_sha, latest_path, lambda: content)
+        return RunView(parsed, index_sha, latest.blob_sha, sequence)
+
+    def _forget(self) -> None:
+        self._head_sha = ""
+        self._views.clear()
+
+
+def _writes(publication: Publication) -> list[FileWrite]:
+    return [*publication.files, *(file for file in (publication.index, publication.latest) if file)]
+
+
+def _message(checkpoint_ids: Sequence[str], runs: int) -> tuple[str, str]:
+    """Return headline and body; every id is in there, so that an unclear outcome can be settled by reading."""
+    if len(checkpoint_ids) == 1:
+        return f"Checkpoint {checkpoint_ids[0]}", ""
+    headline = f"{len(checkpoint_ids)} checkpoints of {runs} run{'s' if runs > 1 else ''}"
+    return headline, "\n".join(f"Checkpoint {identity}" for identity in checkpoint_ids)

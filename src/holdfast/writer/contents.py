@@ -1,0 +1,181 @@
+"""The contents mode: one file, one request; every run on its own.
+
+The order is what makes a crash harmless: a note of intent, the files, their verification, the index,
+the latest, and only then do the tickets leave the spool.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from holdfast.clock import Clock
+from holdfast.core.intent import Intent
+from holdfast.core.layout import Layout
+from holdfast.core.moments import format_moment
+from holdfast.core.publication import FileWrite, Publication, RunView, plan_publication
+from holdfast.core.ticket import Delivery, Ticket
+from holdfast.errors import Conflict, Missing, Unavailable
+from holdfast.github.gateway import DeleteFile, Gateway, ReadFile, ReadHead, WriteFile
+from holdfast.runs import Runs
+from holdfast.spool import Spool
+from holdfast.writer.branch import ensure_branch
+from holdfast.writer.numbering import settle_numbers
+
+log = structlog.get_logger()
+
+ATTEMPTS = 3
+PAUSE_S = 0.5
+
+
+@dataclass
+class _Work:
+    """What is being written; numbers, and so tickets and files, may change with each attempt."""
+
+    intent: Intent
+    tickets: Sequence[Ticket]
+
+
+@dataclass(frozen=True)
+class ContentsWriter:
+    """Writes the checkpoints of one run at a time through the contents API."""
+
+    gateway: Gateway
+    spool: Spool
+    runs: Runs
+    layout: Layout
+    branch: str
+    clock: Clock
+
+    def write(self, intent: Intent, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
+        """Return where each checkpoint now lies, verified, indexed, and copied to the latest if it is that.
+
+        An intent that names files was begun before: what is there of them is not written again.
+        Raises a GatewayError after three attempts; what was written by then is found the next time.
+        """
+        work = _Work(intent, tickets)
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return self._publish(work)
+            except (Conflict, Unavailable) as error:
+                self.runs.forget(intent.run_id)
+                log.info("write_repeated", run_id=intent.run_id, attempt=attempt, cause=str(error))
+            self.clock.sleep(PAUSE_S * 2**attempt)
+        return self._publish(work)
+
+    def _publish(self, work: _Work) -> dict[str, Delivery]:
+        run_id = work.intent.run_id
+        is_repeated = bool(work.intent.files)
+        view = self.runs.refresh(run_id) if is_repeated else self.runs.view(run_id)
+        publication = self._plan(view, work)
+        commits = {file.path: self._put(file) for file in publication.files}
+        self.spool.mark_committed(self._deliveries(view, publication, commits))
+        self._verify(run_id, publication.files, commits)
+        for file in (publication.index, publication.latest):
+            if file:
+                commits[file.path] = self._put(file)
+        self._delete_obsolete(view, publication, work.intent)
+        self.runs.keep(publication.view_after(view, self.layout))
+        return self._deliveries(
+            view, publication, commits or {"": self.gateway.perform(ReadHead(self.branch))}
+        )
+
+    def _plan(self, view: RunView, work: _Work) -> Publication:
+        """Settle the numbers, plan the files, and note on disk what may come to exist."""
+        numbered = settle_numbers(self.spool, view, work.tickets, work.intent.files.values())
+        work.tickets = [one.ticket for one in numbered]
+        publication = plan_publication(
+            view,
+            [one.envelope for one in numbered],
+            is_batch=work.intent.is_batch,
+            layout=self.layout,
+            now=format_moment(self.clock.now()),
+        )
+        if publication.files:
+            work.intent = work.intent.adding((file.path, file.blob_sha) for file in publication.files)
+            self.spool.note(work.intent.name, work.intent.to_bytes())
+        return publication
+
+    def _put(self, file: FileWrite) -> str:
+        """Put one file and return the commit. A branch that only moved on is no reason to merge: write again."""
+        call = WriteFile(file.path, file.content, file.message, self.branch, file.expected_sha)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                revision = self.gateway.perform(call)
+            except Missing:
+                if attempt > 1:
+                    raise
+                ensure_branch(self.gateway, self.branch)
+            except Conflict as error:
+                if error.kind != "head_moved" or attempt == ATTEMPTS:
+                    raise
+                self.clock.sleep(PAUSE_S * attempt)
+            else:
+                log.info("file_written", path=file.path, commit_sha=revision.commit_sha)
+                return revision.commit_sha
+        raise Missing(file.path, f"the branch {self.branch} is not there, although it was made a moment ago")
+
+    def _verify(self, run_id: str, files: Sequence[FileWrite], commits: dict[str, str]) -> None:
+        """Read back what was written; what is not as it was sent is written again, three attempts in all."""
+        wrong = list(files)
+        for attempt in range(1, ATTEMPTS + 1):
+            found = self._find(run_id, wrong, commits) if wrong else {}
+            wrong = [file for file in wrong if found[file.path] != file.blob_sha]
+            if not wrong:
+                log.info("files_verified", run_id=run_id, files=len(files))
+                return
+            log.warning("verification_failed", path=wrong[0].path, files=len(wrong), attempt=attempt)
+            if attempt < ATTEMPTS:
+                for file in wrong:
+                    commits[file.path] = self._put(replace(file, expected_sha=found[file.path]))
+        raise Unavailable(wrong[0].path, "what GitHub gives back is not what was sent, three times in a row")
+
+    def _find(
+        self, run_id: str, files: Sequence[FileWrite], commits: dict[str, str]
+    ) -> dict[str, str | None]:
+        """Return the blob that GitHub holds at each path.
+
+        It is read at the commit that our last write made: a branch read just after a write can be stale,
+        a commit cannot. A blob's SHA is that of its content, so it vouches for the checkpoint_id as well.
+        One file is read whole; one listing answers for many.
+        """
+        commit_sha = commits[files[-1].path]
+        try:
+            if len(files) == 1:
+                call = ReadFile(files[0].path, commit_sha, is_fresh=True)
+                return {files[0].path: self.gateway.perform(call).blob_sha}
+            listed = self.runs.list_files(run_id, commit_sha, is_fresh=True)
+        except Missing as error:
+            raise Unavailable(error.path, "what was just written is not visible yet") from error
+        return {file.path: listed.get(self.layout.name_of(run_id, file.path)) for file in files}
+
+    def _delete_obsolete(self, view: RunView, publication: Publication, intent: Intent) -> None:
+        """Delete what an earlier attempt wrote under a number that it could not keep."""
+        indexed = {entry.file_path for entry in publication.merged.entries}
+        for path, sha in intent.files.items():
+            if path in indexed or view.blobs.get(self.layout.name_of(view.run_id, path)) != sha:
+                continue
+            message = f"Remove {path}: it was stored again under another number"
+            try:
+                self.gateway.perform(DeleteFile(path, message, self.branch, sha))
+            except Missing:
+                continue
+            log.info("file_deleted", path=path)
+
+    def _deliveries(
+        self, view: RunView, publication: Publication, commits: dict[str, str]
+    ) -> dict[str, Delivery]:
+        """Return where the checkpoints lie; those that were there before lie in the newest commit we know."""
+        blobs = {file.path: file.blob_sha for file in publication.files}
+        newest_commit = next(reversed(commits.values()), "")
+        return {
+            checkpoint_id: Delivery(
+                sequence=entry.sequence,
+                file_path=entry.file_path,
+                blob_sha=blobs.get(entry.file_path)
+                or view.blobs.get(self.layout.name_of(view.run_id, entry.file_path), entry.blob_sha),
+                commit_sha=commits.get(entry.file_path, newest_commit),
+            )
+            for checkpoint_id, entry in publication.entries.items()
+            if entry.file_path in commits or newest_commit
+        }

@@ -1,0 +1,66 @@
+"""Numbers: what a checkpoint is called in the run once the repository has had its say."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from holdfast.core.envelope import Envelope, renumber_body, seal
+from holdfast.core.publication import RunView, assign_sequences
+from holdfast.core.ticket import Ticket
+from holdfast.errors import SpoolDamaged
+from holdfast.spool import Spool
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A ticket and the sealed checkpoint that it stands for, both under the same number."""
+
+    ticket: Ticket
+    envelope: Envelope
+
+
+def settle_numbers(
+    spool: Spool, view: RunView, tickets: Sequence[Ticket], known_blobs: Iterable[str]
+) -> list[Numbered]:
+    """Return the sealed checkpoints under numbers that no other one of the run has.
+
+    A new number is durable, in ticket and receipt, before anything is sent under it. A ticket whose
+    bytes are damaged is set aside by the spool and left out here.
+    """
+    sealed = _read(spool, tickets)
+    blobs = {*known_blobs, *(numbered.envelope.blob_sha for numbered in sealed)}
+    changed = assign_sequences(view, [numbered.envelope.header for numbered in sealed], blobs)
+    newest = view.index.newest
+    if newest and newest.sequence > spool.known_sequence(view.run_id):
+        spool.learn_sequence(view.run_id, newest.sequence)
+    return [
+        _renumber(spool, numbered.ticket, changed[numbered.ticket.checkpoint_id])
+        if numbered.ticket.checkpoint_id in changed
+        else numbered
+        for numbered in sealed
+    ]
+
+
+def _renumber(spool: Spool, ticket: Ticket, sequence: int) -> Numbered:
+    body = renumber_body(spool.read(ticket), sequence)
+    log.info(
+        "checkpoint_renumbered",
+        run_id=ticket.run_id,
+        checkpoint_id=ticket.checkpoint_id,
+        sequence_before=ticket.sequence,
+        sequence=sequence,
+    )
+    return Numbered(spool.renumber(ticket, sequence, body), seal(body))
+
+
+def _read(spool: Spool, tickets: Sequence[Ticket]) -> list[Numbered]:
+    bodies = []
+    for ticket in tickets:
+        try:
+            bodies.append(Numbered(ticket, seal(spool.read(ticket))))
+        except SpoolDamaged as error:
+            log.error("checkpoint_damaged", checkpoint_id=ticket.checkpoint_id, cause=str(error))  # noqa: TRY400
+    return bodies
