@@ -1,0 +1,37 @@
+"""What every request must bring before a route looks at it: a user agent, a known version, a good token."""
+
+import re
+
+from holdfast.emulator.exchange import Refusal, Request
+from holdfast.emulator.options import EmulatorOptions, Switches
+
+_CREDENTIALS = re.compile(r"(?:token|bearer)\s+(?P<token>\S+)", re.IGNORECASE)
+
+
+def check_request(request: Request, options: EmulatorOptions, switches: Switches) -> None:
+    """Refuse what GitHub turns away at the door."""
+    if not request.headers.get("user-agent", "").strip():
+        raise Refusal(
+            403,
+            "Request forbidden by administrative rules. "
+            "Please make sure your request has a User-Agent header",
+        )
+    version = request.headers.get("x-github-api-version")
+    if version is not None and version not in options.api_versions:
+        supported = ", ".join(options.api_versions)
+        raise Refusal(400, f'"{version}" is not a supported version. Supported versions are: {supported}.')
+    if request.path != "/" and request.path != "/meta":
+        _check_token(request, options, switches)
+
+
+def _check_token(request: Request, options: EmulatorOptions, switches: Switches) -> None:
+    if switches.token_revoked:
+        raise Refusal(401, "Bad credentials")
+    if options.token is None:
+        return
+    credentials = request.headers.get("authorization")
+    if credentials is None:
+        raise Refusal(401, "Requires authentication")
+    found = _CREDENTIALS.fullmatch(credentials.strip())
+    if found is None or found.group("token") != options.token:
+        raise Refusal(401, "Bad credentials")
