@@ -1,0 +1,142 @@
+"""Exact JSON: what a caller writes is kept byte for byte, and what cannot be kept is refused with its place.
+
+orjson does the work wherever its result can be proved to be exact; everything else is left to the scanner.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha1, sha256
+from typing import Any
+
+import orjson
+
+from holdfast.core.python_values import copy_to_dump, is_safe_to_dump
+from holdfast.core.scanner import MAX_DEPTH, scan_members, scan_value
+
+__all__ = [
+    "MAX_DEPTH",
+    "Document",
+    "blob_sha",
+    "canonical",
+    "encode",
+    "join_members",
+    "parse_document",
+    "parse_value",
+    "sha256_hex",
+]
+
+_KNOWN_TYPES_ALONE = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+# orjson stops at 254 levels, in some releases one later for an empty list. With so many lists around a member
+# of an object, nothing passes that the limit of 200 forbids; the scanner judges the little that is held back.
+_LISTS_AROUND = 56
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON object, with each member's text exactly as it was written.
+
+    `value` is there to look into; it is never encoded again, since a number in it may be an approximation.
+    """
+
+    value: dict[str, Any]
+    members: dict[str, bytes]
+
+
+def encode(value: object, place: str = "") -> bytes:
+    """Return `value` as compact UTF-8 JSON, its keys in the order they have.
+
+    Raises InvalidCheckpoint with `place` extended by the path to the part that is not JSON.
+
+    >>> encode({"b": 2**64, "a": [1.5, None, "é"]}).decode()
+    '{"b":18446744073709551616,"a":[1.5,null,"é"]}'
+    """
+    if is_safe_to_dump(value):
+        try:
+            return orjson.dumps(value, option=_KNOWN_TYPES_ALONE)
+        except orjson.JSONEncodeError:
+            pass  # a long integer, a lone surrogate or a strange key: the copy cures it or says where it is
+    return orjson.dumps(copy_to_dump(value, place))
+
+
+def parse_document(text: bytes) -> Document:
+    """Return the JSON object that `text` holds; raises InvalidCheckpoint with the place and the byte."""
+    return _parse_plain_document(text) or Document(*scan_members(text))
+
+
+def _parse_plain_document(text: bytes) -> Document | None:
+    """Return the object if orjson, which forgives some flaws and rounds some numbers, writes it as it was.
+
+    A text that equals its own encoding has no flaw and no number that was changed, and so its members equal
+    theirs.
+    """
+    try:
+        value = orjson.loads(text)
+        if not isinstance(value, dict):
+            return None
+        members = {name: _dump_shallow(member) for name, member in value.items()}
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
+    return Document(value, members) if join_members(members) == text else None
+
+
+def parse_value(text: bytes, place: str = "") -> Any:
+    """Return the JSON value that `text` holds; raises InvalidCheckpoint with the place and the byte."""
+    try:
+        value = orjson.loads(text)
+        if _dump_shallow(value) == text:
+            return value
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        pass
+    return scan_value(text, place)
+
+
+def _dump_shallow(value: object) -> bytes:
+    """Return the encoding of `value`; raises JSONEncodeError if it might be nested too deeply."""
+    if not isinstance(value, dict | list):
+        return orjson.dumps(value)
+    wrapped = value
+    for _ in range(_LISTS_AROUND):
+        wrapped = [wrapped]
+    return orjson.dumps(wrapped)[_LISTS_AROUND:-_LISTS_AROUND]
+
+
+def canonical(text: bytes) -> bytes:
+    """Return valid JSON `text` in the one form that all its spellings share, but for the numbers.
+
+    Names are sorted by code point, white space is gone, escapes are the fewest, numbers stay as written.
+
+    >>> canonical(b'{"b": 1.10, "a": "\\\\u0041"}')
+    b'{"a":"A","b":1.10}'
+    """
+    try:
+        value = orjson.loads(text)
+        ordered = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        if ordered == text or orjson.dumps(value) == text:
+            return ordered
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        pass
+    exact = scan_value(text, integer=orjson.Fragment, real=orjson.Fragment)
+    return orjson.dumps(exact, option=orjson.OPT_SORT_KEYS)
+
+
+def join_members(members: Mapping[str, bytes]) -> bytes:
+    """Return one JSON object made of the texts of its members.
+
+    >>> join_members({"a": b"1.10", "b": b"[]"})
+    b'{"a":1.10,"b":[]}'
+    """
+    return b"{%b}" % b",".join([b"%b:%b" % (orjson.dumps(name), text) for name, text in members.items()])
+
+
+def blob_sha(content: bytes) -> str:
+    """Return the id that git gives to a file of this content.
+
+    >>> blob_sha(b"")
+    'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
+    """
+    return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def sha256_hex(content: bytes) -> str:
+    """Return the SHA-256 digest of `content` in lower-case hexadecimal."""
+    return sha256(content).hexdigest()
