@@ -4,6 +4,9 @@ import threading
 import time
 from typing import Protocol
 
+# A pause this short is GitHub's due between two writes: it is kept even when we are asked to stop.
+SHORT_PAUSE_S = 1.5
+
 
 class Clock(Protocol):
     """Tells the time and waits."""
@@ -13,12 +16,12 @@ class Clock(Protocol):
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait that long, or until someone asks us to stop."""
+        """Wait that long; a long wait ends when someone asks us to stop."""
         ...
 
 
 class SystemClock:
-    """The machine's clock; `stop` ends every wait at once."""
+    """The machine's clock; `stop` ends every long wait at once."""
 
     def __init__(self, stop: threading.Event | None = None) -> None:
         self._stop = stop or threading.Event()
@@ -27,4 +30,7 @@ class SystemClock:
         return time.time()
 
     def sleep(self, seconds: float) -> None:
-        self._stop.wait(max(0.0, seconds))
+        if seconds <= SHORT_PAUSE_S:
+            time.sleep(max(0.0, seconds))
+        else:
+            self._stop.wait(seconds)

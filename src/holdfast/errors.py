@@ -10,6 +10,7 @@ HoldfastError
 │   ├── SpoolFull                the spool has reached its own limit
 │   ├── SpoolBusy                another process is draining this spool
 │   └── SpoolDamaged             stored bytes do not match their digest
+├── Stopped                  we were asked to stop; what is not done stays in the spool
 ├── UnknownRun               no such run or checkpoint, neither stored nor spooled
 ├── IntegrityFailure         a stored file is not what was written: the file and the reason
 └── GatewayError             GitHub did not do what we asked
@@ -23,7 +24,9 @@ HoldfastError
 from typing import Literal
 
 ConflictKind = Literal["stale_file", "head_moved", "exists"]
-RefusalKind = Literal["auth", "permission", "not_found_or_no_access", "rules", "secret_detected", "invalid"]
+RefusalKind = Literal[
+    "auth", "permission", "not_found_or_no_access", "protected_branch", "rules", "secret_detected", "invalid"
+]
 ThrottleKind = Literal["primary", "secondary", "own_budget"]
 
 
@@ -89,6 +92,10 @@ class SpoolBusy(SpoolError):
 
 class SpoolDamaged(SpoolError):
     """Bytes in the spool are not the bytes that were stored."""
+
+
+class Stopped(HoldfastError):
+    """We were asked to stop before this could be done; it stays in the spool."""
 
 
 class UnknownRun(HoldfastError):

@@ -30,7 +30,7 @@ class Runs:
         self._views: OrderedDict[str, RunView] = OrderedDict()
 
     def view(self, run_id: str) -> RunView:
-        """Return how the folder stands, as remembered if it can be; a writer finds out if it changed since."""
+        """Return how the folder stands, as remembered if it can be; a writer finds out if that is old."""
         view = self._views.get(run_id) or self._mirror.view(run_id) or self._read(run_id)
         self._remember(view)
         return view

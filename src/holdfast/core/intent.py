@@ -14,7 +14,7 @@ _NAME = "write/"
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """The checkpoints of one run that are being written together. `files` has every path ever tried, with its blob."""
+    """Checkpoints of one run that are written together; `files` has every path ever tried, with its blob."""
 
     run_id: str
     checkpoint_ids: tuple[str, ...]

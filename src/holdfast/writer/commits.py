@@ -169,7 +169,7 @@ def _writes(publication: Publication) -> list[FileWrite]:
 
 
 def _message(checkpoint_ids: Sequence[str], runs: int) -> tuple[str, str]:
-    """Return headline and body; every id is in there, so that an unclear outcome can be settled by reading."""
+    """Return headline and body; every id is in there, so that the history tells what became of each."""
     if len(checkpoint_ids) == 1:
         return f"Checkpoint {checkpoint_ids[0]}", ""
     headline = f"{len(checkpoint_ids)} checkpoints of {runs} run{'s' if runs > 1 else ''}"

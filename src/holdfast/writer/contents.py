@@ -97,7 +97,7 @@ class ContentsWriter:
         return publication
 
     def _put(self, file: FileWrite) -> str:
-        """Put one file and return the commit. A branch that only moved on is no reason to merge: write again."""
+        """Put one file and return the commit. If only the branch moved on, write again as it is."""
         call = WriteFile(file.path, file.content, file.message, self.branch, file.expected_sha)
         for attempt in range(1, ATTEMPTS + 1):
             try:

@@ -1,0 +1,65 @@
+"""What keeps the spool from draining, in words for a person, and when it is worth trying again."""
+
+from dataclasses import asdict, dataclass
+
+import orjson
+
+from holdfast.errors import GatewayError, Refused
+
+NOTE = "trouble"
+"""The name of the note in the spool that remembers a trouble across restarts."""
+
+_LONGEST_OUTAGE_PAUSE_S = 30.0
+# How long to stay away when only a person can help. A new token is noticed at once, whatever this says.
+_PAUSES_S = {"auth": 60.0, "permission": 120.0, "not_found_or_no_access": 600.0, "protected_branch": 600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One reason why nothing is written at present."""
+
+    kind: str
+    reason: str
+    advice: str
+    since: float
+    retry_at: float
+    failures: int = 1
+
+    @property
+    def sentence(self) -> str:
+        """Return what is wrong and what to do."""
+        return f"{self.reason}. {self.advice}" if self.advice else self.reason
+
+    def to_bytes(self) -> bytes:
+        """Return the note's content."""
+        return orjson.dumps(asdict(self))
+
+
+def parse_trouble(content: bytes | None) -> Trouble | None:
+    """Return the trouble that a note holds, if there is one."""
+    return Trouble(**orjson.loads(content)) if content else None
+
+
+def trouble_after(error: GatewayError, before: Trouble | None, *, now: float, jitter: float) -> Trouble:
+    """Return how to go on after `error`. `jitter` is a random number from 0 to 1.
+
+    An outage is met with pauses that grow to half a minute, a refusal with long ones.
+    """
+    kind = error.kind if isinstance(error, Refused) else "unavailable"
+    is_same = before is not None and before.kind == kind
+    failures = before.failures + 1 if before and is_same else 1
+    pause_s = _PAUSES_S.get(kind) or _outage_pause(failures, jitter)
+    return Trouble(
+        kind=kind,
+        reason=str(error),
+        advice=error.advice if isinstance(error, Refused) else "It is tried again by itself.",
+        since=before.since if before and is_same else now,
+        retry_at=now + pause_s,
+        failures=failures,
+    )
+
+
+def _outage_pause(failures: int, jitter: float) -> float:
+    ceiling: float = min(_LONGEST_OUTAGE_PAUSE_S, 2.0 ** min(failures, 10))
+    # From the fifth failure on GitHub is down, not stumbling: one look every half minute is enough.
+    return ceiling if ceiling == _LONGEST_OUTAGE_PAUSE_S else ceiling * jitter

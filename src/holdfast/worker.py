@@ -1,0 +1,230 @@
+"""The drain loop: from the spool, through a writer, to the repository."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from holdfast.clock import Clock
+from holdfast.core.intent import Intent, is_intent, parse_intent
+from holdfast.core.layout import Layout
+from holdfast.core.planning import DrainPolicy, Step, WriteBatch, WriteCommit, WriteSingles, plan_drain
+from holdfast.core.ticket import Delivery, Ticket
+from holdfast.core.trouble import NOTE, Trouble, parse_trouble, trouble_after
+from holdfast.errors import GatewayError, Missing, Refused, Throttled, Unavailable
+from holdfast.github.gateway import NO_GRAPHQL
+from holdfast.ledger import Ledger
+from holdfast.spool import Spool
+from holdfast.writer.commits import CommitWriter
+from holdfast.writer.contents import ContentsWriter
+
+log = structlog.get_logger()
+
+LONGEST_SLEEP_S = 300.0
+# While a person must act we look this often whether there is a new token.
+LONGEST_SLEEP_IN_TROUBLE_S = 5.0
+RELEASE_PAUSE_S = 15.0
+
+# GitHub refuses this one content, or this one file; every other checkpoint may go on.
+_ITEM_REFUSALS = frozenset({"secret_detected", "rules", "invalid"})
+
+
+@dataclass(frozen=True, slots=True)
+class DrainResult:
+    """What a drain did: how many checkpoints it verified, how many are left, and why."""
+
+    verified: int
+    left: int
+    reason: str = ""
+
+
+@dataclass
+class Worker:
+    """Moves checkpoints from the spool into the repository. One at a time drains a spool."""
+
+    spool: Spool
+    contents: ContentsWriter
+    commits: CommitWriter
+    ledger: Ledger
+    policy: DrainPolicy
+    layout: Layout
+    clock: Clock
+    is_stopping: Callable[[], bool]
+    credentials: Callable[[], str]
+    """A fingerprint of the token in use: a new one is reason to try again at once."""
+    jitter: Callable[[], float] = random.random
+    _verified: int = 0
+    _credentials_in_trouble: str = ""
+    _listeners: list[Callable[[int, int], None]] = field(default_factory=list)
+
+    def on_progress(self, listener: Callable[[int, int], None]) -> None:
+        """Have `listener` told how many are verified and how many are left, after each step."""
+        self._listeners.append(listener)
+
+    def drain(self, *, patience_s: float = 0.0) -> DrainResult:
+        """Write what is spooled. Waits for limits, outages and persons for `patience_s` in all, no longer.
+
+        Raises SpoolBusy when another process is draining this spool.
+        """
+        self._verified = 0
+        reason = ""
+        with self.spool.drainer():
+            deadline = self.clock.now() + patience_s
+            while not self.is_stopping():
+                wait_s, reason = self._pass()
+                if wait_s is None or (wait_s > 0 and self.clock.now() + wait_s > deadline):
+                    break
+                if wait_s > 0:
+                    self._sleep(wait_s)
+        return DrainResult(self._verified, len(self.spool.pending()), reason)
+
+    def _sleep(self, seconds: float) -> None:
+        """Wait a while; then the loop looks at the clock again, not at GitHub."""
+        longest = LONGEST_SLEEP_IN_TROUBLE_S if self._trouble() else LONGEST_SLEEP_S
+        self.clock.sleep(min(seconds, longest))
+
+    def _pass(self) -> tuple[float | None, str]:
+        """Plan once and carry it out. Returns how long to wait, or None when nothing is left, and why."""
+        now = self.clock.now()
+        trouble = self._trouble()
+        if trouble and trouble.retry_at > now and self._credentials_in_trouble in ("", self.credentials()):
+            return trouble.retry_at - now, trouble.sentence
+        pending = self.spool.pending()
+        if not pending:
+            return None, ""
+        due = self._due(pending, now)
+        if not due:
+            return RELEASE_PAUSE_S, "what is left could not be stored just now and is tried again soon"
+        for step in self._unfinished(due):
+            if wait := self._carry_out(step):
+                return wait
+            due = [ticket for ticket in due if ticket not in step.tickets]
+        plan = plan_drain(due, self.ledger.budget, now, self.policy)
+        for step in plan.steps:
+            if self.is_stopping():
+                break
+            if wait := self._carry_out(step):
+                return wait
+        return plan.wait_s if not plan.steps else 0.0, plan.reason
+
+    def _due(self, pending: Sequence[Ticket], now: float) -> list[Ticket]:
+        """Return what may be written now. A run waits as a whole, so that its order stays."""
+        due = {ticket.checkpoint_id for ticket in self.spool.pending(now)}
+        held = {ticket.run_id for ticket in pending if ticket.checkpoint_id not in due}
+        return [ticket for ticket in pending if ticket.run_id not in held]
+
+    def _unfinished(self, due: Sequence[Ticket]) -> list[Step]:
+        """Return what was begun before, as it was planned then: finishing it first is what avoids doubles."""
+        steps: list[Step] = []
+        for intent in self._intents():
+            tickets = tuple(ticket for ticket in due if ticket.checkpoint_id in intent.checkpoint_ids)
+            if tickets:
+                steps.append((WriteBatch if intent.is_batch else WriteSingles)(intent.run_id, tickets))
+            elif not any(ticket.run_id == intent.run_id for ticket in self.spool.pending()):
+                self.spool.forget(intent.name)
+        return steps
+
+    def _intents(self) -> list[Intent]:
+        return [parse_intent(content) for name, content in self.spool.notes().items() if is_intent(name)]
+
+    def _carry_out(self, step: Step) -> tuple[float, str] | None:
+        """Write one step. Returns None if the pass may go on, else how long to wait before the next, and why."""
+        try:
+            self._acknowledge(step, self._write(step))
+        except Throttled as error:
+            log.warning(
+                "drain_throttled", kind=error.kind, wait_s=round(error.retry_after_s, 1), cause=error.reason
+            )
+            return max(error.retry_after_s, 0.05), error.reason
+        except Refused as error:
+            if error.kind in _ITEM_REFUSALS:
+                return self._refuse(step, error)
+            return self._stay_away(error)
+        except Unavailable as error:
+            return self._stay_away(error)
+        except GatewayError as error:
+            self._release(step.tickets, error)
+        return None
+
+    def _write(self, step: Step) -> dict[str, Delivery]:
+        if isinstance(step, WriteCommit):
+            try:
+                return self.commits.write(step.tickets)
+            except Missing as error:
+                if error.path != NO_GRAPHQL:
+                    raise
+            log.warning(
+                "graphql_missing", advice="This server has no GraphQL; writing in contents mode instead."
+            )
+            self.policy = replace(self.policy, mode="contents")
+            return {}
+        return self._write_run(step.run_id, step.tickets, is_batch=isinstance(step, WriteBatch))
+
+    def _write_run(self, run_id: str, tickets: Sequence[Ticket], *, is_batch: bool) -> dict[str, Delivery]:
+        begun = next((intent for intent in self._intents() if intent.run_id == run_id), None)
+        ids = tuple(ticket.checkpoint_id for ticket in tickets)
+        return self.contents.write(begun or Intent(run_id, ids, is_batch), tickets)
+
+    def _acknowledge(self, step: Step, deliveries: dict[str, Delivery]) -> None:
+        if not deliveries:
+            return
+        self.spool.acknowledge(deliveries)
+        for run_id in {ticket.run_id for ticket in step.tickets}:
+            self.spool.forget(Intent(run_id, (), is_batch=False).name)
+        self._set_trouble(None)
+        self._verified += len(deliveries)
+        log.info("checkpoints_verified", checkpoints=len(deliveries))
+        left = len(self.spool.pending()) if self._listeners else 0
+        for listener in self._listeners:
+            listener(self._verified, left)
+
+    def _refuse(self, step: Step, error: Refused) -> tuple[float, str] | None:
+        """Set aside the one checkpoint that GitHub will not take, so that the others can go on."""
+        culprits = [ticket for ticket in step.tickets if self._path_of(ticket) == error.path]
+        if len(step.tickets) == 1:
+            culprits = list(step.tickets)
+        if not culprits and not isinstance(step, WriteSingles):
+            return self._isolate(step)
+        if not culprits:
+            return self._stay_away(error)
+        for ticket in culprits:
+            reason = f"{error.reason}. {error.advice}"
+            self.spool.set_aside(ticket, reason)
+            log.error(
+                "checkpoint_set_aside", checkpoint_id=ticket.checkpoint_id, kind=error.kind, path=error.path
+            )
+        return None
+
+    def _isolate(self, step: Step) -> tuple[float, str] | None:
+        """Write what was refused together one by one, so that only the culprit is set aside."""
+        for ticket in step.tickets:
+            self.spool.forget(Intent(ticket.run_id, (), is_batch=False).name)
+            if wait := self._carry_out(WriteSingles(ticket.run_id, (ticket,))):
+                return wait
+        return None
+
+    def _path_of(self, ticket: Ticket) -> str:
+        return self.layout.checkpoint_path(ticket.run_id, ticket.sequence, ticket.trigger)
+
+    def _stay_away(self, error: GatewayError) -> tuple[float, str]:
+        now = self.clock.now()
+        trouble = trouble_after(error, self._trouble(), now=now, jitter=self.jitter())
+        self._set_trouble(trouble)
+        self._credentials_in_trouble = self.credentials()
+        log.error("drain_halted", kind=trouble.kind, cause=trouble.reason, advice=trouble.advice)
+        return trouble.retry_at - now, trouble.sentence
+
+    def _release(self, tickets: Sequence[Ticket], error: GatewayError) -> None:
+        """Keep in the spool what could not be stored just now, and go on with the other runs."""
+        self.spool.release(tickets, str(error), not_before=self.clock.now() + RELEASE_PAUSE_S)
+        log.error("checkpoints_released", checkpoints=len(tickets), cause=str(error))
+
+    def _trouble(self) -> Trouble | None:
+        return parse_trouble(self.spool.notes().get(NOTE))
+
+    def _set_trouble(self, trouble: Trouble | None) -> None:
+        if trouble:
+            self.spool.note(NOTE, trouble.to_bytes())
+        elif NOTE in self.spool.notes():
+            self.spool.forget(NOTE)
