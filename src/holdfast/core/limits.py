@@ -1,0 +1,113 @@
+"""What GitHub allows, what a call costs, and what is left: the values that the budget reckons with.
+
+The numbers are GitHub's own, see
+https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+"""
+
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import NamedTuple
+
+from holdfast.errors import ThrottleKind
+
+LEAST_CAPACITY = 3  # the requests of one checkpoint: file, index, latest
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What GitHub allows; 0 means no limit. A server without content limits has no points either."""
+
+    write_interval_s: float = 1.0
+    content_per_minute: int = 80
+    content_per_hour: int = 500
+    pushes_per_minute: int = 6
+    rest_points_per_minute: int = 900
+    graphql_points_per_minute: int = 2000
+    low_budget: int = 100
+    requests_per_hour: int | None = None
+    critical_share: float = 0.05
+    margin: float = 0.1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no unannounced limit holds: the embedded GitHub, Enterprise Server."""
+        return not (self.content_per_minute or self.content_per_hour)
+
+    def points_capacity(self, resource: str, *, is_slow: bool) -> float:
+        """Return the points a minute that we plan for `resource`."""
+        limit = self.graphql_points_per_minute if resource == "graphql" else self.rest_points_per_minute
+        return inf if self.is_open else self.capacity(limit, is_critical=True, is_slow=is_slow)
+
+    def capacity(self, limit: int, *, is_critical: bool, is_slow: bool = False) -> float:
+        """Return how much of an unannounced `limit` we plan to use, as others may share the token."""
+        if not limit:
+            return inf
+        usable = max(int(limit * (1 - self.margin)), min(limit, LEAST_CAPACITY))
+        if is_slow:
+            usable = max(usable // 2, min(usable, LEAST_CAPACITY))
+        if is_critical:
+            return usable
+        reserve = max(ceil(limit * self.critical_share), min(LEAST_CAPACITY, usable // 4))
+        return max(usable - reserve, min(usable, LEAST_CAPACITY))
+
+    def calls_kept_back(self, limit: int) -> int:
+        """Return how many of the announced calls only critical checkpoints may use."""
+        return min(ceil(limit * self.critical_share), max(self.low_budget // 2, LEAST_CAPACITY))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one call costs."""
+
+    resource: str = "core"
+    is_mutation: bool = False
+    creates_content: bool = False
+
+    @property
+    def points(self) -> int:
+        """Return the price on GitHub's scale of points a minute."""
+        return 5 if self.is_mutation else 1
+
+    @property
+    def need(self) -> "Need":
+        """Return the cost as a need for room."""
+        return Need(self.resource, requests=1, content=int(self.creates_content), points=self.points)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The room that one or several calls need."""
+
+    resource: str = "core"
+    requests: int = 0
+    content: int = 0
+    points: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What may be spent now; infinite where there is no limit."""
+
+    requests: float
+    content_minute: float
+    content_hour: float
+    points: float
+
+    def fits(self, need: Need) -> bool:
+        """Whether `need` stays within the room."""
+        return (
+            need.requests <= self.requests
+            and need.content <= min(self.content_minute, self.content_hour)
+            and need.points <= self.points
+        )
+
+
+class Wait(NamedTuple):
+    """How long to wait and why; zero seconds mean: go."""
+
+    seconds: float
+    reason: str
+    kind: ThrottleKind = "own_budget"
+
+
+GO = Wait(0.0, "")

@@ -1,0 +1,62 @@
+"""A bounded memory of how much happened lately; what it forgets, it forgets too late, never too early."""
+
+from dataclasses import dataclass, replace
+from math import floor
+
+Entry = tuple[float, int]
+
+MOST_ENTRIES = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Amounts and when they were spent, oldest first, over the last `span_s` seconds."""
+
+    span_s: float
+    entries: tuple[Entry, ...] = ()
+
+    def add(self, at: float, amount: int = 1) -> "Tally":
+        """Return the tally with `amount` more at `at`; amounts of one second are kept as one."""
+        kept = tuple(entry for entry in self.entries if entry[0] > at - self.span_s)
+        if kept and floor(kept[-1][0]) == floor(at):
+            kept, amount = kept[:-1], amount + kept[-1][1]
+        return replace(self, entries=_thinned((*kept, (at, amount))))
+
+    def total(self, now: float, span_s: float | None = None) -> int:
+        """Return how much was spent in the last `span_s` seconds."""
+        since = now - (span_s or self.span_s)
+        spent = 0
+        for at, amount in reversed(self.entries):
+            if at <= since:
+                break
+            spent += amount
+        return spent
+
+    def wait_for(self, need: int, capacity: float, now: float, span_s: float | None = None) -> float:
+        """Return the seconds until `need` more stay within `capacity`.
+
+        A need that is larger than the capacity waits until everything else is forgotten.
+        """
+        span = span_s or self.span_s
+        excess = self.total(now, span) + min(need, capacity) - capacity if need else 0
+        if excess <= 0:
+            return 0.0
+        for at, amount in self.entries:
+            if at <= now - span:
+                continue
+            excess -= amount
+            if excess <= 0:
+                return at + span - now
+        return span
+
+
+def _thinned(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """Join the older half in pairs, each at its later time, when there are too many."""
+    if len(entries) <= MOST_ENTRIES:
+        return entries
+    half = MOST_ENTRIES // 2
+    older = entries[:half]
+    joined = tuple(
+        (second[0], first[1] + second[1]) for first, second in zip(older[::2], older[1::2], strict=True)
+    )
+    return joined + entries[half:]
