@@ -1,3 +1,26 @@
 """Durable workflow checkpoints in a GitHub repository."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.core.ticket import Receipt
+    from holdfast.errors import HoldfastError
+    from holdfast.library import Holdfast
+
 __version__ = "0.1.0"
+__all__ = ["Holdfast", "HoldfastError", "Receipt", "__version__"]
+
+_HOMES = {
+    "Holdfast": "holdfast.library",
+    "Receipt": "holdfast.core.ticket",
+    "HoldfastError": "holdfast.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the public names when they are first used: the command line must start quickly."""
+    from importlib import import_module
+
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -129,7 +129,7 @@ class Worker:
         return [parse_intent(content) for name, content in self.spool.notes().items() if is_intent(name)]
 
     def _carry_out(self, step: Step) -> tuple[float, str] | None:
-        """Write one step. Returns None if the pass may go on, else how long to wait before the next, and why."""
+        """Write one step. Returns None if the pass may go on, else how long to wait and why."""
         try:
             self._acknowledge(step, self._write(step))
         except Throttled as error:

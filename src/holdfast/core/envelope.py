@@ -123,6 +123,11 @@ class Draft:
         """Return the number that its caller asked for, if any."""
         return self.header.sequence_number
 
+    @property
+    def size_bytes(self) -> int:
+        """Return how large the caller's part of it is."""
+        return sum(len(text) for text in self.texts.values())
+
     @cached_property
     def fingerprint(self) -> str | None:
         """Return a digest of the content by which a repetition is known; None if nobody else knows the id.

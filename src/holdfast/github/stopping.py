@@ -13,7 +13,7 @@ GRACE_S = 4.0
 
 @dataclass
 class StoppableGateway:
-    """Performs calls until `stop` is set, and for a short grace after it, so that the write under way ends well."""
+    """Performs calls until `stop` is set, and for a short grace after it, for the write under way."""
 
     inner: Gateway
     clock: Clock

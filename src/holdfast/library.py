@@ -1,0 +1,165 @@
+"""The library: what a Python program saves its checkpoints with."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import structlog
+from pydantic import BaseModel
+
+from holdfast.core.envelope import Draft, Envelope, RunStatus, draft_from_mapping, draft_from_text
+from holdfast.core.index import Index
+from holdfast.core.moments import format_moment
+from holdfast.core.ticket import Persistence, Progress, Receipt
+from holdfast.core.triggers import Priority, Trigger
+from holdfast.core.trouble import NOTE, parse_trouble
+from holdfast.errors import CheckpointTooLarge
+from holdfast.reader import RunSummary
+from holdfast.settings import Settings
+from holdfast.wiring import Assembly
+from holdfast.worker import DrainResult
+
+log = structlog.get_logger()
+
+
+class Holdfast:
+    """Durable checkpoints for one repository. Use it as a context manager, or close it.
+
+    Saving returns as soon as the checkpoint is safe on the local disk, whatever GitHub does; `drain`, or a
+    sidecar on the same data folder, takes it to the repository.
+    """
+
+    def __init__(self, settings: Settings, *, assembly: Assembly | None = None) -> None:
+        self._assembly = assembly or Assembly(settings)
+
+    @classmethod
+    def from_env(cls) -> Self:
+        """Return one that is set up by HOLDFAST_… variables. Raises InvalidSettings."""
+        return cls(Settings.from_environment(os.environ))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every file and connection. What is spooled stays spooled."""
+        self._assembly.close()
+
+    def save(
+        self,
+        run_id: str,
+        state: Any,
+        *,
+        trigger: str | Trigger = Trigger.MANUAL,
+        phase: str | None = None,
+        status: str | RunStatus | None = None,
+        priority: str | Priority | None = None,
+        workflow: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        checkpoint_id: str | None = None,
+    ) -> Receipt:
+        """Save the state of a run; return once it is on disk.
+
+        Raises InvalidCheckpoint with the place and the reason, SpoolError when the disk refuses.
+        """
+        checkpoint = {
+            "checkpoint_id": checkpoint_id,
+            "run_id": run_id,
+            "trigger": trigger,
+            "phase": phase,
+            "status": status,
+            "priority": priority,
+            "workflow": workflow,
+            "state": state,
+        }
+        if context is not None:
+            checkpoint["context_fields"] = dict(context)
+        return self.submit(checkpoint)
+
+    def submit(
+        self, checkpoint: Mapping[str, Any] | BaseModel | bytes, *, run_id: str | None = None
+    ) -> Receipt:
+        """Save a whole checkpoint, or its short form; return once it is on disk.
+
+        Bytes are taken as JSON text and kept as they are. Raises like `save`, and CheckpointChanged
+        when its checkpoint_id is known with other content.
+        """
+        draft = self._draft(checkpoint, run_id)
+        persistence = self._persistence()
+        receipt = self._assembly.spool.put(draft, persistence=persistence)
+        if receipt.persistence is Persistence.DELAYED and receipt.status is Progress.SPOOLED:
+            log.warning(
+                "persistence_delayed",
+                run_id=receipt.run_id,
+                checkpoint_id=receipt.checkpoint_id,
+                priority=draft.priority.value,
+            )
+        return receipt
+
+    def drain(self, *, timeout_s: float = 0.0) -> DrainResult:
+        """Write what is spooled to the repository; wait for limits to reset for `timeout_s` at most.
+
+        Raises SpoolBusy when another process is draining.
+        """
+        return self._assembly.worker.drain(patience_s=timeout_s)
+
+    def receipt(self, checkpoint_id: str) -> Receipt | None:
+        """Return how far a checkpoint has come; None if it is not known here."""
+        return self._assembly.spool.receipt(checkpoint_id)
+
+    def runs(self) -> list[RunSummary]:
+        """Return every run, stored or spooled, the one last written to first."""
+        return self._assembly.reader.list_runs()
+
+    def checkpoints(self, run_id: str) -> Index:
+        """Return every checkpoint of a run, stored or spooled. Raises UnknownRun."""
+        return self._assembly.reader.list_checkpoints(run_id)
+
+    def checkpoint(self, run_id: str, sequence: int | None = None) -> Envelope:
+        """Return one checkpoint, the newest unless its number is given. Raises UnknownRun, IntegrityFailure."""
+        return self._assembly.reader.read_checkpoint(run_id, sequence)
+
+    def status(self) -> dict[str, Any]:
+        """Return the spool, the budget and the last error, without asking GitHub."""
+        assembly = self._assembly
+        now = assembly.clock.now()
+        spool = assembly.spool.status(now)
+        trouble = parse_trouble(assembly.spool.notes().get(NOTE))
+        return {
+            "repository": assembly.repository,
+            "branch": assembly.settings.branch,
+            "spool": asdict(spool),
+            "budget": assembly.ledger.report(spool_depth=spool.depth),
+            "last_error": trouble.sentence if trouble else None,
+        }
+
+    def _draft(self, checkpoint: Mapping[str, Any] | BaseModel | bytes, run_id: str | None) -> Draft:
+        now = format_moment(self._assembly.clock.now())
+        if isinstance(checkpoint, bytes):
+            self._check_size(len(checkpoint))
+            return draft_from_text(checkpoint, now=now, new_id=_new_id, run_id=run_id)
+        mapping = checkpoint.model_dump() if isinstance(checkpoint, BaseModel) else checkpoint
+        draft = draft_from_mapping(mapping, now=now, new_id=_new_id, run_id=run_id)
+        self._check_size(draft.size_bytes)
+        return draft
+
+    def _check_size(self, size_bytes: int) -> None:
+        limit_bytes = self._assembly.settings.max_checkpoint_bytes
+        if size_bytes > limit_bytes:
+            raise CheckpointTooLarge(size_bytes, limit_bytes)
+
+    def _persistence(self) -> Persistence:
+        """Tell whether the way to GitHub is open at present, from what the last drain found out."""
+        is_blocked = self._assembly.ledger.is_blocked() or NOTE in self._assembly.spool.notes()
+        return Persistence.DELAYED if is_blocked else Persistence.NORMAL
+
+
+def _new_id() -> str:
+    return str(uuid4())

@@ -1,0 +1,130 @@
+"""The settings: one frozen model, read once from the environment, with the source of every value."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from platformdirs import user_data_path
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from holdfast.errors import InvalidSettings
+
+PUBLIC_API_URL = "https://api.github.com"
+EMBEDDED_REPOSITORY = "holdfast/checkpoints"
+
+MEGABYTE = 1024 * 1024
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}")
+_SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# See git-check-ref-format: what a branch may not contain, begin or end with.
+_BAD_BRANCH = re.compile(r"[\x00-\x20~^:?*\[\\\x7f]|\.\.|@\{|//|^[/.-]|[/.]$|\.lock$|/\.")
+
+# Where a setting has a second name, which others have made usual.
+_OTHER_VARIABLES = {"token": "GITHUB_TOKEN", "api_url": "GITHUB_API_URL"}
+
+
+def _repository(text: str) -> str:
+    if not _REPOSITORY.fullmatch(text):
+        raise ValueError("use owner/name")
+    return text
+
+
+def _base_path(text: str) -> str:
+    if not all(_SEGMENT.fullmatch(segment) for segment in text.split("/")):
+        raise ValueError(
+            "use a folder such as checkpoints or state/checkpoints, without a slash at either end"
+        )
+    return text
+
+
+def _branch(text: str) -> str:
+    if not text or _BAD_BRANCH.search(text):
+        raise ValueError("that is not a name that git allows for a branch")
+    return text
+
+
+def _url(text: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#]*)?", text):
+        raise ValueError("use a URL such as https://github.example.com/api/v3")
+    return text.rstrip("/")
+
+
+class Settings(BaseModel):
+    """What is in force. `sources` says where each value came from; what it leaves out has its default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    repo: Annotated[str, AfterValidator(_repository)] | None = None
+    token: SecretStr | None = None
+    token_file: Path | None = None
+    api_url: Annotated[str, AfterValidator(_url)] = PUBLIC_API_URL
+    branch: Annotated[str, AfterValidator(_branch)] = "checkpoints"
+    base_path: Annotated[str, AfterValidator(_base_path)] = "checkpoints"
+    data_dir: Path = Field(default_factory=lambda: user_data_path("holdfast", appauthor=False))
+    write_mode: Literal["contents", "commit"] = "contents"
+    low_budget: Annotated[int, Field(ge=0)] = 100
+    write_interval_s: Annotated[float, Field(ge=0, le=3600)] = 1.0
+    content_per_minute: Annotated[int, Field(ge=0)] = 80
+    content_per_hour: Annotated[int, Field(ge=0)] = 500
+    api_token: SecretStr | None = None
+    max_checkpoint_bytes: Annotated[int, Field(ge=1024, le=70 * MEGABYTE)] = 10 * MEGABYTE
+    max_spool_bytes: Annotated[int, Field(ge=1)] = 1024 * MEGABYTE
+    max_spool_items: Annotated[int, Field(ge=1)] = 100_000
+    min_free_bytes: Annotated[int, Field(ge=0)] = 64 * MEGABYTE
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["console", "json"] = "console"
+    sources: Mapping[str, str] = Field(default_factory=dict, repr=False)
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether no repository is configured, so that the embedded GitHub is used."""
+        return self.repo is None
+
+    @classmethod
+    def from_environment(
+        cls, environment: Mapping[str, str], overrides: Mapping[str, object] | None = None
+    ) -> "Settings":
+        """Return the settings that the environment and, over it, the command line's `overrides` give.
+
+        An empty variable counts as unset. Raises InvalidSettings with every problem at once.
+        """
+        values: dict[str, object] = {}
+        sources: dict[str, str] = {}
+        for name in cls.model_fields:
+            for variable in variables_of(name):
+                if environment.get(variable):
+                    values[name], sources[name] = environment[variable], variable
+                    break
+        for name, value in (overrides or {}).items():
+            values[name], sources[name] = value, "command line"
+        if "repo" not in values:
+            for name in ("write_interval_s", "content_per_minute", "content_per_hour"):
+                if name not in values:
+                    values[name], sources[name] = 0, "embedded GitHub"
+        try:
+            return cls.model_validate({**values, "sources": sources})
+        except ValidationError as error:
+            raise InvalidSettings(_problems(error, sources)) from None
+
+
+def variables_of(name: str) -> list[str]:
+    """Return the environment variables that set `name`, the first one that is set wins.
+
+    >>> variables_of("token")
+    ['HOLDFAST_TOKEN', 'GITHUB_TOKEN']
+    """
+    other = _OTHER_VARIABLES.get(name)
+    return [f"HOLDFAST_{name.upper()}", *([other] if other else [])]
+
+
+def _problems(error: ValidationError, sources: Mapping[str, str]) -> list[str]:
+    """Return one sentence for each wrong value, under the name that its user gave it by."""
+    problems = []
+    for problem in error.errors(include_url=False, include_input=False):
+        name = str(problem["loc"][0])
+        variable = variables_of(name)[0]
+        source = sources.get(name, variable)
+        label = f"{variable} (from the command line)" if source == "command line" else source
+        problems.append(f"{label}: {problem['msg'].removeprefix('Value error, ')}")
+    return problems

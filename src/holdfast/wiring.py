@@ -1,0 +1,176 @@
+"""Builds the object graph from the settings. Nothing is opened before it is needed."""
+
+import hashlib
+import threading
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.core.layout import Layout
+from holdfast.core.limits import Limits
+from holdfast.core.planning import DrainPolicy
+from holdfast.settings import EMBEDDED_REPOSITORY, Settings
+from holdfast.spool import Spool, SpoolLimits
+from holdfast.tokens import TokenSource
+
+if TYPE_CHECKING:
+    from holdfast.emulator import EmulatorServer
+    from holdfast.github.gateway import Gateway
+    from holdfast.ledger import Ledger
+    from holdfast.mirror import Mirror
+    from holdfast.reader import Reader
+    from holdfast.runs import Runs
+    from holdfast.worker import Worker
+
+ACTIONS_REQUESTS_PER_HOUR = 1000
+
+
+class Assembly:
+    """Everything that works on one repository, made on first use and closed together.
+
+    Saving needs the spool alone; githubkit and the embedded GitHub are loaded only by what talks to GitHub.
+    """
+
+    def __init__(
+        self, settings: Settings, *, clock: Clock | None = None, stop: threading.Event | None = None
+    ) -> None:
+        self.settings = settings
+        self.stop = stop or threading.Event()
+        self.clock = clock or SystemClock(self.stop)
+        self.layout = Layout(settings.base_path)
+        self._open = ExitStack()
+
+    def close(self) -> None:
+        """Close whatever was opened."""
+        self._open.close()
+
+    @property
+    def repository(self) -> str:
+        """Return the repository's full name."""
+        return self.settings.repo or EMBEDDED_REPOSITORY
+
+    @cached_property
+    def folder(self) -> Path:
+        """Return the folder for this repository, branch and base path: checkpoints never go astray to another."""
+        settings = self.settings
+        api_url = "embedded" if settings.is_embedded else settings.api_url
+        target = "\n".join((api_url, self.repository, settings.branch, settings.base_path))
+        digest = hashlib.sha256(target.encode()).hexdigest()[:8]
+        name = "embedded" if settings.is_embedded else self.repository.replace("/", "--")
+        return settings.data_dir / "targets" / f"{name}-{digest}"
+
+    @cached_property
+    def tokens(self) -> TokenSource:
+        """Return where the token comes from."""
+        token = self.settings.token
+        return TokenSource(token.get_secret_value() if token else None, self.settings.token_file)
+
+    @cached_property
+    def spool(self) -> Spool:
+        """Return the durable queue."""
+        settings = self.settings
+        limits = SpoolLimits(
+            max_bytes=settings.max_spool_bytes,
+            max_items=settings.max_spool_items,
+            min_free_bytes=settings.min_free_bytes,
+        )
+        spool = Spool.open(self.folder / "spool", limits=limits, clock=self.clock, layout=self.layout)
+        self._open.callback(spool.close)
+        return spool
+
+    @cached_property
+    def ledger(self) -> "Ledger":
+        """Return what is known of GitHub's limits."""
+        from holdfast.ledger import Ledger
+
+        return Ledger(self.folder / "budget", self._limits(), clock=self.clock)
+
+    @cached_property
+    def mirror(self) -> "Mirror":
+        """Return the local copy of what was seen of the repository."""
+        from holdfast.mirror import Mirror
+
+        mirror = Mirror.open(self.folder / "mirror")
+        self._open.callback(mirror.close)
+        return mirror
+
+    @cached_property
+    def embedded(self) -> "EmulatorServer":
+        """Return the embedded GitHub, started."""
+        from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
+
+        options = EmulatorOptions(root=self.settings.data_dir / "github", repo=EMBEDDED_REPOSITORY)
+        server = EmulatorServer(Emulator(options))
+        self._open.enter_context(server)
+        return server
+
+    @cached_property
+    def gateway(self) -> "Gateway":
+        """Return the way to GitHub: each attempt spends budget, and a shutdown gets through."""
+        from holdfast.github.budgeted import BudgetedGateway
+        from holdfast.github.client import GitHubClient
+        from holdfast.github.retrying import RetryingGateway
+        from holdfast.github.stopping import StoppableGateway
+
+        api_url = self.embedded.url if self.settings.is_embedded else self.settings.api_url
+        client = GitHubClient(
+            self.repository,
+            token=self.tokens.token,
+            api_url=api_url,
+            clock=self.clock,
+            observe=self.ledger.observe,
+        )
+        self._open.callback(client.close)
+        budgeted = BudgetedGateway(client, self.ledger, self.clock)
+        return RetryingGateway(StoppableGateway(budgeted, self.clock, self.stop), sleep=self.clock.sleep)
+
+    @cached_property
+    def runs(self) -> "Runs":
+        """Return the runs' folders."""
+        from holdfast.runs import Runs
+
+        return Runs(self.gateway, self.mirror, self.layout, self.settings.branch)
+
+    @cached_property
+    def worker(self) -> "Worker":
+        """Return what drains the spool."""
+        from holdfast.worker import Worker
+        from holdfast.writer.commits import CommitWriter
+        from holdfast.writer.contents import ContentsWriter
+
+        parts = (self.gateway, self.spool, self.runs, self.layout, self.settings.branch, self.clock)
+        return Worker(
+            spool=self.spool,
+            contents=ContentsWriter(*parts),
+            commits=CommitWriter(*parts),
+            ledger=self.ledger,
+            policy=DrainPolicy(mode=self.settings.write_mode),
+            layout=self.layout,
+            clock=self.clock,
+            is_stopping=self.stop.is_set,
+            credentials=self.tokens.fingerprint,
+        )
+
+    @cached_property
+    def reader(self) -> "Reader":
+        """Return what reads the repository and the spool as one."""
+        from holdfast.reader import Reader
+
+        return Reader(self.gateway, self.spool, self.runs, self.layout, self.settings.branch)
+
+    def _limits(self) -> Limits:
+        settings = self.settings
+        return Limits(
+            write_interval_s=settings.write_interval_s,
+            content_per_minute=settings.content_per_minute,
+            content_per_hour=settings.content_per_hour,
+            low_budget=settings.low_budget,
+            requests_per_hour=ACTIONS_REQUESTS_PER_HOUR if self._is_actions_token() else None,
+        )
+
+    def _is_actions_token(self) -> bool:
+        """Return whether the token is an Actions job's: those come as GITHUB_TOKEN and begin with ghs_."""
+        token = self.tokens.token() or ""
+        return self.settings.sources.get("token") == "GITHUB_TOKEN" and token.startswith("ghs_")
