@@ -31,6 +31,10 @@ MISLEADING_VARIABLES = frozenset(
 )
 
 
+class CannotMake(Exception):
+    """The environment cannot be made; the message is for the person at the terminal."""
+
+
 def read_requirements() -> list[str]:
     """Return all that running, testing and building the package needs, as pyproject.toml says it."""
     pyproject = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))
@@ -87,7 +91,10 @@ def has_working_python() -> bool:
 def make() -> None:
     """Make the environment anew. The stamp comes last: a broken-off attempt is never taken for current."""
     remove_environment()
-    venv.EnvBuilder(symlinks=True, with_pip=True).create(ENVIRONMENT)
+    try:
+        venv.EnvBuilder(symlinks=True, with_pip=True).create(ENVIRONMENT)
+    except subprocess.CalledProcessError as error:
+        raise CannotMake(f"ensurepip failed: {error.output!r}") from error
     pip_install("--constraint", str(CONSTRAINTS), *read_requirements())
     # Building without isolation takes the pinned build tools, which are installed by now.
     pip_install("--no-index", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
@@ -104,9 +111,10 @@ def remove_environment() -> None:
 
 
 def pip_install(*arguments: str) -> None:
-    """Install into the environment; pip itself tells why when it cannot."""
+    """Install into the environment. When pip cannot, it has said why itself."""
     command = [str(PYTHON), "-I", "-m", "pip", "--disable-pip-version-check", "--quiet", "--quiet", "install"]
-    subprocess.run([*command, *arguments], env=clean_variables(), check=True)
+    if subprocess.run([*command, *arguments], env=clean_variables(), check=False).returncode != 0:
+        raise CannotMake("pip failed, see above; it needs to reach a package index, as it is configured here")
 
 
 @contextmanager
@@ -136,7 +144,7 @@ def main() -> int:
                 return 0
             tell(f"making the virtual environment .venv with Python {platform.python_version()}")
             make()
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (OSError, CannotMake) as error:
         tell(f"could not make .venv: {error}")
         return 1
     except KeyboardInterrupt:

@@ -45,9 +45,9 @@ pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("setup"), pytest.ma
 
 
 class Checkout:
-    """A tiny project with the real set-up scripts, and what setting it up twice at once said."""
+    """A tiny project with the real set-up scripts."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, pyproject: str = PYPROJECT) -> None:
         self.root = root
         self.stamp = root / ".venv" / "stamp.json"
         (root / "scripts").mkdir(parents=True)
@@ -56,11 +56,8 @@ class Checkout:
             SCRIPTS / "lib", root / "scripts" / "lib", ignore=shutil.ignore_patterns("__pycache__")
         )
         (root / "scripts" / "constraints.txt").write_text("")
-        (root / "pyproject.toml").write_text(PYPROJECT)
+        (root / "pyproject.toml").write_text(pyproject)
         (root / "backend.py").write_text(BACKEND)
-        both = [self.start_setup(), self.start_setup()]
-        self.first_words = [process.communicate(timeout=200)[0] for process in both]
-        self.first_codes = [process.returncode for process in both]
 
     def start_setup(self, **variables: str) -> "subprocess.Popen[str]":
         """Start the script as a newcomer does, but with an empty home and variables that could mislead it."""
@@ -87,13 +84,17 @@ class Checkout:
 
     def set_up(self, **variables: str) -> tuple[int, str]:
         """Return the exit code and the words of one set-up."""
-        process = self.start_setup(**variables)
-        words, _ = process.communicate(timeout=200)
-        return process.returncode, words
+        return finish(self.start_setup(**variables))
 
     def is_current(self) -> bool:
         """Tell what the environment's own Python says of it."""
         return ask_whether_current(self.root)
+
+
+def finish(process: "subprocess.Popen[str]") -> tuple[int, str]:
+    """Return the exit code and the words of a process that was started."""
+    words, _ = process.communicate(timeout=200)
+    return process.returncode, words
 
 
 def ask_whether_current(root: Path) -> bool:
@@ -105,8 +106,20 @@ def ask_whether_current(root: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+def bare_checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return Checkout(tmp_path_factory.mktemp("with space") / "tiny project")
+
+
+@pytest.fixture(scope="module")
+def two_at_once(bare_checkout: Checkout) -> list[tuple[int, str]]:
+    both = [bare_checkout.start_setup(), bare_checkout.start_setup()]
+    return [finish(process) for process in both]
+
+
+@pytest.fixture
+def checkout(bare_checkout: Checkout, two_at_once: list[tuple[int, str]]) -> Checkout:
+    """Return the one checkout of this module, set up; each test leaves it as it was."""
+    return bare_checkout
 
 
 @contextmanager
@@ -114,8 +127,10 @@ def altered(path: Path) -> Iterator[None]:
     """Append a line to the file for a while."""
     original = path.read_bytes()
     path.write_bytes(original + b"\n# altered\n")
-    yield
-    path.write_bytes(original)
+    try:
+        yield
+    finally:
+        path.write_bytes(original)
 
 
 @contextmanager
@@ -123,14 +138,18 @@ def moved(path: Path) -> Iterator[None]:
     """Take the file or folder away for a while."""
     aside = path.with_name("aside")
     path.rename(aside)
-    yield
-    aside.rename(path)
+    try:
+        yield
+    finally:
+        aside.rename(path)
 
 
-def test_of_two_at_once_one_makes_the_environment_and_the_other_waits(checkout: Checkout) -> None:
-    assert checkout.first_codes == [0, 0]
-    assert sum("making" in words for words in checkout.first_words) == 1
-    assert (checkout.root / ".venv" / "bin" / "python").exists()
+def test_of_two_at_once_one_makes_the_environment_and_the_other_waits(
+    checkout: Checkout, two_at_once: list[tuple[int, str]]
+) -> None:
+    assert [code for code, _ in two_at_once] == [0, 0]
+    assert sum("making" in words for _, words in two_at_once) == 1
+    assert checkout.is_current()
     assert not (checkout.root.parent / "home" / "elsewhere").exists()
 
 
@@ -186,6 +205,16 @@ def test_an_environment_whose_python_is_gone_is_made_anew(checkout: Checkout) ->
 
     assert (code, "making" in words) == (0, True)
     assert checkout.is_current()
+
+
+def test_what_cannot_be_installed_is_told_and_leaves_nothing_that_looks_current(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path / "tiny", PYPROJECT.replace('"pip"', '"not-to-be-had"'))
+
+    code, words = checkout.set_up()
+
+    assert (code, checkout.is_current()) == (1, False)
+    assert "No matching distribution found for not-to-be-had" in words
+    assert "could not make .venv: pip failed" in words
 
 
 def test_a_python_that_does_not_work_is_refused_by_name(checkout: Checkout) -> None:
