@@ -35,7 +35,7 @@ _RULES = re.compile(
 )
 _EMPTY_REPOSITORY = re.compile(r"repository is empty", re.IGNORECASE)
 _TOO_SLOW = re.compile(r"too large|timed out", re.IGNORECASE)
-_NO_OBJECT = re.compile(r"object does not exist", re.IGNORECASE)
+_NO_OBJECT = re.compile(r"does not exist|no commit found", re.IGNORECASE)
 
 _AUTH_ADVICE = "Give Holdfast a valid token in HOLDFAST_TOKEN or HOLDFAST_TOKEN_FILE."
 _RULES_ADVICE = "Let Holdfast write to a branch of its own, without such rules, by setting HOLDFAST_BRANCH."
