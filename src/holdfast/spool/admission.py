@@ -1,0 +1,228 @@
+"""Accepting checkpoints into the spool: known or new, which number, is there room; then one transaction."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.core.layout import Layout
+from holdfast.core.ticket import Persistence, Progress, Receipt, Ticket
+from holdfast.core.triggers import Priority, Trigger
+from holdfast.errors import CheckpointChanged, HoldfastError, SpoolFull, SpoolUnwritable
+from holdfast.spool import keys
+from holdfast.spool.records import Record, RunNumbers, Totals
+from holdfast.store import Store, digest_of
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolLimits:
+    """How much the spool takes, and what must stay free on its disk so that draining stays possible."""
+
+    max_bytes: int = 1024**3
+    max_items: int = 100_000
+    min_free_bytes: int = 64 * 1024**2
+
+
+class Entry(Protocol):
+    """A checkpoint that asks to be accepted."""
+
+    @property
+    def checkpoint_id(self) -> str:
+        """Return the id, the caller's or the one made for it."""
+        ...
+
+    @property
+    def run_id(self) -> str:
+        """Return the run that it belongs to."""
+        ...
+
+    @property
+    def trigger(self) -> Trigger:
+        """Return why it was made."""
+        ...
+
+    @property
+    def priority(self) -> Priority:
+        """Return how urgent it is."""
+        ...
+
+    @property
+    def sequence(self) -> int | None:
+        """Return the number that it asks for; None for the run's next."""
+        ...
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Return a digest of the content that identifies it; None when its id was made here."""
+        ...
+
+    def body(self, sequence: int) -> bytes:
+        """Return the bytes to store, under this number."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What holds for all checkpoints that are accepted together."""
+
+    limits: SpoolLimits
+    layout: Layout
+    now: float
+    persistence: Persistence
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """An entry with all that is costly to make, made before the write lock is taken."""
+
+    entry: Entry
+    number: int
+    body: bytes
+    digest: bytes
+    fingerprint: str | None
+
+
+Outcome = Receipt | HoldfastError
+
+
+def admit(store: Store, entries: Sequence[Entry], terms: Terms) -> list[Outcome]:
+    """Store all `entries` in one transaction and answer each: its receipt, or why it is refused.
+
+    When this returns, the disk has confirmed what the receipts say. Raises SpoolUnwritable for all.
+    """
+    outlook = _Books(store, entries, terms)
+    prepared = [outlook.prepare(entry) for entry in entries]
+    fresh = [each for each in prepared if isinstance(each, _Prepared)]
+    if not fresh:
+        return [each for each in prepared if not isinstance(each, _Prepared)]
+    _check_free_space(store.folder, sum(len(each.body) for each in fresh), terms.limits)
+    with store.transact():
+        books = _Books(store, entries, terms)
+        outcomes = [books.settle(each) for each in prepared]
+        store.set_many(books.rows, books.digests)
+    return outcomes
+
+
+class _Books:
+    """What is stored about a few entries at one moment, and the rows that accepting them adds."""
+
+    def __init__(self, store: Store, entries: Sequence[Entry], terms: Terms) -> None:
+        ids = {keys.RECEIPT + entry.checkpoint_id for entry in entries}
+        runs = {keys.RUN + entry.run_id for entry in entries}
+        found = store.get_many([keys.TOTALS, *ids, *runs])
+        self._terms = terms
+        self._totals = Totals.decode(found.get(keys.TOTALS))
+        self._records = {key: Record.decode(found[key]) for key in ids if key in found}
+        self._numbers = {key: RunNumbers.decode(found.get(key)) for key in runs}
+        self.rows: dict[str, bytes] = {}
+        self.digests: dict[str, bytes] = {}
+
+    def prepare(self, entry: Entry) -> _Prepared | Outcome:
+        """Return the entry with its likely number and body; what to answer if it is known or wrong."""
+        try:
+            keys.check_ids(entry.run_id, entry.checkpoint_id)
+            if record := self._records.get(keys.RECEIPT + entry.checkpoint_id):
+                return _answer_again(entry, record)
+            number = self._numbers[keys.RUN + entry.run_id].take(entry.sequence)
+            body = entry.body(number)
+        except HoldfastError as error:
+            return error
+        return _Prepared(entry, number, body, digest_of(body), entry.fingerprint)
+
+    def settle(self, prepared: _Prepared | Outcome) -> Outcome:
+        """Enter a prepared entry, under another number if its own was taken meanwhile."""
+        if not isinstance(prepared, _Prepared):
+            return prepared
+        entry = prepared.entry
+        try:
+            if record := self._records.get(keys.RECEIPT + entry.checkpoint_id):
+                return _answer_again(entry, record)
+            self._check_room(len(prepared.body))
+            numbers = self._numbers[keys.RUN + entry.run_id]
+            number = numbers.choose(entry.sequence)
+            if number != prepared.number:
+                body = entry.body(number)
+                prepared = replace(prepared, number=number, body=body, digest=digest_of(body))
+        except HoldfastError as error:
+            return error
+        numbers.mark(number)
+        return self._enter(prepared, numbers)
+
+    def _enter(self, prepared: _Prepared, numbers: RunNumbers) -> Receipt:
+        entry, totals, size = prepared.entry, self._totals, len(prepared.body)
+        totals.arrivals += 1
+        totals.enter(size)
+        slot = keys.Slot(totals.arrivals, self._ticket(prepared)).name
+        record = Record(
+            self._receipt(prepared), slot, prepared.digest.hex(), prepared.fingerprint, self._terms.now
+        )
+        self._records[keys.RECEIPT + entry.checkpoint_id] = record
+        self.digests[keys.TICKET + slot] = prepared.digest
+        self.rows |= {
+            keys.TICKET + slot: prepared.body,
+            keys.RECEIPT + entry.checkpoint_id: record.encode(),
+            keys.RUN + entry.run_id: numbers.encode(),
+            keys.TOTALS: totals.encode(),
+        }
+        return record.receipt
+
+    def _ticket(self, prepared: _Prepared) -> Ticket:
+        entry = prepared.entry
+        return Ticket(
+            entry.checkpoint_id,
+            entry.run_id,
+            prepared.number,
+            entry.trigger,
+            entry.priority,
+            len(prepared.body),
+            self._terms.now,
+        )
+
+    def _receipt(self, prepared: _Prepared) -> Receipt:
+        entry, terms = prepared.entry, self._terms
+        path = terms.layout.checkpoint_path(entry.run_id, prepared.number, entry.trigger)
+        return Receipt(
+            entry.checkpoint_id, entry.run_id, prepared.number, Progress.SPOOLED, terms.persistence, path
+        )
+
+    def _check_room(self, size_bytes: int) -> None:
+        totals, limits = self._totals, self._terms.limits
+        items = totals.depth + totals.aside
+        held_bytes = totals.depth_bytes + totals.aside_bytes
+        if items >= limits.max_items or held_bytes + size_bytes > limits.max_bytes:
+            raise SpoolFull(
+                f"the spool holds {items:,} checkpoints in {held_bytes:,} bytes and takes at most "
+                f"{limits.max_items:,} in {limits.max_bytes:,}; let it drain, or raise its limit"
+            )
+
+
+def _answer_again(entry: Entry, record: Record) -> Receipt:
+    """Return the first receipt if `entry` says the same as then. Raises CheckpointChanged."""
+    if entry.run_id == record.receipt.run_id:
+        if entry.fingerprint and entry.fingerprint == record.fingerprint:
+            return record.receipt
+        # One of the two has an id that was made here, and so no fingerprint: compare what would be stored.
+        is_unnamed = not (entry.fingerprint and record.fingerprint)
+        if is_unnamed and _body_sha256(entry, record.receipt.sequence_number) == record.body_sha256:
+            return record.receipt
+    raise CheckpointChanged(entry.checkpoint_id)
+
+
+def _body_sha256(entry: Entry, sequence: int) -> str:
+    return digest_of(entry.body(sequence)).hex()
+
+
+def _check_free_space(folder: Path, size_bytes: int, limits: SpoolLimits) -> None:
+    """Refuse before the disk is full: an SQLite file needs room to be drained, too."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError as error:
+        raise SpoolUnwritable(f"{folder} cannot be looked at: {error}") from error
+    free_bytes = disk.f_bavail * disk.f_frsize
+    if free_bytes - size_bytes < limits.min_free_bytes:
+        raise SpoolUnwritable(
+            f"the disk of {folder} has {free_bytes:,} bytes left, and "
+            f"{limits.min_free_bytes:,} must stay free; "
+            "free some space on it, or choose another disk with HOLDFAST_DATA_DIR"
+        )

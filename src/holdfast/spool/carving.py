@@ -1,0 +1,200 @@
+"""Reading the rows of a damaged SQLite file, page by page, without SQLite.
+
+SQLite gives up on a file when a single page of its tree is wrong. The rows themselves lie in leaf
+pages that can be read without the tree, and each row carries a digest, so nothing wrong is believed.
+The layout is that of https://www.sqlite.org/fileformat2.html.
+"""
+
+import struct
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+_MAGIC = b"SQLite format 3\x00"
+_DEFAULT_PAGE_BYTES = 4096
+_TABLE_LEAF = 0x0D
+_WAL_HEADER_BYTES = 32
+_FRAME_HEADER_BYTES = 24
+_WAL_MAGICS = {0x377F0682: "<", 0x377F0683: ">"}
+
+# The columns of diskcache's table, in order.
+_COLUMNS = 12
+_KEY, _RAW, _MODE, _FILENAME, _VALUE = 1, 2, 9, 10, 11
+
+
+def carve(database: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield key and value, as stored, of every row that can be read; nothing says yet that they are sound."""
+    with Pages(database) as pages:
+        free = pages.find_free()
+        for number in range(1, pages.count + 1):
+            if number in free:
+                continue
+            page = pages.read(number)
+            start = 100 if number == 1 else 0
+            if len(page) == pages.page_bytes and page[start] == _TABLE_LEAF:
+                yield from _read_leaf(pages, page, start)
+
+
+class Pages:
+    """The pages of a database as they were last committed: from the log beside it, else from the file."""
+
+    def __init__(self, database: Path) -> None:
+        self._file = database.open("rb") if database.exists() else BytesIO()
+        wal = database.with_name(database.name + "-wal")
+        self._wal = wal.open("rb") if wal.exists() else None
+        header = self._file.read(100)
+        is_header = header.startswith(_MAGIC) and len(header) == 100
+        self.page_bytes = _page_bytes(header) if is_header else _DEFAULT_PAGE_BYTES
+        self.usable_bytes = self.page_bytes - (header[20] if is_header else 0)
+        self._frames = self._read_frames()
+        in_file = self._file.seek(0, 2) // self.page_bytes
+        self.count = max(in_file, *self._frames, 0)
+
+    def __enter__(self) -> "Pages":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        if self._wal:
+            self._wal.close()
+
+    def read(self, number: int) -> bytes:
+        """Return a page, shorter or empty if the file ends before."""
+        if self._wal and number in self._frames:
+            self._wal.seek(self._frames[number])
+            return self._wal.read(self.page_bytes)
+        self._file.seek((number - 1) * self.page_bytes)
+        return self._file.read(self.page_bytes)
+
+    def find_free(self) -> set[int]:
+        """Return the pages that hold only what was deleted, as far as their list can be read."""
+        first = self.read(1)
+        free: set[int] = set()
+        trunk = _u32(first, 32) if first.startswith(_MAGIC) else 0
+        while 1 < trunk <= self.count and trunk not in free:
+            page = self.read(trunk)
+            free.add(trunk)
+            length = min(_u32(page, 4), self.page_bytes // 4 - 2)
+            free.update(struct.unpack_from(f">{length}I", page, 8))
+            trunk = _u32(page, 0)
+        return free
+
+    def _read_frames(self) -> dict[int, int]:
+        """Return where in the log the newest committed version of each page begins."""
+        header = self._wal.read(_WAL_HEADER_BYTES) if self._wal else b""
+        order = _WAL_MAGICS.get(_u32(header, 0)) if len(header) == _WAL_HEADER_BYTES else None
+        if self._wal is None or order is None or _u32(header, 8) != self.page_bytes:
+            return {}
+        salt, previous = header[16:24], header[24:32]
+        committed: dict[int, int] = {}
+        waiting: dict[int, int] = {}
+        offset = _WAL_HEADER_BYTES
+        while len(frame := self._wal.read(_FRAME_HEADER_BYTES + self.page_bytes)) > _FRAME_HEADER_BYTES:
+            head, page = frame[:_FRAME_HEADER_BYTES], frame[_FRAME_HEADER_BYTES:]
+            if head[8:16] != salt:
+                break
+            # Each checksum goes on from the one before, as stored: one bad frame does not spoil the next.
+            if len(page) == self.page_bytes and _checksum(order, previous, head[:8] + page) == head[16:24]:
+                waiting[_u32(head, 0)] = offset + _FRAME_HEADER_BYTES
+                if _u32(head, 4):
+                    committed |= waiting
+                    waiting = {}
+            previous = head[16:24]
+            offset += len(frame)
+        return committed
+
+
+def _read_leaf(pages: Pages, page: bytes, start: int) -> Iterator[tuple[str, bytes]]:
+    (count,) = struct.unpack_from(">H", page, start + 3)
+    for index in range(min(count, len(page) // 2)):
+        try:
+            (cell,) = struct.unpack_from(">H", page, start + 8 + 2 * index)
+            row = _read_row(_read_payload(pages, page, cell))
+        except (IndexError, struct.error, UnicodeDecodeError, ValueError):
+            continue
+        if row:
+            yield row
+
+
+def _read_payload(pages: Pages, page: bytes, cell: int) -> bytes:
+    """Return the whole record of a cell, gathered from its overflow pages."""
+    size, at = _varint(page, cell)
+    _, at = _varint(page, at)
+    usable = pages.usable_bytes
+    if size > pages.count * pages.page_bytes:
+        raise ValueError("the cell is longer than the file")
+    local = size
+    if size > usable - 35:
+        least = (usable - 12) * 32 // 255 - 23
+        local = least + (size - least) % (usable - 4)
+        local = local if local <= usable - 35 else least
+    pieces = [page[at : at + local]]
+    missing, next_page = size - local, _u32(page, at + local) if size > local else 0
+    while missing > 0:
+        overflow = pages.read(next_page) if 1 < next_page <= pages.count else b""
+        if not overflow:
+            raise ValueError("the chain of overflow pages is broken")
+        pieces.append(overflow[4 : 4 + min(missing, usable - 4)])
+        missing -= usable - 4
+        next_page = _u32(overflow, 0)
+    return b"".join(pieces)
+
+
+def _read_row(record: bytes) -> tuple[str, bytes] | None:
+    """Return key and value of a row of diskcache's table; None for any other record."""
+    header_bytes, at = _varint(record, 0)
+    types: list[int] = []
+    while at < header_bytes and len(types) < _COLUMNS:
+        kind, at = _varint(record, at)
+        types.append(kind)
+    if len(types) != _COLUMNS or at != header_bytes:
+        return None
+    columns: list[bytes] = []
+    for kind in types:
+        columns.append(record[at : at + _width(kind)])
+        at += _width(kind)
+    is_ours = _is_one(types[_RAW], columns[_RAW]) and _is_one(types[_MODE], columns[_MODE])
+    is_ours = is_ours and types[_KEY] >= 13 and types[_KEY] % 2 == 1 and types[_FILENAME] == 0
+    if not is_ours or types[_VALUE] < 12 or types[_VALUE] % 2:
+        return None
+    return columns[_KEY].decode(), columns[_VALUE]
+
+
+def _is_one(kind: int, column: bytes) -> bool:
+    return kind == 9 or (kind in {1, 2, 3, 4, 5, 6} and int.from_bytes(column, "big") == 1)
+
+
+def _width(kind: int) -> int:
+    if kind < 12:
+        return (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)[kind]
+    return (kind - 12) // 2
+
+
+def _varint(page: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for _ in range(8):
+        byte = page[at]
+        at += 1
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            return value, at
+    return value << 8 | page[at], at + 1
+
+
+def _u32(page: bytes, at: int) -> int:
+    return int.from_bytes(page[at : at + 4], "big")
+
+
+def _page_bytes(header: bytes) -> int:
+    (size,) = struct.unpack_from(">H", header, 16)
+    size = 65536 if size == 1 else size
+    return size if size >= 512 and size & (size - 1) == 0 else _DEFAULT_PAGE_BYTES
+
+
+def _checksum(order: str, previous: bytes, content: bytes) -> bytes:
+    one, two = struct.unpack(">2I", previous)
+    words = iter(struct.unpack(f"{order}{len(content) // 4}I", content))
+    for first, second in zip(words, words, strict=True):
+        one = (one + first + two) & 0xFFFFFFFF
+        two = (two + second + one) & 0xFFFFFFFF
+    return struct.pack(">2I", one, two)

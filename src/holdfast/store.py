@@ -1,0 +1,424 @@
+"""The one door to diskcache: a folder of sealed rows that nothing evicts unasked and nothing unpickles.
+
+diskcache is written for caches. Its defaults evict, write large values to files that are never synced,
+load pickles, and lose the newest commits in a power cut; here every one of them is set otherwise. Each
+value is stored behind a digest of its key and its bytes, so that a flipped bit is found when it is read.
+
+Some of what is needed has no public call in diskcache 5.6: many rows in one statement, keys without
+their values, connections that can be closed. For these the table is spoken to directly; the version
+is pinned, and the table's shape is stored in every file that it wrote.
+"""
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import diskcache
+
+from holdfast.errors import SpoolDamaged, SpoolError, SpoolUnwritable
+
+DATABASE = "cache.db"
+SEAL_BYTES = 32
+
+_NEVER = 2**62
+_TIMEOUT_S = 10
+_CHUNK = 500
+_MODE_RAW = 1
+_LAST_CHARACTER = "\U0010ffff"
+# A cache per connection, and there is one connection per thread: 4 MB each, not diskcache's 32.
+_CACHE_SIZE_KIB = -4096
+
+_SELECT = "SELECT key, mode, filename, value FROM Cache WHERE raw = 1 AND key IN ({})"
+_SELECT_KEYS = "SELECT key FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key LIMIT ?"
+_SELECT_ITEMS = (
+    "SELECT key, mode, filename, value FROM Cache WHERE key > ? AND key < ? AND raw = 1 ORDER BY key LIMIT ?"
+)
+_UPSERT = (
+    "INSERT INTO Cache (key, raw, store_time, access_time, mode, value) VALUES (?, 1, 0, 0, 1, ?)"
+    " ON CONFLICT (key, raw) DO UPDATE"
+    " SET expire_time = NULL, tag = NULL, size = 0, mode = 1, filename = NULL, value = excluded.value"
+)
+_DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
+
+
+class DatabaseDamaged(SpoolDamaged):
+    """The database as a whole cannot be trusted: its rows are to be salvaged into a new one."""
+
+
+class RowDamaged(SpoolDamaged):
+    """The row `key` does not hold what was stored under it."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"the stored row {key!r} is damaged: {reason}")
+        self.key = key
+
+
+class StoreMoved(SpoolError):
+    """The database in the folder is no longer the one that was opened: nothing counts as stored."""
+
+
+def digest_of(value: bytes) -> bytes:
+    """Return the digest that `seal` takes: the costly part, which can be made before any lock is held."""
+    return hashlib.sha256(value).digest()
+
+
+def seal(key: str, value: bytes, digest: bytes | None = None) -> bytes:
+    """Return `value` behind a digest that covers it and its key."""
+    return hashlib.sha256(key.encode() + (digest or digest_of(value))).digest() + value
+
+
+def unseal(key: str, sealed: bytes) -> bytes:
+    """Return the value that was sealed under `key`. Raises RowDamaged."""
+    value = sealed[SEAL_BYTES:]
+    if seal(key, b"", digest_of(value)) != sealed[:SEAL_BYTES]:
+        raise RowDamaged(key, "its bytes do not match their digest")
+    return value
+
+
+class _BytesDisk(diskcache.Disk):  # type: ignore[misc]
+    """Stores bytes under text, inside the database; refuses every other kind of row, unread."""
+
+    def put(self, key: object) -> tuple[str, bool]:
+        if type(key) is not str:
+            raise TypeError(f"a key is text, not {type(key).__name__}")
+        return key, True
+
+    def get(self, key: object, raw: object) -> str:
+        if not raw or type(key) is not str:
+            raise RowDamaged(repr(key)[:40], "its key is not plain text, so Holdfast did not write it")
+        return key
+
+    def store(self, value: object, read: bool, key: object = None) -> tuple[int, int, None, memoryview]:  # noqa: ARG002
+        if type(value) is not bytes:
+            raise TypeError(f"a value is bytes, not {type(value).__name__}")
+        return 0, _MODE_RAW, None, sqlite3.Binary(value)
+
+    def fetch(self, mode: object, filename: object, value: object, read: bool) -> bytes:  # noqa: ARG002
+        if mode != _MODE_RAW or filename is not None or type(value) is not bytes:
+            raise RowDamaged("?", "it is a pickle, a file or no bytes at all, so Holdfast did not write it")
+        return value
+
+
+class _Database(diskcache.Cache):  # type: ignore[misc]
+    """diskcache's Cache, with connections that obey our pragmas and can be closed from any thread.
+
+    diskcache takes the pragmas of a new connection from a row of the database; here they are fixed,
+    because a promise of durability must not hang on a stored row.
+    """
+
+    def __init__(self, folder: Path, pragmas: Mapping[str, int], **settings: object) -> None:
+        self._path = folder / DATABASE
+        self._pragmas = pragmas
+        self._closers: list[weakref.finalize[..., Any]] = []
+        super().__init__(str(folder), disk=_BytesDisk, timeout=_TIMEOUT_S, **settings)
+
+    @property
+    def _con(self) -> sqlite3.Connection:
+        if getattr(self._local, "pid", None) != os.getpid():
+            self._local.pid, self._local.con = os.getpid(), None
+        connection: sqlite3.Connection | None = getattr(self._local, "con", None)
+        if connection is None:
+            connection = self._local.con = self._connect()
+        return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+        )
+        try:
+            for name, value in self._pragmas.items():
+                connection.execute(f"PRAGMA {name} = {value}")
+        except BaseException:
+            connection.close()
+            raise
+        self._closers = [closer for closer in self._closers if closer.alive]
+        # A thread that ends closes its connection; otherwise each would hold its files open for ever.
+        self._closers.append(weakref.finalize(threading.current_thread(), connection.close))
+        return connection
+
+    def close(self) -> None:
+        """Close the connection of this thread."""
+        connection: sqlite3.Connection | None = getattr(self._local, "con", None)
+        self._local.con = None
+        if connection is not None:
+            connection.close()
+
+    def close_all(self) -> None:
+        """Close the connections of all threads."""
+        self._local.con = None
+        for closer in self._closers:
+            closer()
+
+
+class Store:
+    """Sealed rows: bytes by text key. Made by `open_store`; safe for use by threads and processes.
+
+    Every method raises SpoolUnwritable when the disk does not take a write, DatabaseDamaged when the
+    file cannot be trusted, RowDamaged when a row cannot, and StoreMoved when the file was replaced.
+    """
+
+    def __init__(self, folder: Path, database: _Database, *, is_bounded: bool) -> None:
+        self.folder = folder
+        self._database = database
+        self._is_bounded = is_bounded
+        # Threads of one process wait here, in turn; SQLite's own waiting sleeps in growing steps.
+        self._lock = threading.RLock()
+        self._failure: str | None = None
+        self._identity = self._identify()
+
+    def get(self, key: str) -> bytes | None:
+        """Return what is stored under `key`, or None."""
+        if not self._is_bounded:
+            return self.get_many([key]).get(key)
+        with self._lock, self._our_errors():
+            sealed = self._database.get(key)
+        return None if sealed is None else unseal(key, sealed)
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        """Return what is stored under each of `keys`; absent ones are left out."""
+        wanted = list(keys)
+        found: dict[str, bytes] = {}
+        for start in range(0, len(wanted), _CHUNK):
+            chunk = wanted[start : start + _CHUNK]
+            with self._our_errors():
+                self._check_in_place()
+                rows = self._sql(_SELECT.format(",".join("?" * len(chunk))), chunk).fetchall()
+            found |= dict(map(self._open_row, rows))
+        return found
+
+    def get_unchecked(self, key: str) -> bytes | None:
+        """Return what is stored under `key` even if it does not match its digest, or None.
+
+        For keeping damaged bytes, never for use. A pickle or a file is still refused.
+        """
+        with self._our_errors():
+            rows = self._sql(_SELECT.format("?"), [key]).fetchall()
+        return self._database.disk.fetch(*rows[0][1:], False)[SEAL_BYTES:] if rows else None
+
+    def keys(self, prefix: str, limit: int = -1) -> list[str]:
+        """Return the keys that begin with `prefix`, sorted. No value is read."""
+        with self._our_errors():
+            self._check_in_place()
+            rows = self._sql(_SELECT_KEYS, (prefix, prefix + _LAST_CHARACTER, limit)).fetchall()
+        return [key for (key,) in rows]
+
+    def items(self, prefix: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the rows whose key begins with `prefix`, sorted, without holding all of them in memory."""
+        last = prefix
+        while True:
+            with self._our_errors():
+                self._check_in_place()
+                rows = self._sql(_SELECT_ITEMS, (last, prefix + _LAST_CHARACTER, _CHUNK)).fetchall()
+            if not rows:
+                return
+            yield from map(self._open_row, rows)
+            last = rows[-1][0]
+
+    def set(self, key: str, value: bytes) -> None:
+        """Store `value` under `key`, in place of what was there."""
+        if not self._is_bounded:
+            return self.set_many({key: value})
+        with self.transact():
+            self._database.set(key, seal(key, value))
+        return None
+
+    def set_many(self, values: Mapping[str, bytes], digests: Mapping[str, bytes] | None = None) -> None:
+        """Store all of `values`, or none of them. `digests` spares the hashing of values that were hashed."""
+        digests = digests or {}
+        rows = [(key, seal(key, value, digests.get(key))) for key, value in values.items()]
+        with self.transact():
+            self._database._con.executemany(_UPSERT, rows)  # noqa: SLF001
+
+    def add(self, key: str, value: bytes) -> bool:
+        """Store `value` under `key` unless something is there already; tell whether it was stored."""
+        with self.transact():
+            return bool(self._database.add(key, seal(key, value)))
+
+    def delete(self, *keys: str) -> None:
+        """Remove the rows of all `keys`, or none; absent ones are passed over."""
+        with self.transact():
+            self._database._con.executemany(_DELETE, [(key,) for key in keys])  # noqa: SLF001
+
+    @contextmanager
+    def transact(self) -> Iterator[None]:
+        """Hold the write lock: what is written inside is stored together at the end, or not at all.
+
+        When this returns, the disk has confirmed it (a durable store) and the file is still in its place.
+        """
+        with self._lock, self._our_errors():
+            self._check_usable()
+            try:
+                with self._database.transact():
+                    yield
+            except BaseException:
+                self._abandon()
+                raise
+            self._check_in_place()
+
+    def is_in_place(self) -> bool:
+        """Tell whether the database in the folder is still the one that was opened."""
+        return self._identity is not None and self._identify() == self._identity
+
+    def close(self) -> None:
+        """Close the connections of all threads; none of them may be at work."""
+        self._failure = "it was closed"
+        with self._our_errors():
+            self._database.close_all()
+
+    def _sql(self, statement: str, values: Iterable[object]) -> sqlite3.Cursor:
+        cursor: sqlite3.Cursor = self._database._con.execute(statement, tuple(values))  # noqa: SLF001
+        return cursor
+
+    def _open_row(self, row: tuple[str, object, object, object]) -> tuple[str, bytes]:
+        key, mode, filename, value = row
+        try:
+            return key, unseal(key, self._database.disk.fetch(mode, filename, value, False))
+        except RowDamaged as error:
+            raise RowDamaged(key, str(error).partition("damaged: ")[2]) from None
+
+    def _identify(self) -> tuple[int, int] | None:
+        try:
+            stat = os.stat(self.folder / DATABASE)  # noqa: PTH116 (half the time of Path.stat, on every put)
+        except OSError:
+            return None
+        return stat.st_dev, stat.st_ino
+
+    def _check_in_place(self) -> None:
+        if not self.is_in_place():
+            raise StoreMoved(f"the database in {self.folder} was replaced")
+
+    def _check_usable(self) -> None:
+        if self._failure:
+            raise SpoolUnwritable(f"{self.folder} takes nothing more: {self._failure}")
+        self._check_in_place()
+
+    def _abandon(self) -> None:
+        """Leave no transaction open: diskcache does so when the commit itself fails."""
+        connection = self._database._con  # noqa: SLF001
+        try:
+            if connection.in_transaction:
+                connection.rollback()
+        except sqlite3.Error:
+            self._database.close()
+
+    @contextmanager
+    def _our_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (diskcache.Timeout, sqlite3.Error, OSError) as error:
+            cause = _cause_of(error)
+            if _is_failed_sync(cause):
+                # Linux forgets what a failed fsync did not write: a second one would succeed and lie.
+                self._failure = (
+                    "the disk failed to confirm a write; check the disk, then start Holdfast again"
+                )
+            self._check_in_place()
+            raise translate(cause, self.folder) from error
+
+
+def open_store(folder: Path, *, is_durable: bool, max_bytes: int | None = None) -> Store:
+    """Open the store in `folder`, which is made, for this user alone, if it is missing.
+
+    A durable store confirms a write only once the disk has it, and evicts nothing. With `max_bytes` the
+    store is a cache: what was not read for the longest time makes room. A cache that turns out to be
+    damaged is emptied. Raises SpoolUnwritable, and DatabaseDamaged for a durable store.
+    """
+    try:
+        make_private_folder(folder)
+        return _open(folder, is_durable=is_durable, max_bytes=max_bytes)
+    except DatabaseDamaged:
+        if is_durable:
+            raise
+        shutil.rmtree(folder)
+        return open_store(folder, is_durable=is_durable, max_bytes=max_bytes)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make `folder` for this user alone, and sync the entry in its parent. Raises SpoolUnwritable."""
+    try:
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_folder(folder.parent)
+        if folder.stat().st_mode & 0o077:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise translate(error, folder) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the disk confirm the names in `folder`."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _open(folder: Path, *, is_durable: bool, max_bytes: int | None) -> Store:
+    if os.path.expandvars(os.path.expanduser(folder)) != str(folder):  # noqa: PTH111 (as diskcache does)
+        raise SpoolUnwritable(f"{folder} cannot be used: its path contains a variable; choose another folder")
+    pragmas = {"synchronous": 2 if is_durable else 1, "cache_size": _CACHE_SIZE_KIB, "mmap_size": 0}
+    try:
+        is_new = not (folder / DATABASE).exists()
+        database = _Database(
+            folder,
+            pragmas,
+            eviction_policy="least-recently-used" if max_bytes else "none",
+            cull_limit=10 if max_bytes else 0,
+            size_limit=max_bytes or _NEVER,
+            disk_min_file_size=_NEVER,
+            # A bounded store must shrink to get below its bound; elsewhere that would only cost time.
+            sqlite_auto_vacuum=1 if max_bytes else 0,
+            **{f"sqlite_{name}": value for name, value in pragmas.items()},
+        )
+        if is_new:
+            sync_folder(folder)
+    except (diskcache.Timeout, sqlite3.Error, OSError) as error:
+        raise translate(_cause_of(error), folder) from error
+    return Store(folder, database, is_bounded=max_bytes is not None)
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    """Return the error behind it: diskcache hides it behind a Timeout, or behind its failed rollback."""
+    hides = isinstance(error, diskcache.Timeout) or "cannot rollback" in str(error)
+    return error.__context__ if hides and error.__context__ else error
+
+
+def _is_failed_sync(error: BaseException) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0)
+    return code in {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}
+
+
+def translate(error: BaseException, folder: Path) -> SpoolError:
+    """Return our error for one of SQLite or of the system, in a sentence that says what to do."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    text = str(error)
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or text.startswith("Could not decode"):
+        return DatabaseDamaged(f"the database in {folder} is damaged: {text}")
+    if code == sqlite3.SQLITE_ERROR and "no such table" in text:
+        return DatabaseDamaged(f"the database in {folder} has lost its tables")
+    for codes, advice in _ADVICE:
+        if code in codes:
+            return SpoolUnwritable(f"{folder}: {text}; {advice}")
+    return SpoolUnwritable(f"{folder} cannot be used: {text or type(error).__name__}")
+
+
+_ADVICE: tuple[tuple[set[int], str], ...] = (
+    ({sqlite3.SQLITE_FULL}, "free some space on this disk and try again"),
+    (
+        {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN},
+        "let this user write to the folder, or choose another one with HOLDFAST_DATA_DIR",
+    ),
+    (
+        {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED},
+        f"another process has held it for more than {_TIMEOUT_S} s; see whether one hangs",
+    ),
+    ({sqlite3.SQLITE_IOERR}, "check the disk and its free space"),
+)
