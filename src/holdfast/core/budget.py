@@ -153,6 +153,11 @@ class Budget:
             points=max(0.0, points - self.points.get(resource, Tally(MINUTE_S)).total(own)),
         )
 
+    def seconds_to_reset(self, resource: str, now: float) -> float:
+        """Return how long until the headers' limit is new; 0 if it is, or if nothing is known of it."""
+        window = self.windows.get(resource)
+        return max(0.0, window.reset_at - self.timeline.server_time(now)) if window else 0.0
+
     # How long to wait
 
     def wait_before(self, cost: Cost, now: float, *, is_critical: bool = False) -> float:
@@ -194,14 +199,15 @@ class Budget:
             ]
         )
 
-    def seconds_for_content(self, requests: int, now: float) -> float:
+    def seconds_for_content(self, requests: int, now: float, resource: str = "core") -> float:
         """Return about how long `requests` content-creating requests take, beginning now."""
         if requests <= 0:
             return 0.0
         _, hour = self.content_capacity(now)
-        beyond = max(0.0, requests - self.room("core", now).content_hour)
+        beyond = max(0.0, requests - self.room(resource, now).content_hour)
         by_hour_s = beyond * HOUR_S / hour if beyond else 0.0
-        return self.delay_for(Need(), now).seconds + max(requests * self.limits.write_interval_s, by_hour_s)
+        blocked_s = self.delay_for(Need(resource), now, is_critical=True).seconds
+        return blocked_s + max(requests * self.limits.write_interval_s, by_hour_s)
 
     def report(
         self, now: float, *, spool_depth: int = 0, drain_forecast_s: float | None = None

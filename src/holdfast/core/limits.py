@@ -83,6 +83,15 @@ class Need:
     content: int = 0
     points: int = 0
 
+    def plus(self, other: "Need") -> "Need":
+        """Return both needs together."""
+        return Need(
+            self.resource,
+            self.requests + other.requests,
+            self.content + other.content,
+            self.points + other.points,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Room:

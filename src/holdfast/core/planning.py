@@ -1,0 +1,160 @@
+"""From what is spooled, the budget and the time to what to write and how, or how long to wait and why.
+
+The planner remembers nothing: what was spent stands in the budget, how long a checkpoint has waited stands
+in its ticket. While little of the hour is spent, everything leaves at once. After that a run is written
+only once its oldest checkpoint has waited for a pause, which grows with what writing all runs costs, so that
+batches fill up and the hour lasts. A critical checkpoint never waits for a pause.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from holdfast.core.budget import HOUR_S, Budget
+from holdfast.core.steps import (
+    RUN_FILES,
+    Draft,
+    DrainPolicy,
+    Step,
+    WriteBatch,
+    WriteCommit,
+    WriteSingles,
+    draft_batches,
+    draft_commits,
+    draft_singles,
+    order_tickets,
+)
+from holdfast.core.ticket import Ticket
+
+__all__ = [
+    "DrainPlan",
+    "DrainPolicy",
+    "Step",
+    "WriteBatch",
+    "WriteCommit",
+    "WriteSingles",
+    "forecast_drain_s",
+    "order_tickets",
+    "plan_drain",
+]
+
+SHORTEST_WAIT_S = 0.05
+EASY_SHARE = 0.8  # up to this share of the hour the pause does not grow
+
+
+@dataclass(frozen=True, slots=True)
+class DrainPlan:
+    """The steps to take now, in this order; without any, how long to wait and why."""
+
+    steps: tuple[Step, ...]
+    wait_s: float
+    reason: str
+
+
+def plan_drain(tickets: Sequence[Ticket], budget: Budget, now: float, policy: DrainPolicy) -> DrainPlan:
+    """Return what to write now, no more than the budget covers; else how long to wait and why.
+
+    The plan is good for one pass: whoever carries it out plans anew after it. With `longest_pause_s=0`
+    in the policy there are no pauses, and only the limits count.
+    """
+    if not tickets:
+        return DrainPlan((), 0.0, "nothing is spooled")
+    drafts = _drafts(tickets, budget, now, policy)
+    pause_s = _pause_s(drafts, budget, now, policy)
+    due = [draft for draft in drafts if draft.wait_s(pause_s, now) <= 0]
+    steps = _affordable(due, budget, now, policy)
+    if steps:
+        return DrainPlan(steps, 0.0, "")
+    if due:
+        wait = budget.delay_for(due[0].need, now, is_critical=due[0].is_critical)
+        return DrainPlan((), max(wait.seconds, SHORTEST_WAIT_S), wait.reason)
+    wait_s = min(draft.wait_s(pause_s, now) for draft in drafts)
+    return DrainPlan((), max(wait_s, SHORTEST_WAIT_S), "collecting, so that the hour's requests last")
+
+
+def forecast_drain_s(tickets: Sequence[Ticket], budget: Budget, now: float, policy: DrainPolicy) -> float:
+    """Return about how long it takes to write all of `tickets` at the pace that the budget allows."""
+    if not tickets:
+        return 0.0
+    drafts = _drafts(tickets, budget, now, policy)
+    pause_s = _pause_s(drafts, budget, now, policy)
+    waiting_s = max(0.0, min(draft.wait_s(pause_s, now) for draft in drafts))
+    content = sum(draft.need.content for draft in drafts)
+    return waiting_s + budget.seconds_for_content(content, now, policy.resource)
+
+
+def _drafts(tickets: Sequence[Ticket], budget: Budget, now: float, policy: DrainPolicy) -> list[Draft]:
+    """Return every step that is to be taken some time, the most urgent first."""
+    ordered = order_tickets(tickets)
+    if policy.mode == "commit":
+        return draft_commits(ordered, policy)
+    minute, _ = budget.content_capacity(now)
+    singles = draft_singles(ordered, policy, most_files=minute / 2 - RUN_FILES)
+    if _is_room_for_singles(singles, budget, now, policy):
+        return singles
+    return draft_batches(ordered, policy)
+
+
+def _is_room_for_singles(singles: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> bool:
+    """Whether a file for each checkpoint takes only a modest share of what is left."""
+    room = budget.room("core", now)
+    content = sum(draft.need.content for draft in singles)
+    requests = sum(draft.need.requests for draft in singles)
+    return (
+        not budget.is_low(now)
+        and content <= room.content_hour * policy.singles_share
+        and requests <= room.requests * policy.singles_share
+    )
+
+
+def _pause_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> float:
+    """Return how long a run's checkpoints are collected before they are written."""
+    if policy.longest_pause_s <= 0:
+        return 0.0
+    slowness = 2.0 if budget.is_slow(now) else 1.0
+    for_content_s = _content_pause_s(drafts, budget, now, policy) * slowness
+    return min(
+        max(for_content_s, _calls_pause_s(drafts, budget, now, policy)), policy.longest_strained_pause_s
+    )
+
+
+def _content_pause_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> float:
+    """Return the pause that settles at the pace GitHub advises, and stretches a small rest of the hour."""
+    _, hour = budget.content_capacity(now)
+    used = hour - budget.room(policy.resource, now).content_hour if hour < inf else 0.0
+    free = hour * policy.free_share
+    if policy.mode == "commit":
+        free = min(free, policy.free_commits)
+    if hour == inf or used < free:
+        return 0.0
+    pace = min(hour, budget.limits.pushes_per_minute * 60.0 or inf)
+    content = sum(draft.need.content for draft in drafts)
+    left_share = max(1.0 - used / hour, 0.01)
+    strain = max(1.0, (1.0 - EASY_SHARE) / left_share)
+    return min(content * HOUR_S / pace, policy.longest_pause_s) * strain
+
+
+def _calls_pause_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> float:
+    """Return the pause that makes a low rest of announced calls last until their reset."""
+    if not budget.is_low(now, policy.resource):
+        return 0.0
+    requests = sum(draft.need.requests for draft in drafts)
+    left = max(1.0, budget.room(policy.resource, now).requests)
+    return min(budget.seconds_to_reset(policy.resource, now) * requests / left, policy.longest_pause_s)
+
+
+def _affordable(due: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> tuple[Step, ...]:
+    """Return the first steps that there is room for now; a short pass, as urgent work may arrive."""
+    if not due or budget.delay_for(due[0].need, now, is_critical=due[0].is_critical).seconds > 0:
+        return ()
+    steps = [due[0].step]
+    spent = due[0].need
+    critical_room = budget.room(policy.resource, now, is_critical=True)
+    room = budget.room(policy.resource, now)
+    for draft in due[1:]:
+        spent = spent.plus(draft.need)
+        is_long = spent.content * budget.limits.write_interval_s > policy.longest_pass_s
+        if is_long or not (critical_room if draft.is_critical else room).fits(spent):
+            break
+        steps.append(draft.step)
+    return tuple(steps)
