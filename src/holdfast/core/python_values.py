@@ -52,7 +52,7 @@ def is_safe_to_dump(value: object) -> bool:
             elif kind is list or kind is tuple:
                 deeper += chain.from_iterable(_distinct(found))
             elif issubclass(kind, Enum):
-                deeper += [part.value for part in found]
+                deeper += [member.value for member in found]
             elif not issubclass(kind, (str, int)):
                 return False
         level = deeper
@@ -65,113 +65,117 @@ def _distinct(parts: list[Any]) -> Iterator[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spot:
-    """A part of the value, and where it stands: in `outer`, under `step`."""
+class _Opened:
+    """A container whose parts are being copied; it stands in `outer`, under `step`."""
 
-    value: Any
-    step: str | int | None = None
-    outer: "_Spot | None" = None
-    depth: int = 1
+    source: Any
+    copy: Any
+    outer: "_Opened | None" = None
+    step: Any = None
+    depth: int = 0
 
-    def trail(self) -> list["_Spot"]:
-        spot: _Spot | None = self
-        spots = []
-        while spot is not None:
-            spots.append(spot)
-            spot = spot.outer
-        return spots[::-1]
+    def trail(self) -> list["_Opened"]:
+        """Return the containers from the outermost down to this one."""
+        found = [self]
+        while found[-1].outer is not None:
+            found.append(found[-1].outer)
+        return found[::-1]
 
-    def refuse(self, place: str, reason: str) -> InvalidCheckpoint:
-        path = [spot.step for spot in self.trail() if spot.step is not None]
-        return InvalidCheckpoint(format_place(place, path), reason)
+    def path(self) -> list[str | int]:
+        """Return the steps from the outermost container down to this one."""
+        return [opened.step for opened in self.trail()[2:]]
 
 
 def copy_to_dump(value: object, place: str) -> object:
     """Return a copy of `value` that orjson writes faithfully.
 
-    Raises InvalidCheckpoint with the place, which begins with `place`, of the first part that is not JSON.
+    Raises InvalidCheckpoint with the place, which begins with `place`, of a part that is not JSON.
     """
-    root: list[Any] = [None]
-    pending: list[tuple[Any, str | int, _Spot]] = [(root, 0, _Spot(value))]
+    # The outermost list is no part of the value, and so it does not count as a level.
+    outermost = _Opened([value], [])
+    pending = [outermost]
     while pending:
-        holder, step, spot = pending.pop()
-        parts: list[tuple[Any, Any]]
-        source = spot.value.value if isinstance(spot.value, Enum) else spot.value
-        if isinstance(source, dict):
-            parts = _name_parts(source, spot, place)
-            copy: Any = dict.fromkeys(name for name, _ in parts)
-        elif isinstance(source, list) or type(source) is tuple:
-            parts = list(enumerate(source))
-            copy = [None] * len(parts)
-        else:
-            holder[step] = _copy_leaf(source, spot, place)
-            continue
-        if spot.depth > MAX_DEPTH:
-            raise _refuse_depth(spot, place)
-        holder[step] = copy
-        pending += [(copy, key, _Spot(part, key, spot, spot.depth + 1)) for key, part in reversed(parts)]
-    return root[0]
+        opened = pending.pop()
+        is_dict = isinstance(opened.source, dict)
+        for step, part in opened.source.items() if is_dict else enumerate(opened.source):
+            source = part.value if isinstance(part, Enum) else part
+            try:
+                name = _copy_name(step, opened.copy) if is_dict else None
+                copy = _copy_part(source)
+            except ValueError as error:
+                raise _refuse(place, opened, step, str(error)) from error
+            if is_dict:
+                opened.copy[name] = copy
+            else:
+                opened.copy.append(copy)
+            if type(copy) is dict or type(copy) is list:
+                if opened.depth == MAX_DEPTH:
+                    raise _refuse_depth(place, opened, step)
+                pending.append(_Opened(source, copy, opened, step, opened.depth + 1))
+    return outermost.copy[0]
 
 
-def _name_parts(source: dict[Any, Any], spot: _Spot, place: str) -> list[tuple[Any, Any]]:
-    parts = [(_check_name(name, spot, place), part) for name, part in source.items()]
-    if len({name for name, _ in parts}) < len(parts):
-        raise spot.refuse(place, "two keys of the dict are the same text; keep one of the two")
-    return parts
-
-
-def _check_name(name: object, spot: _Spot, place: str) -> str:
+def _copy_name(name: object, siblings: dict[str, Any]) -> str:
     if not isinstance(name, str):
-        reason = (
-            f"the key {short_repr(name)} is of type {type(name).__name__}; use str() of it, keys are text"
-        )
-        raise spot.refuse(place, reason)
-    if not _is_unicode(name):
-        raise _Spot(None, name, spot).refuse(place, LONE_SURROGATE)
-    return str.__str__(name)
+        raise ValueError(f"the key is of type {type(name).__name__}; keys are text, use str() of it")  # noqa: TRY004
+    text = _copy_text(name)
+    if text in siblings:
+        raise ValueError("the key occurs twice as text; keep one of the two")
+    return text
 
 
-def _copy_leaf(source: Any, spot: _Spot, place: str) -> object:
+def _copy_part(source: Any) -> Any:
+    """Return the copy of a leaf, or an empty container; raises ValueError with the reason."""
+    if source is None or source is True or source is False:
+        return source
     if isinstance(source, str):
-        if not _is_unicode(source):
-            raise spot.refuse(place, LONE_SURROGATE)
-    elif isinstance(source, int):
-        return source if -(2**63) <= source < 2**64 else _write_integer(source, spot, place)
-    elif isinstance(source, float):
+        return _copy_text(source)
+    if isinstance(source, int):
+        return _copy_integer(source)
+    if isinstance(source, dict):
+        return {}
+    if isinstance(source, list) or type(source) is tuple:
+        return []
+    if isinstance(source, float):
         if not isfinite(source):
-            raise spot.refuse(place, f"{source} is not JSON; store None or text")
+            raise ValueError(f"{source} is not JSON; store None or text")
         return float(source)
-    elif isinstance(source, UUID):
+    if isinstance(source, UUID):
         return str(source)
-    elif source is not None:
-        raise spot.refuse(place, f"{type(source).__name__} is not JSON; {_advise_on(source)}")
-    return source
+    raise ValueError(f"{type(source).__name__} is not JSON; {_advise_on(source)}")
 
 
-def _is_unicode(text: str) -> bool:
+def _copy_text(text: str) -> str:
     try:
         text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    except UnicodeEncodeError as error:
+        raise ValueError(LONE_SURROGATE) from error
+    return str.__str__(text)
 
 
-def _write_integer(number: int, spot: _Spot, place: str) -> orjson.Fragment:
-    try:
-        if abs(number) < _INTEGER_BOUND:
-            return orjson.Fragment(int.__repr__(number))
-    except ValueError as error:  # this process lowered Python's own limit
-        raise spot.refuse(place, str(error)) from error
-    raise spot.refuse(place, TOO_LONG)
+def _copy_integer(number: int) -> int | orjson.Fragment:
+    if -(2**63) <= number < 2**64:
+        return int(number)
+    if abs(number) >= _INTEGER_BOUND:
+        raise ValueError(TOO_LONG)
+    return orjson.Fragment(int.__repr__(number))
 
 
-def _refuse_depth(spot: _Spot, place: str) -> InvalidCheckpoint:
+def _refuse(place: str, opened: _Opened, step: object, reason: str) -> InvalidCheckpoint:
+    path = opened.path()
+    if opened.outer is not None:
+        path.append(step if isinstance(step, str | int) and type(step) is not bool else short_repr(step))
+    return InvalidCheckpoint(format_place(place, path), reason)
+
+
+def _refuse_depth(place: str, opened: _Opened, step: object) -> InvalidCheckpoint:
     seen: set[int] = set()
-    for outer in spot.trail():
-        if id(outer.value) in seen:
-            return outer.refuse(place, "the value contains itself; JSON cannot hold circular references")
-        seen.add(id(outer.value))
-    return spot.refuse(place, TOO_DEEP)
+    for container in opened.trail():
+        if id(container.source) in seen and container.outer is not None:
+            reason = "the value contains itself, which JSON cannot express; store a reference by name"
+            return _refuse(place, container.outer, container.step, reason)
+        seen.add(id(container.source))
+    return _refuse(place, opened, step, TOO_DEEP)
 
 
 def _advise_on(source: Any) -> str:
