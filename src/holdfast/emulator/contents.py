@@ -15,7 +15,8 @@ from holdfast.emulator.exchange import (
     unsupplied,
     wrong_type,
 )
-from holdfast.emulator.repository import BlockedPath, GitRepository, Person, RefMoved
+from holdfast.emulator.objects import BlockedPath, Person
+from holdfast.emulator.repository import GitRepository, RefMoved
 from holdfast.emulator.shapes import content_kind, content_shape, git_commit_shape
 from holdfast.emulator.trees import FILE_MODE, TreeEntry
 from holdfast.emulator.visit import Visit

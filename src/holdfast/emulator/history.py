@@ -4,9 +4,9 @@ from itertools import islice
 from urllib.parse import quote
 
 from holdfast.emulator.exchange import Answer, JsonObject, Refusal, json_answer, not_found
+from holdfast.emulator.objects import EMPTY_TREE, CommitRecord
 from holdfast.emulator.paging import link_header, read_page
 from holdfast.emulator.refs import refuse_if_empty
-from holdfast.emulator.repository import EMPTY_TREE, CommitRecord
 from holdfast.emulator.shapes import commit_shape
 from holdfast.emulator.visit import Visit
 

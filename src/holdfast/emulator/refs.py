@@ -9,6 +9,7 @@ from holdfast.emulator.exchange import (
     unsupplied,
     wrong_type,
 )
+from holdfast.emulator.objects import BlockedPath
 from holdfast.emulator.paging import page_answer
 from holdfast.emulator.repository import RefMoved
 from holdfast.emulator.shapes import commit_shape
@@ -93,6 +94,8 @@ def create_ref(visit: Visit) -> Answer:
         visit.git.move_ref(ref, sha, None)
     except RefMoved:
         raise Refusal(422, "Reference already exists") from None
+    except BlockedPath:
+        raise Refusal(422, "Reference update failed") from None
     return json_answer(_ref_shape(visit, ref, sha), 201)
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.emulator import contents, history, overview, refs
+from holdfast.emulator import contents, gitdata, history, overview, refs
 from holdfast.emulator.exchange import Answer
 from holdfast.emulator.visit import Visit
 
@@ -31,6 +31,13 @@ def _route(
     return Route(method, re.compile(pattern, re.DOTALL), handler, is_content, is_free)
 
 
+def _post_graphql(visit: Visit) -> Answer:
+    # Imported here because it takes longer than everything else together, and few need it.
+    from holdfast.emulator.graph import post_graphql
+
+    return post_graphql(visit)
+
+
 ROUTES = (
     _route("GET", r"{repository}/contents(?:/(?P<path>.*))?", contents.get_contents),
     _route("PUT", r"{repository}/contents/(?P<path>.*)", contents.put_contents, is_content=True),
@@ -46,6 +53,13 @@ ROUTES = (
     _route("POST", "{repository}/git/refs", refs.create_ref, is_content=True),
     _route("PATCH", "{repository}/git/refs/{ref*}", refs.update_ref, is_content=True),
     _route("DELETE", "{repository}/git/refs/{ref*}", refs.delete_ref, is_content=True),
+    _route("POST", "{repository}/git/blobs", gitdata.create_blob, is_content=True),
+    _route("GET", "{repository}/git/blobs/{sha}", gitdata.get_blob),
+    _route("POST", "{repository}/git/trees", gitdata.create_tree, is_content=True),
+    _route("GET", "{repository}/git/trees/{sha*}", gitdata.get_tree),
+    _route("POST", "{repository}/git/commits", gitdata.create_commit, is_content=True),
+    _route("GET", "{repository}/git/commits/{sha}", gitdata.get_commit),
+    _route("POST", "/graphql", _post_graphql),
     _route("GET", "/rate_limit", overview.get_rate_limit, is_free=True),
     _route("GET", "/user", overview.get_viewer),
     _route("GET", "/meta", overview.get_meta),

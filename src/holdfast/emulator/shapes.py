@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from holdfast.emulator.exchange import JsonObject
-from holdfast.emulator.repository import CommitRecord, Person
+from holdfast.emulator.objects import CommitRecord, Person
 from holdfast.emulator.trees import SUBMODULE_MODE, SYMLINK_MODE, TREE_MODE, TreeEntry
 
 UNVERIFIED = {

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.emulator.exchange import Refusal, Request, not_found
+from holdfast.emulator.objects import EMPTY_TREE, CommitRecord, Person
 from holdfast.emulator.options import EmulatorOptions, Switches
-from holdfast.emulator.repository import EMPTY_TREE, CommitRecord, GitRepository, Person
+from holdfast.emulator.repository import GitRepository
 from holdfast.emulator.shapes import Links
 from holdfast.emulator.shelf import ServedRepository, Shelf
 
