@@ -123,7 +123,7 @@ class Holdfast:
         return self._assembly.reader.list_checkpoints(run_id)
 
     def checkpoint(self, run_id: str, sequence: int | None = None) -> Envelope:
-        """Return one checkpoint, the newest unless its number is given. Raises UnknownRun, IntegrityFailure."""
+        """Return one checkpoint, the newest unless numbered. Raises UnknownRun, IntegrityFailure."""
         return self._assembly.reader.read_checkpoint(run_id, sequence)
 
     def status(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class Reader:
-    """Answers what runs and checkpoints there are. What is acknowledged here is newer than what GitHub has."""
+    """Answers what runs and checkpoints there are; what is spooled here is newer than what GitHub has."""
 
     gateway: Gateway
     spool: Spool
@@ -112,8 +112,8 @@ class Reader:
         newest = max(added, key=lambda ticket: ticket.sequence, default=None)
         envelope = self._open(newest) if newest else None
         header = envelope.header if envelope else None
-        is_newer = header and (not index.newest or envelope.sequence > index.newest.sequence)
-        status = header.status if header and is_newer else index.status
+        stored = index.newest.sequence if index.newest else 0
+        status = header.status if header and (header.sequence_number or 0) > stored else index.status
         return RunSummary(
             run_id=index.run_id,
             status=status,

@@ -53,7 +53,7 @@ class Assembly:
 
     @cached_property
     def folder(self) -> Path:
-        """Return the folder for this repository, branch and base path: checkpoints never go astray to another."""
+        """Return the folder of this repository, branch and base path; checkpoints never stray to another."""
         settings = self.settings
         api_url = "embedded" if settings.is_embedded else settings.api_url
         target = "\n".join((api_url, self.repository, settings.branch, settings.base_path))

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from holdfast.core.python_values import copy_to_dump, is_safe_to_dump
-from holdfast.core.scanner import MAX_DEPTH, scan_members, scan_value
+from holdfast.core.scanner import MAX_DEPTH, scan_items, scan_members, scan_value
 
 __all__ = [
     "MAX_DEPTH",
@@ -23,6 +23,7 @@ __all__ = [
     "parse_document",
     "parse_value",
     "sha256_hex",
+    "split_items",
 ]
 
 _KNOWN_TYPES_ALONE = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
@@ -77,6 +78,25 @@ def _parse_plain_document(text: bytes) -> Document | None:
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None
     return Document(value, members) if join_members(members) == text else None
+
+
+def split_items(text: bytes) -> list[bytes]:
+    """Return the items of the JSON array that `text` holds, each as its text was written.
+
+    >>> split_items(b'[1.10, {"a": 1}]')
+    [b'1.10', b'{"a": 1}']
+
+    Raises InvalidCheckpoint with the place and the byte.
+    """
+    try:
+        value = orjson.loads(text)
+        if isinstance(value, list):
+            items = [_dump_shallow(item) for item in value]
+            if b"[%b]" % b",".join(items) == text:
+                return items
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        pass
+    return scan_items(text)
 
 
 def parse_value(text: bytes, place: str = "") -> Any:

@@ -89,6 +89,14 @@ def scan_members(text: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     return value, dict(zip(value, scanner.texts_below_root(), strict=True))
 
 
+def scan_items(text: bytes) -> list[bytes]:
+    """Return the items of the one array that `text` holds, each as its text was written."""
+    scanner = _Scanner(_decode(text, ""), "")
+    if not isinstance(scanner.scan(), list):
+        raise InvalidCheckpoint("", "the outermost value must be a JSON array")
+    return list(scanner.texts_below_root())
+
+
 def _decode(text: bytes, place: str) -> str:
     try:
         return text.decode()

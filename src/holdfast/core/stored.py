@@ -1,6 +1,6 @@
 """Checkpoint files as the repository holds them: one checkpoint, or a batch of them."""
 
-from holdfast.core.encoding import parse_document, split_array
+from holdfast.core.encoding import parse_document, split_items
 from holdfast.core.envelope import Envelope, open_stored
 from holdfast.core.index import IndexEntry
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
@@ -13,7 +13,7 @@ def open_file(content: bytes, path: str) -> list[tuple[Envelope, IndexEntry]]:
     """
     try:
         members = parse_document(content).members
-        texts = split_array(members["checkpoints"]) if "checkpoints" in members else [content]
+        texts = split_items(members["checkpoints"]) if "checkpoints" in members else [content]
     except InvalidCheckpoint as error:
         raise IntegrityFailure(path, str(error)) from error
     envelopes = [open_stored(text, path)[0] for text in texts]
