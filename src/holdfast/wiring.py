@@ -55,8 +55,7 @@ class Assembly:
     def folder(self) -> Path:
         """Return the folder of this repository, branch and base path; checkpoints never stray to another."""
         settings = self.settings
-        api_url = "embedded" if settings.is_embedded else settings.api_url
-        target = "\n".join((api_url, self.repository, settings.branch, settings.base_path))
+        target = "\n".join((self._api_name, self.repository, settings.branch, settings.base_path))
         digest = hashlib.sha256(target.encode()).hexdigest()[:8]
         name = "embedded" if settings.is_embedded else self.repository.replace("/", "--")
         return settings.data_dir / "targets" / f"{name}-{digest}"
@@ -82,10 +81,11 @@ class Assembly:
 
     @cached_property
     def ledger(self) -> "Ledger":
-        """Return what is known of GitHub's limits."""
-        from holdfast.ledger import Ledger
+        """Return what is known of GitHub's limits; all that use the same token on this machine share it."""
+        from holdfast.ledger import Ledger, ledger_path
 
-        return Ledger(self.folder / "budget", self._limits(), clock=self.clock)
+        path = ledger_path(self.settings.data_dir / "budgets", self._api_name, self.tokens.fingerprint())
+        return Ledger(path, self._limits(), self.clock)
 
     @cached_property
     def mirror(self) -> "Mirror":
@@ -159,6 +159,10 @@ class Assembly:
         from holdfast.reader import Reader
 
         return Reader(self.gateway, self.spool, self.runs, self.layout, self.settings.branch)
+
+    @property
+    def _api_name(self) -> str:
+        return "embedded" if self.settings.is_embedded else self.settings.api_url
 
     def _limits(self) -> Limits:
         settings = self.settings
