@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
+from holdfast.version import __version__
+
 if TYPE_CHECKING:
     from holdfast.core.ticket import Receipt
     from holdfast.errors import HoldfastError
     from holdfast.library import Holdfast
 
-__version__ = "0.1.0"
 __all__ = ["Holdfast", "HoldfastError", "Receipt", "__version__"]
 
 _HOMES = {

@@ -10,7 +10,6 @@ import orjson
 from githubkit import GitHub, Response, UnauthAuthStrategy
 from githubkit.exception import GitHubException
 
-from holdfast import __version__
 from holdfast.clock import Clock
 from holdfast.errors import GatewayError, InvalidSettings, Missing, Refused, Unavailable
 from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
@@ -39,6 +38,7 @@ from holdfast.github.gateway import (
 )
 from holdfast.github.reply import Reply
 from holdfast.github.rest import build_request
+from holdfast.version import __version__
 
 ResultT = TypeVar("ResultT")
 
