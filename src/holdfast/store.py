@@ -171,6 +171,8 @@ class Store:
         # Threads of one process wait here, in turn; SQLite's own waiting sleeps in growing steps.
         self._lock = threading.RLock()
         self._failure: str | None = None
+        self._writer: int | None = None
+        self._path = str(folder / DATABASE)
         self._identity = self._identify()
 
     def get(self, key: str) -> bytes | None:
@@ -188,7 +190,8 @@ class Store:
         for start in range(0, len(wanted), _CHUNK):
             chunk = wanted[start : start + _CHUNK]
             with self._our_errors():
-                self._check_in_place()
+                if self._writer != threading.get_ident():
+                    self._check_in_place()
                 rows = self._sql(_SELECT.format(",".join("?" * len(chunk))), chunk).fetchall()
             found |= dict(map(self._open_row, rows))
         return found
@@ -233,8 +236,7 @@ class Store:
         """Store all of `values`, or none of them. `digests` spares the hashing of values that were hashed."""
         digests = digests or {}
         rows = [(key, seal(key, value, digests.get(key))) for key, value in values.items()]
-        with self.transact():
-            self._database._con.executemany(_UPSERT, rows)  # noqa: SLF001
+        self._write(_UPSERT, rows)
 
     def add(self, key: str, value: bytes) -> bool:
         """Store `value` under `key` unless something is there already; tell whether it was stored."""
@@ -243,8 +245,7 @@ class Store:
 
     def delete(self, *keys: str) -> None:
         """Remove the rows of all `keys`, or none; absent ones are passed over."""
-        with self.transact():
-            self._database._con.executemany(_DELETE, [(key,) for key in keys])  # noqa: SLF001
+        self._write(_DELETE, [(key,) for key in keys])
 
     @contextmanager
     def transact(self) -> Iterator[None]:
@@ -256,10 +257,13 @@ class Store:
             self._check_usable()
             try:
                 with self._database.transact():
+                    self._writer = threading.get_ident()
                     yield
             except BaseException:
                 self._abandon()
                 raise
+            finally:
+                self._writer = None
             self._check_in_place()
 
     def is_in_place(self) -> bool:
@@ -271,6 +275,13 @@ class Store:
         self._failure = "it was closed"
         with self._our_errors():
             self._database.close_all()
+
+    def _write(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
+        if self._writer == threading.get_ident():
+            self._database._con.executemany(statement, rows)  # noqa: SLF001
+        else:
+            with self.transact():
+                self._database._con.executemany(statement, rows)  # noqa: SLF001
 
     def _sql(self, statement: str, values: Iterable[object]) -> sqlite3.Cursor:
         cursor: sqlite3.Cursor = self._database._con.execute(statement, tuple(values))  # noqa: SLF001
@@ -285,14 +296,17 @@ class Store:
 
     def _identify(self) -> tuple[int, int] | None:
         try:
-            stat = os.stat(self.folder / DATABASE)  # noqa: PTH116 (half the time of Path.stat, on every put)
+            stat = os.stat(self._path)  # noqa: PTH116 (half the time of Path.stat, on every put)
         except OSError:
             return None
         return stat.st_dev, stat.st_ino
 
     def _check_in_place(self) -> None:
         if not self.is_in_place():
-            raise StoreMoved(f"the database in {self.folder} was replaced")
+            raise self._moved()
+
+    def _moved(self) -> StoreMoved:
+        return StoreMoved(f"the database in {self.folder} was replaced")
 
     def _check_usable(self) -> None:
         if self._failure:
@@ -308,19 +322,31 @@ class Store:
         except sqlite3.Error:
             self._database.close()
 
-    @contextmanager
-    def _our_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (diskcache.Timeout, sqlite3.Error, OSError) as error:
-            cause = _cause_of(error)
-            if _is_failed_sync(cause):
-                # Linux forgets what a failed fsync did not write: a second one would succeed and lie.
-                self._failure = (
-                    "the disk failed to confirm a write; check the disk, then start Holdfast again"
-                )
-            self._check_in_place()
-            raise translate(cause, self.folder) from error
+    def _our_errors(self) -> "_OurErrors":
+        return _OurErrors(self)
+
+    def _explain(self, error: BaseException) -> SpoolError:
+        cause = _cause_of(error)
+        if _is_failed_sync(cause):
+            # Linux forgets what a failed fsync did not write: a second one would succeed and lie.
+            self._failure = "the disk failed to confirm a write; check the disk, then start Holdfast again"
+        return translate(cause, self.folder) if self.is_in_place() else self._moved()
+
+
+class _OurErrors:
+    """Turns the errors of diskcache, SQLite and the system into ours; a class, as every put pays for it."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, diskcache.Timeout | sqlite3.Error | OSError):
+            raise self._store._explain(error) from error  # noqa: SLF001
 
 
 def open_store(folder: Path, *, is_durable: bool, max_bytes: int | None = None) -> Store:

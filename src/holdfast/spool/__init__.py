@@ -5,5 +5,19 @@ from holdfast.spool.change import Delivery
 from holdfast.spool.group_commit import GroupCommit
 from holdfast.spool.queue import SetAside, Spool, SpoolStatus
 from holdfast.spool.records import Hold
+from holdfast.spool.transfer import ImportReport, Manifest, export_spool, import_spool
 
-__all__ = ["Delivery", "Entry", "GroupCommit", "Hold", "SetAside", "Spool", "SpoolLimits", "SpoolStatus"]
+__all__ = [
+    "Delivery",
+    "Entry",
+    "GroupCommit",
+    "Hold",
+    "ImportReport",
+    "Manifest",
+    "SetAside",
+    "Spool",
+    "SpoolLimits",
+    "SpoolStatus",
+    "export_spool",
+    "import_spool",
+]

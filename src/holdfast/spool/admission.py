@@ -9,10 +9,12 @@ from typing import Protocol
 from holdfast.core.layout import Layout
 from holdfast.core.ticket import Persistence, Progress, Receipt, Ticket
 from holdfast.core.triggers import Priority, Trigger
-from holdfast.errors import CheckpointChanged, HoldfastError, SpoolFull, SpoolUnwritable
+from holdfast.errors import CheckpointChanged, HoldfastError, SpoolError, SpoolFull, SpoolUnwritable
 from holdfast.spool import keys
 from holdfast.spool.records import Record, RunNumbers, Totals
 from holdfast.store import Store, digest_of
+
+_MAX_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,17 @@ class Entry(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for all checkpoints that are accepted together."""
+    """What holds for all checkpoints that are accepted together.
+
+    `next_numbers` remembers, by run, which number is likely to come next. It may be wrong, as other
+    processes take numbers too; then the body is made a second time.
+    """
 
     limits: SpoolLimits
     layout: Layout
     now: float
     persistence: Persistence
+    next_numbers: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +98,49 @@ def admit(store: Store, entries: Sequence[Entry], terms: Terms) -> list[Outcome]
 
     When this returns, the disk has confirmed what the receipts say. Raises SpoolUnwritable for all.
     """
-    outlook = _Books(store, entries, terms)
-    prepared = [outlook.prepare(entry) for entry in entries]
-    fresh = [each for each in prepared if isinstance(each, _Prepared)]
-    if not fresh:
-        return [each for each in prepared if not isinstance(each, _Prepared)]
-    _check_free_space(store.folder, sum(len(each.body) for each in fresh), terms.limits)
+    guess = _Guess(store, terms.next_numbers)
+    prepared = [_prepare(entry, guess) for entry in entries]
+    size_bytes = sum(len(each.body) for each in prepared if isinstance(each, _Prepared))
+    _check_free_space(store.folder, size_bytes, terms.limits)
     with store.transact():
         books = _Books(store, entries, terms)
         outcomes = [books.settle(each) for each in prepared]
         store.set_many(books.rows, books.digests)
+    if len(terms.next_numbers) > _MAX_REMEMBERED:
+        terms.next_numbers.clear()
+    terms.next_numbers.update(books.next_numbers())
     return outcomes
+
+
+class _Guess:
+    """The likely numbers of entries that are prepared together."""
+
+    def __init__(self, store: Store, known: dict[str, int]) -> None:
+        self._store = store
+        self._known = known
+        self._next: dict[str, int] = {}
+
+    def number_for(self, entry: Entry) -> int:
+        """Return the number that `entry` is likely to get."""
+        number = self._next.get(entry.run_id) or self._known.get(entry.run_id)
+        if number is None:
+            number = RunNumbers.decode(self._store.get(keys.RUN + entry.run_id)).highest + 1
+        likely = number if entry.sequence is None else entry.sequence
+        self._next[entry.run_id] = max(number, likely + 1)
+        return likely
+
+
+def _prepare(entry: Entry, guess: _Guess) -> _Prepared | HoldfastError:
+    """Return the entry with its likely number and body, or what is wrong with it."""
+    try:
+        keys.check_ids(entry.run_id, entry.checkpoint_id)
+        number = guess.number_for(entry)
+        body = entry.body(number)
+        return _Prepared(entry, number, body, digest_of(body), entry.fingerprint)
+    except SpoolError:
+        raise
+    except HoldfastError as error:
+        return error
 
 
 class _Books:
@@ -118,19 +157,11 @@ class _Books:
         self.rows: dict[str, bytes] = {}
         self.digests: dict[str, bytes] = {}
 
-    def prepare(self, entry: Entry) -> _Prepared | Outcome:
-        """Return the entry with its likely number and body; what to answer if it is known or wrong."""
-        try:
-            keys.check_ids(entry.run_id, entry.checkpoint_id)
-            if record := self._records.get(keys.RECEIPT + entry.checkpoint_id):
-                return _answer_again(entry, record)
-            number = self._numbers[keys.RUN + entry.run_id].take(entry.sequence)
-            body = entry.body(number)
-        except HoldfastError as error:
-            return error
-        return _Prepared(entry, number, body, digest_of(body), entry.fingerprint)
+    def next_numbers(self) -> dict[str, int]:
+        """Return the number that each run is to get next."""
+        return {key.removeprefix(keys.RUN): each.highest + 1 for key, each in self._numbers.items()}
 
-    def settle(self, prepared: _Prepared | Outcome) -> Outcome:
+    def settle(self, prepared: _Prepared | HoldfastError) -> Outcome:
         """Enter a prepared entry, under another number if its own was taken meanwhile."""
         if not isinstance(prepared, _Prepared):
             return prepared

@@ -56,6 +56,7 @@ class Spool:
         self._limits = limits
         self._clock = clock
         self._layout = layout
+        self._next_numbers: dict[str, int] = {}
 
     @classmethod
     def open(cls, folder: Path, *, limits: SpoolLimits, clock: Clock, layout: Layout) -> "Spool":
@@ -88,7 +89,7 @@ class Spool:
 
         Raises SpoolUnwritable if none of them could be stored.
         """
-        terms = Terms(self._limits, self._layout, self._clock.now(), persistence)
+        terms = Terms(self._limits, self._layout, self._clock.now(), persistence, self._next_numbers)
         return self._home.use(lambda store: admit(store, entries, terms))
 
     def pending(self, now: float | None = None) -> list[Ticket]:
@@ -126,6 +127,9 @@ class Spool:
             raise SpoolDamaged(f"checkpoint {ticket.checkpoint_id} was set aside: {error}") from error
         if body is None:
             raise UnknownRun(f"checkpoint {ticket.checkpoint_id} is not in the spool any more")
+        # What was set aside because it is damaged was stored again as it was.
+        if is_aside and digest_of(body).hex() != record.body_sha256:
+            raise SpoolDamaged(f"checkpoint {ticket.checkpoint_id} is set aside: its bytes are damaged")
         return body
 
     def renumber(self, ticket: Ticket, sequence: int, body: bytes) -> Ticket:

@@ -1,6 +1,6 @@
 """The small rows beside the bodies: receipts, the numbers of a run, holds, totals."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -27,31 +27,15 @@ class Record:
 
     def encode(self) -> bytes:
         """Return the row to store."""
-        extra = {
-            "slot": self.slot,
-            "body_sha256": self.body_sha256,
-            "fingerprint": self.fingerprint,
-            "updated_at": self.updated_at,
-        }
-        return orjson.dumps({**asdict(self.receipt), **extra})
+        return orjson.dumps(self)
 
     @classmethod
     def decode(cls, row: bytes) -> "Record":
         """Return the record that `encode` made a row of."""
         fields = orjson.loads(row)
-        return cls(
-            slot=fields.pop("slot"),
-            body_sha256=fields.pop("body_sha256"),
-            fingerprint=fields.pop("fingerprint"),
-            updated_at=fields.pop("updated_at"),
-            receipt=Receipt(
-                **{
-                    **fields,
-                    "status": Progress(fields["status"]),
-                    "persistence": Persistence(fields["persistence"]),
-                }
-            ),
-        )
+        receipt = fields.pop("receipt")
+        status, persistence = Progress(receipt.pop("status")), Persistence(receipt.pop("persistence"))
+        return cls(receipt=Receipt(status=status, persistence=persistence, **receipt), **fields)
 
     def with_receipt(self, now: float, **changes: object) -> "Record":
         """Return the record with its receipt changed at `now`."""
@@ -144,7 +128,7 @@ class Totals:
 
     def encode(self) -> bytes:
         """Return the row to store."""
-        return orjson.dumps(asdict(self))
+        return orjson.dumps(self)
 
     @classmethod
     def decode(cls, row: bytes | None) -> "Totals":

@@ -1,0 +1,172 @@
+"""Moving unsent checkpoints by hand: out of one spool into a folder of files, and into another spool.
+
+A folder holds `<checkpoint_id>.json` for each checkpoint, byte for byte as it was spooled, and
+`manifest.json`, which is written last: a folder without it is not a whole export.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from holdfast.core.ticket import Ticket
+from holdfast.errors import HoldfastError, InvalidCheckpoint, SpoolDamaged, SpoolError
+from holdfast.spool.admission import Entry
+from holdfast.spool.queue import Spool
+from holdfast.store import digest_of, make_private_folder, sync_folder, translate
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedCheckpoint:
+    """One checkpoint of an export, and the digest of its file."""
+
+    checkpoint_id: str
+    run_id: str
+    sequence: int
+    trigger: str
+    priority: str
+    sha256: str
+    bytes: int
+    set_aside: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an export holds, and which checkpoints it had to leave behind because they are damaged."""
+
+    format_version: int
+    count: int
+    checkpoints: tuple[ExportedCheckpoint, ...]
+    damaged: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What became of each checkpoint of an export, by id; `refused` says why."""
+
+    taken: tuple[str, ...]
+    known: tuple[str, ...]
+    damaged: tuple[str, ...]
+    refused: dict[str, str]
+
+
+def export_spool(spool: Spool, folder: Path) -> Manifest:
+    """Write every unsent checkpoint of `spool`, waiting or set aside, to `folder`. The spool stays as it is.
+
+    Raises SpoolUnwritable when the folder does not take them.
+    """
+    waiting: list[tuple[Ticket, str | None]] = [(ticket, None) for ticket in spool.pending()]
+    aside: list[tuple[Ticket, str | None]] = [
+        (each.ticket, each.reason) for each in spool.set_aside_entries()
+    ]
+    make_private_folder(folder)
+    exported: list[ExportedCheckpoint] = []
+    damaged: list[str] = []
+    with _our_errors(folder):
+        for ticket, reason in waiting + aside:
+            try:
+                body = spool.read(ticket)
+            except SpoolDamaged:
+                damaged.append(ticket.checkpoint_id)
+                continue
+            _write_file(folder / _name(ticket.checkpoint_id), body)
+            exported.append(_describe(ticket, body, reason))
+        manifest = Manifest(FORMAT_VERSION, len(exported), tuple(exported), tuple(damaged))
+        _write_file(folder / MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+        sync_folder(folder)
+    return manifest
+
+
+def import_spool(spool: Spool, folder: Path, read_entry: Callable[[bytes], Entry]) -> ImportReport:
+    """Put every checkpoint of an export into `spool`; importing it again changes nothing.
+
+    Raises InvalidCheckpoint if there is no usable manifest, SpoolFull and SpoolUnwritable as `put` does.
+    """
+    taken: list[str] = []
+    known: list[str] = []
+    damaged: list[str] = []
+    refused: dict[str, str] = {}
+    for checkpoint_id, sha256 in _read_manifest(folder):
+        body = _read_file(folder / _name(checkpoint_id))
+        if body is None or digest_of(body).hex() != sha256:
+            damaged.append(checkpoint_id)
+            continue
+        is_known = spool.receipt(checkpoint_id) is not None
+        try:
+            spool.put(read_entry(body))
+        except SpoolError:
+            raise
+        except HoldfastError as error:
+            refused[checkpoint_id] = str(error)
+            continue
+        (known if is_known else taken).append(checkpoint_id)
+    return ImportReport(tuple(taken), tuple(known), tuple(damaged), refused)
+
+
+def _describe(ticket: Ticket, body: bytes, reason: str | None) -> ExportedCheckpoint:
+    return ExportedCheckpoint(
+        ticket.checkpoint_id,
+        ticket.run_id,
+        ticket.sequence,
+        str(ticket.trigger),
+        str(ticket.priority),
+        digest_of(body).hex(),
+        len(body),
+        reason,
+    )
+
+
+def _name(checkpoint_id: str) -> str:
+    if "/" in checkpoint_id or "\0" in checkpoint_id:
+        raise InvalidCheckpoint("checkpoint_id", f"{checkpoint_id!r} cannot name a file")
+    return f"{checkpoint_id}.json"
+
+
+def _read_manifest(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield id and digest of each checkpoint. Raises InvalidCheckpoint."""
+    content = _read_file(folder / MANIFEST)
+    if content is None:
+        raise InvalidCheckpoint(MANIFEST, f"{folder} is not a whole export: it has no manifest")
+    try:
+        manifest: dict[str, Any] = orjson.loads(content)
+        version = manifest["format_version"]
+        rows = [(str(each["checkpoint_id"]), str(each["sha256"])) for each in manifest["checkpoints"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidCheckpoint(MANIFEST, f"it cannot be read: {error!r}") from error
+    if version != FORMAT_VERSION:
+        raise InvalidCheckpoint(MANIFEST, f"format {version} is not one that this Holdfast reads")
+    yield from rows
+
+
+def _read_file(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise translate(error, path.parent) from error
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    unfinished = path.with_name(path.name + ".tmp")
+    with unfinished.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+
+
+@contextmanager
+def _our_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise translate(error, folder) from error
