@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -15,14 +15,17 @@ from holdfast.core.index import Index
 from holdfast.core.moments import format_moment
 from holdfast.core.ticket import Persistence, Progress, Receipt
 from holdfast.core.triggers import Priority, Trigger
-from holdfast.core.trouble import NOTE, parse_trouble
-from holdfast.errors import CheckpointTooLarge
+from holdfast.core.trouble import NOTE
+from holdfast.errors import CheckpointTooLarge, SpoolBusy
+from holdfast.overview import overview
 from holdfast.reader import RunSummary
 from holdfast.settings import Settings
 from holdfast.wiring import Assembly
 from holdfast.worker import DrainResult
 
 log = structlog.get_logger()
+
+BUSY_POLL_S = 0.1
 
 
 class Holdfast:
@@ -126,19 +129,34 @@ class Holdfast:
         """Return one checkpoint, the newest unless numbered. Raises UnknownRun, IntegrityFailure."""
         return self._assembly.reader.read_checkpoint(run_id, sequence)
 
+    def wait(self, checkpoint_id: str, *, timeout_s: float) -> Receipt | None:
+        """Drain until this checkpoint is verified or refused, or wait for the process that drains.
+
+        Returns how far it has come after `timeout_s` at the latest, and earlier if no wait that fits in it
+        would help; None if it is not known here.
+        """
+        clock, stop = self._assembly.clock, self._assembly.stop
+        deadline = clock.now() + timeout_s
+
+        def is_over() -> bool:
+            return stop.is_set() or clock.now() >= deadline or self._is_settled(checkpoint_id)
+
+        worker = replace(self._assembly.worker, is_stopping=is_over)
+        while not is_over():
+            try:
+                worker.drain(patience_s=deadline - clock.now())
+                break
+            except SpoolBusy:
+                clock.sleep(BUSY_POLL_S)
+        return self.receipt(checkpoint_id)
+
     def status(self) -> dict[str, Any]:
-        """Return the spool, the budget and the last error, without asking GitHub."""
-        assembly = self._assembly
-        now = assembly.clock.now()
-        spool = assembly.spool.status(now)
-        trouble = parse_trouble(assembly.spool.notes().get(NOTE))
-        return {
-            "repository": assembly.repository,
-            "branch": assembly.settings.branch,
-            "spool": asdict(spool),
-            "budget": assembly.ledger.report(spool_depth=spool.depth),
-            "last_error": trouble.sentence if trouble else None,
-        }
+        """Return the spool, the budget and the last error, without asking GitHub or making anything."""
+        return overview(self._assembly)
+
+    def _is_settled(self, checkpoint_id: str) -> bool:
+        receipt = self.receipt(checkpoint_id)
+        return receipt is None or receipt.status in (Progress.VERIFIED, Progress.REFUSED)
 
     def _draft(self, checkpoint: Mapping[str, Any] | BaseModel | bytes, run_id: str | None) -> Draft:
         now = format_moment(self._assembly.clock.now())

@@ -1,0 +1,104 @@
+"""What `status` tells: the spool, the budget and the last error, without asking GitHub."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.budget import Budget
+from holdfast.core.limits import Limits
+from holdfast.core.trouble import NOTE, parse_trouble
+from holdfast.errors import SpoolError
+from holdfast.spool import SetAside, Spool, SpoolLimits, SpoolStatus
+from holdfast.wiring import Assembly
+
+SHOWN_SET_ASIDE = 100
+
+_SPOOL = "spool"
+_NOTHING = SpoolStatus(depth=0, bytes=0, oldest_age_s=0.0, set_aside=0, set_aside_bytes=0, salvaged=0, lost=0)
+
+
+def overview(assembly: Assembly) -> dict[str, Any]:
+    """Return how one repository's spool stands. Where there is none yet, none is made."""
+    if (assembly.folder / _SPOOL).is_dir():
+        told = _tell_spool(assembly)
+    else:
+        told = {
+            "spool": asdict(_NOTHING),
+            "budget": _fresh_budget(assembly),
+            "last_error": None,
+            "set_aside": [],
+        }
+    return {
+        "repository": assembly.repository,
+        "branch": assembly.settings.branch,
+        "is_embedded": assembly.settings.is_embedded,
+        **told,
+        "other_targets": list(_other_targets(assembly)),
+    }
+
+
+def _tell_spool(assembly: Assembly) -> dict[str, Any]:
+    spool = assembly.spool
+    status = spool.status(assembly.clock.now())
+    trouble = parse_trouble(spool.notes().get(NOTE))
+    aside = spool.set_aside_entries()[:SHOWN_SET_ASIDE] if status.set_aside else []
+    return {
+        "spool": asdict(status),
+        "budget": assembly.ledger.report(spool_depth=status.depth),
+        "last_error": trouble.sentence if trouble else None,
+        "set_aside": [_tell_set_aside(entry) for entry in aside],
+    }
+
+
+def _tell_set_aside(entry: SetAside) -> dict[str, Any]:
+    ticket = entry.ticket
+    return {
+        "checkpoint_id": ticket.checkpoint_id,
+        "run_id": ticket.run_id,
+        "sequence_number": ticket.sequence,
+        "reason": entry.reason,
+    }
+
+
+def _fresh_budget(assembly: Assembly) -> dict[str, object]:
+    settings = assembly.settings
+    limits = Limits(
+        content_per_minute=settings.content_per_minute,
+        content_per_hour=settings.content_per_hour,
+        low_budget=settings.low_budget,
+    )
+    return Budget(limits).report(assembly.clock.now())
+
+
+def _other_targets(assembly: Assembly) -> Iterator[dict[str, Any]]:
+    """Tell of each other repository, branch or folder that checkpoints still wait for on this machine."""
+    for folder in sorted(assembly.folder.parent.glob("*/")):
+        if folder.name == assembly.folder.name or not (folder / _SPOOL).is_dir():
+            continue
+        status = _look_into(folder / _SPOOL, assembly)
+        if status is None or status.depth or status.set_aside:
+            yield {
+                "repository": _repository_of(folder),
+                "folder": str(folder),
+                "depth": status.depth if status else None,
+                "bytes": status.bytes if status else None,
+                "set_aside": status.set_aside if status else None,
+            }
+
+
+def _look_into(folder: Path, assembly: Assembly) -> SpoolStatus | None:
+    """Return another spool in numbers; None if it cannot be opened."""
+    try:
+        spool = Spool.open(folder, limits=SpoolLimits(), clock=assembly.clock, layout=assembly.layout)
+        try:
+            return spool.status(assembly.clock.now())
+        finally:
+            spool.close()
+    except SpoolError:
+        return None
+
+
+def _repository_of(folder: Path) -> str:
+    """Return the repository that a target's folder is named for."""
+    return folder.name.rpartition("-")[0].replace("--", "/", 1)
