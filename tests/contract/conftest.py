@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fakes.clock import VirtualClock
-from tests.fakes.memory_gateway import MemoryGateway
 
 from holdfast.emulator.app import Emulator
 from holdfast.emulator.options import EmulatorOptions
@@ -13,20 +11,31 @@ from holdfast.emulator.transport import EmulatorTransport
 from holdfast.github.client import GitHubClient
 from holdfast.github.gateway import Gateway
 from holdfast.github.retrying import RetryingGateway
+from tests.fakes.clock import VirtualClock
+from tests.fakes.memory_gateway import MemoryGateway
 
 REPOSITORY = "holdfast/checkpoints"
 
 
 @pytest.fixture
-def client(tmp_path: Path) -> Iterator[GitHubClient]:
-    clock = VirtualClock()
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def emulator(tmp_path: Path, clock: VirtualClock) -> Iterator[Emulator]:
     emulator = Emulator(EmulatorOptions(root=tmp_path / "repositories", repo=REPOSITORY, clock=clock.now))
+    yield emulator
+    emulator.close()
+
+
+@pytest.fixture
+def client(emulator: Emulator, clock: VirtualClock) -> Iterator[GitHubClient]:
     transport = EmulatorTransport(emulator, sleep=clock.sleep)
     with GitHubClient(
         REPOSITORY, token=lambda: "t", api_url="http://github.test", clock=clock, transport=transport
     ) as client:
         yield client
-    emulator.close()
 
 
 @pytest.fixture(params=["memory", "client on the emulator", "retrying client", "retrying memory"])

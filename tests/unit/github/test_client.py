@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 import respx
-from tests.fakes.clock import VirtualClock
 
 from holdfast import __version__
 from holdfast.errors import (
@@ -41,6 +40,7 @@ from holdfast.github.gateway import (
     WriteTree,
     compute_blob_sha,
 )
+from tests.fakes.clock import VirtualClock
 
 API = "https://api.github.com"
 ROOT = f"{API}/repos/owner/state"

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import respx
-from tests.fakes.clock import VirtualClock
 
 from holdfast.errors import Conflict, Missing, Throttled, Unavailable
 from holdfast.github.client import GitHubClient
@@ -19,6 +18,7 @@ from holdfast.github.gateway import (
     Revision,
     compute_blob_sha,
 )
+from tests.fakes.clock import VirtualClock
 
 API = "https://api.github.com"
 ENDPOINT = f"{API}/graphql"

@@ -1,11 +1,11 @@
 from typing import Any, TypeVar
 
 import pytest
-from tests.fakes.clock import VirtualClock
 
 from holdfast.errors import Conflict, GatewayError, Missing, Refused, Throttled, Unavailable
 from holdfast.github.gateway import Call, ListFolder, ReadFile, ReadHead, ReadTree, WriteFile
 from holdfast.github.retrying import RetryingGateway
+from tests.fakes.clock import VirtualClock
 
 ResultT = TypeVar("ResultT")
 
