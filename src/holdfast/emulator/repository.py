@@ -163,7 +163,8 @@ class GitRepository(ObjectStore):
 
         With a path, only those that changed it; with `beyond`, only those that it does not descend from.
         """
-        walker = self._git.walk(pygit2.Oid(hex=start), SortMode.TIME)
+        # Times alone would misplace commits of one second.
+        walker = self._git.walk(pygit2.Oid(hex=start), SortMode.TOPOLOGICAL | SortMode.TIME)
         if beyond is not None:
             walker.hide(pygit2.Oid(hex=beyond))
         for commit in walker:
