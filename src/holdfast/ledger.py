@@ -83,6 +83,11 @@ class Ledger:
         """Return the seconds to wait before a call of `cost`; 0 means: go."""
         return self.budget.wait_before(cost, self._clock.now(), is_critical=is_critical)
 
+    def is_blocked(self, resource: str = "core") -> bool:
+        """Whether not even a critical checkpoint can be written at present."""
+        need = Cost(resource, is_mutation=True, creates_content=True).need
+        return self.budget.delay_for(need, self._clock.now(), is_critical=True).seconds > 0
+
     def observe(self, answer: Answer) -> None:
         """Learn from the headers of `answer`."""
         status, headers, resource = answer.status, answer.headers, answer.call.resource

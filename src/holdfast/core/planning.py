@@ -13,6 +13,7 @@ from math import inf
 from holdfast.core.budget import HOUR_S, Budget
 from holdfast.core.steps import (
     RUN_FILES,
+    RUN_READS,
     Draft,
     DrainPolicy,
     Step,
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 SHORTEST_WAIT_S = 0.05
-EASY_SHARE = 0.8  # up to this share of the hour the pause does not grow
+EASY_SHARE = 0.7  # up to this share of the hour the pause does not grow
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +89,23 @@ def _drafts(tickets: Sequence[Ticket], budget: Budget, now: float, policy: Drain
     ordered = order_tickets(tickets)
     if policy.mode == "commit":
         return draft_commits(ordered, policy)
+    if not _is_room_for_singles(tickets, budget, now, policy):
+        return draft_batches(ordered, policy)
     minute, _ = budget.content_capacity(now)
-    singles = draft_singles(ordered, policy, most_files=minute / 2 - RUN_FILES)
-    if _is_room_for_singles(singles, budget, now, policy):
-        return singles
-    return draft_batches(ordered, policy)
+    return draft_singles(ordered, policy, most_files=minute / 2 - RUN_FILES)
 
 
-def _is_room_for_singles(singles: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> bool:
-    """Whether a file for each checkpoint takes only a modest share of what is left."""
+def _is_room_for_singles(tickets: Sequence[Ticket], budget: Budget, now: float, policy: DrainPolicy) -> bool:
+    """Whether a file for each checkpoint takes a modest share of an hour of which little is spent."""
+    runs = len({ticket.run_id for ticket in tickets})
+    content = len(tickets) + RUN_FILES * runs
+    _, hour = budget.content_capacity(now)
     room = budget.room("core", now)
-    content = sum(draft.need.content for draft in singles)
-    requests = sum(draft.need.requests for draft in singles)
     return (
         not budget.is_low(now)
-        and content <= room.content_hour * policy.singles_share
-        and requests <= room.requests * policy.singles_share
+        and content <= hour * policy.singles_share
+        and content <= room.content_hour - hour * (1 - policy.free_share)
+        and content + RUN_READS * runs <= room.requests * policy.singles_share
     )
 
 
@@ -121,17 +123,24 @@ def _pause_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolic
 def _content_pause_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> float:
     """Return the pause that settles at the pace GitHub advises, and stretches a small rest of the hour."""
     _, hour = budget.content_capacity(now)
-    used = hour - budget.room(policy.resource, now).content_hour if hour < inf else 0.0
-    free = hour * policy.free_share
-    if policy.mode == "commit":
-        free = min(free, policy.free_commits)
-    if hour == inf or used < free:
+    if hour == inf:
         return 0.0
-    pace = min(hour, budget.limits.pushes_per_minute * 60.0 or inf)
+    left_share = budget.room(policy.resource, now).content_hour / hour
     content = sum(draft.need.content for draft in drafts)
-    left_share = max(1.0 - used / hour, 0.01)
-    strain = max(1.0, (1.0 - EASY_SHARE) / left_share)
-    return min(content * HOUR_S / pace, policy.longest_pause_s) * strain
+    pace = min(hour, budget.limits.pushes_per_minute * 60.0 or inf)
+    settled_s = min(content * HOUR_S / pace, policy.longest_pause_s)
+    return settled_s * _ease(1.0 - left_share, policy) * _strain(left_share)
+
+
+def _ease(spent_share: float, policy: DrainPolicy) -> float:
+    """Return 0 on a quiet day, 1 once the free share of the hour is spent, and what lies between."""
+    beyond_quiet = (spent_share - policy.quiet_share) / (policy.free_share - policy.quiet_share)
+    return min(max(beyond_quiet, 0.0), 1.0)
+
+
+def _strain(left_share: float) -> float:
+    """Return 1 while enough of the hour is left, and more the less is left."""
+    return max(1.0, (1.0 - EASY_SHARE) / max(left_share, 0.01))
 
 
 def _calls_pause_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> float:

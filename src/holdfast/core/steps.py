@@ -26,8 +26,8 @@ class DrainPolicy:
     max_commit_bytes: int = 25_000_000
     max_file_bytes: int = 10_000_000
     singles_share: float = 0.2
-    free_share: float = 0.5
-    free_commits: int = 30
+    quiet_share: float = 0.1
+    free_share: float = 0.3
     longest_pause_s: float = 300.0
     longest_strained_pause_s: float = 900.0
     longest_pass_s: float = 60.0
