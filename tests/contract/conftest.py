@@ -1,20 +1,26 @@
 """Every gateway that the suite is run against, each on an empty repository."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from holdfast.core.limits import Limits
 from holdfast.emulator.app import Emulator
 from holdfast.emulator.options import EmulatorOptions
 from holdfast.emulator.transport import EmulatorTransport
+from holdfast.github.budgeted import BudgetedGateway
 from holdfast.github.client import GitHubClient
 from holdfast.github.gateway import Gateway
 from holdfast.github.retrying import RetryingGateway
+from holdfast.github.stopping import StoppableGateway
+from holdfast.ledger import Ledger
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 
 REPOSITORY = "holdfast/checkpoints"
+WITH_RETRIES = ("every wrapper", "retrying memory")
 
 
 @pytest.fixture
@@ -38,8 +44,11 @@ def client(emulator: Emulator, clock: VirtualClock) -> Iterator[GitHubClient]:
         yield client
 
 
-@pytest.fixture(params=["memory", "client on the emulator", "retrying client", "retrying memory"])
-def gateway(request: pytest.FixtureRequest) -> Gateway:
+@pytest.fixture(params=["memory", "client on the emulator", "every wrapper", "retrying memory"])
+def gateway(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Gateway:
     kind: str = request.param
     inner: Gateway = MemoryGateway() if "memory" in kind else request.getfixturevalue("client")
-    return RetryingGateway(inner, sleep=VirtualClock().sleep) if "retrying" in kind else inner
+    if kind == "every wrapper":
+        budgeted = BudgetedGateway(inner, Ledger(tmp_path / "ledger.json", Limits(), clock), clock)
+        inner = StoppableGateway(budgeted, clock, threading.Event())
+    return RetryingGateway(inner, sleep=clock.sleep) if kind in WITH_RETRIES else inner
