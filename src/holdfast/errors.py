@@ -18,7 +18,8 @@ HoldfastError
     ├── Conflict                 someone wrote first: read, merge, write again
     ├── Refused                  a person must act: token, permission, rules, content
     ├── Throttled                GitHub, or our own budget, says when to come back
-    └── Unavailable              no clear answer: the write may have landed
+    ├── Unavailable              no clear answer: the write may have landed
+    └── Unverified               what was written does not read back as it was sent
 """
 
 from typing import Literal
@@ -155,3 +156,7 @@ class Throttled(GatewayError):
 
 class Unavailable(GatewayError):
     """GitHub gave no clear answer; what was to be written may have been written."""
+
+
+class Unverified(GatewayError):
+    """What was written to `path` does not read back as it was sent, or not yet."""

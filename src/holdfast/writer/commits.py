@@ -15,7 +15,7 @@ from holdfast.core.layout import INDEX, LATEST, Layout
 from holdfast.core.moments import format_moment
 from holdfast.core.publication import FileWrite, Publication, RunView, plan_publication
 from holdfast.core.ticket import Delivery, Ticket
-from holdfast.errors import Conflict, IntegrityFailure, Missing, Unavailable
+from holdfast.errors import Conflict, IntegrityFailure, Missing, Unavailable, Unverified
 from holdfast.github.gateway import (
     NO_GRAPHQL,
     CommitFiles,
@@ -59,13 +59,13 @@ class CommitWriter:
         for attempt in range(1, ATTEMPTS):
             try:
                 return self._commit(under_way)
-            except (Conflict, Unavailable) as error:
+            except (Conflict, Unavailable, Unverified) as error:
                 self._forget()
                 log.info("commit_repeated", attempt=attempt, cause=str(error))
             self.clock.sleep(PAUSE_S * 2**attempt)
         try:
             return self._commit(under_way)
-        except (Conflict, Unavailable):
+        except (Conflict, Unavailable, Unverified):
             self._forget()
             raise
 
@@ -123,7 +123,7 @@ class CommitWriter:
                 continue
             stored = self.gateway.perform(ReadFile(write.path, revision.commit_sha, is_fresh=True))
             if stored.blob_sha != write.blob_sha:
-                raise Unavailable(write.path, "what GitHub gives back is not what was sent")
+                raise Unverified(write.path, "what GitHub gives back is not what was sent")
 
     def _learn(self, run_ids: Sequence[str]) -> None:
         """Know the head and how these runs stand at it, asking GitHub only for what is not known."""

@@ -15,7 +15,7 @@ from holdfast.core.layout import Layout
 from holdfast.core.moments import format_moment
 from holdfast.core.publication import FileWrite, Publication, RunView, plan_publication
 from holdfast.core.ticket import Delivery, Ticket
-from holdfast.errors import Conflict, Missing, Unavailable
+from holdfast.errors import Conflict, Missing, Unavailable, Unverified
 from holdfast.github.gateway import DeleteFile, Gateway, ReadFile, ReadHead, WriteFile
 from holdfast.runs import Runs
 from holdfast.spool import Spool
@@ -57,7 +57,7 @@ class ContentsWriter:
         for attempt in range(1, ATTEMPTS):
             try:
                 return self._publish(work)
-            except (Conflict, Unavailable) as error:
+            except (Conflict, Unavailable, Unverified) as error:
                 self.runs.forget(intent.run_id)
                 log.info("write_repeated", run_id=intent.run_id, attempt=attempt, cause=str(error))
             self.clock.sleep(PAUSE_S * 2**attempt)
@@ -128,7 +128,7 @@ class ContentsWriter:
             if attempt < ATTEMPTS:
                 for file in wrong:
                     commits[file.path] = self._put(replace(file, expected_sha=found[file.path]))
-        raise Unavailable(wrong[0].path, "what GitHub gives back is not what was sent, three times in a row")
+        raise Unverified(wrong[0].path, "what GitHub gives back is not what was sent, three times in a row")
 
     def _find(
         self, run_id: str, files: Sequence[FileWrite], commits: dict[str, str]
@@ -146,7 +146,7 @@ class ContentsWriter:
                 return {files[0].path: self.gateway.perform(call).blob_sha}
             listed = self.runs.list_files(run_id, commit_sha, is_fresh=True)
         except Missing as error:
-            raise Unavailable(error.path, "what was just written is not visible yet") from error
+            raise Unverified(error.path, "what was just written is not visible yet") from error
         return {file.path: listed.get(self.layout.name_of(run_id, file.path)) for file in files}
 
     def _delete_obsolete(self, view: RunView, publication: Publication, intent: Intent) -> None:

@@ -1,0 +1,125 @@
+"""Everything between the spool and the repository, real but for the repository and the clock."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from holdfast.core.envelope import draft_from_mapping
+from holdfast.core.layout import Layout
+from holdfast.core.limits import Limits
+from holdfast.core.planning import DrainPolicy
+from holdfast.core.ticket import Receipt
+from holdfast.github.budgeted import BudgetedGateway
+from holdfast.github.gateway import Gateway
+from holdfast.ledger import Ledger
+from holdfast.mirror import Mirror
+from holdfast.reader import Reader
+from holdfast.runs import Runs
+from holdfast.spool import Spool, SpoolLimits
+from holdfast.worker import Worker
+from holdfast.writer.commits import CommitWriter
+from holdfast.writer.contents import ContentsWriter
+from tests.fakes.clock import VirtualClock
+from tests.fakes.memory_gateway import MemoryGateway
+
+BRANCH = "checkpoints"
+NO_LIMITS = Limits(write_interval_s=0, content_per_minute=0, content_per_hour=0)
+
+
+@dataclass
+class Workshop:
+    """One writer with its own spool; several of them can share a repository."""
+
+    gateway: Gateway
+    spool: Spool
+    runs: Runs
+    worker: Worker
+    reader: Reader
+    clock: VirtualClock
+    stop: threading.Event
+    token: list[str] = field(default_factory=lambda: ["token"])
+
+    def save(self, run_id: str = "r", *, trigger: str = "manual", **fields: Any) -> Receipt:
+        """Spool one checkpoint."""
+        checkpoint = {"run_id": run_id, "trigger": trigger, "state": {"n": str(uuid4())}, **fields}
+        return self.spool.put(draft_from_mapping(checkpoint, now="2026-11-16T10:00:00Z", new_id=_new_id))
+
+
+@contextmanager
+def open_workshop(
+    folder: Path,
+    gateway: Gateway,
+    *,
+    clock: VirtualClock | None = None,
+    mode: str = "contents",
+    limits: Limits = NO_LIMITS,
+) -> Iterator[Workshop]:
+    """Open a writer whose spool is in `folder`; opening the same folder again is a restart."""
+    clock = clock or VirtualClock()
+    layout, stop, token = Layout(), threading.Event(), ["token"]
+    spool = Spool.open(folder / "spool", limits=SpoolLimits(min_free_bytes=0), clock=clock, layout=layout)
+    mirror = Mirror.open(folder / "mirror")
+    ledger = Ledger(folder / "budget.json", limits, clock)
+    gateway = BudgetedGateway(gateway, ledger, clock)
+    runs = Runs(gateway, mirror, layout, BRANCH)
+    worker = Worker(
+        spool=spool,
+        contents=ContentsWriter(gateway, spool, runs, layout, BRANCH, clock),
+        commits=CommitWriter(gateway, spool, runs, layout, BRANCH, clock),
+        ledger=ledger,
+        policy=DrainPolicy(mode=mode),  # type: ignore[arg-type]
+        layout=layout,
+        clock=clock,
+        is_stopping=stop.is_set,
+        credentials=lambda: token[0],
+        jitter=lambda: 1.0,
+    )
+    reader = Reader(gateway, spool, runs, layout, BRANCH)
+    try:
+        yield Workshop(gateway, spool, runs, worker, reader, clock, stop, token)
+    finally:
+        mirror.close()
+        spool.close()
+
+
+def stored_run(repository: MemoryGateway, run_id: str = "r") -> dict[str, Any]:
+    """Return the files of a run, by name, parsed."""
+    prefix = f"checkpoints/{run_id}/"
+    return {
+        path.removeprefix(prefix): json.loads(content)
+        for path, content in repository.files(BRANCH).items()
+        if path.startswith(prefix)
+    }
+
+
+def check_run(repository: MemoryGateway, run_id: str = "r") -> dict[int, str]:
+    """Assert that index, files and latest agree, and return the checkpoint ids by number."""
+    files = stored_run(repository, run_id)
+    index = files.pop("index.json")
+    latest = files.pop("latest.json")
+    found: dict[str, int] = {}
+    for name, file in files.items():
+        for checkpoint in file.get("checkpoints", [file]):
+            assert checkpoint["checkpoint_id"] not in found, f"{checkpoint['checkpoint_id']} is stored twice"
+            found[checkpoint["checkpoint_id"]] = checkpoint["sequence_number"]
+            assert f"_{checkpoint['sequence_number']}" in name or name.startswith(
+                (f"cp_{checkpoint['sequence_number']:03d}_", "batch_")
+            )
+    indexed = {entry["checkpoint_id"]: entry["sequence"] for entry in index["checkpoints"]}
+    assert indexed == found
+    assert index["checkpoint_count"] == len(indexed)
+    assert len(set(indexed.values())) == len(indexed), "a number is taken twice"
+    assert {entry["file_path"] for entry in index["checkpoints"]} == {
+        f"checkpoints/{run_id}/{name}" for name in files
+    }
+    assert latest["sequence_number"] == max(indexed.values())
+    return {sequence: checkpoint_id for checkpoint_id, sequence in indexed.items()}
+
+
+def _new_id() -> str:
+    return str(uuid4())

@@ -1,0 +1,258 @@
+"""The drain loop: limits, outages, refusals, restarts, and what is left when it ends."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.limits import Limits
+from holdfast.core.trouble import NOTE, parse_trouble
+from holdfast.errors import Conflict, GatewayError, Refused, SpoolBusy, Throttled, Unavailable
+from holdfast.github.gateway import Call, WriteFile
+from tests.fakes.clock import VirtualClock
+from tests.fakes.memory_gateway import MemoryGateway
+from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run
+
+DOWN = Unavailable("x", "502 Bad Gateway")
+NO_AUTH = Refused("x", "Bad credentials", "auth", "Give a token that is valid.")
+
+
+@pytest.fixture
+def repository() -> MemoryGateway:
+    return MemoryGateway()
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
+    with open_workshop(tmp_path, repository) as workshop:
+        yield workshop
+
+
+def halt(repository: MemoryGateway, error: GatewayError, times: int = 999) -> None:
+    repository.fail_next(Call, error, times=times)
+
+
+def heal(repository: MemoryGateway) -> None:
+    repository._failures.clear()
+
+
+def test_empty_spool_asks_nothing_of_github(workshop: Workshop, repository: MemoryGateway) -> None:
+    result = workshop.worker.drain()
+
+    assert (result.verified, result.left, result.reason) == (0, 0, "")
+    assert repository.calls == []
+
+
+def test_only_one_drains_a_spool(workshop: Workshop) -> None:
+    with workshop.spool.drainer(), pytest.raises(SpoolBusy):
+        workshop.worker.drain()
+
+
+def test_throttled_drain_ends_at_once_without_patience_and_says_why(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    workshop.save()
+    halt(repository, Throttled("x", "API rate limit exceeded", kind="primary", retry_after_s=1800))
+
+    result = workshop.worker.drain()
+
+    assert (result.verified, result.left) == (0, 1)
+    assert "rate limit" in result.reason
+    assert workshop.clock.slept == []
+
+
+def test_limit_is_waited_for_with_patience_five_minutes_at_a_time_and_without_a_call(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    clock = VirtualClock()
+    with open_workshop(tmp_path, repository, clock=clock) as workshop:
+        workshop.save()
+        limit = Throttled("x", "API rate limit exceeded", kind="primary", retry_after_s=1800)
+        repository.fail_next(WriteFile, limit)
+        calls_at_limit = []
+        sleep = clock.sleep
+
+        def sleep_and_count(seconds: float) -> None:
+            calls_at_limit.append(len(repository.calls))
+            sleep(seconds)
+
+        clock.sleep = sleep_and_count  # type: ignore[method-assign]
+
+        result = workshop.worker.drain(patience_s=3600)
+
+        assert result.left == 0
+        assert max(clock.slept) == 300
+        assert sum(clock.slept) >= 1800
+        assert len(set(calls_at_limit)) == 1, "someone called GitHub while it was off limits"
+
+
+def test_outage_is_met_with_growing_pauses_and_then_drained(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    workshop.save()
+    halt(repository, DOWN, times=40)
+
+    result = workshop.worker.drain(patience_s=3600)
+
+    assert (result.verified, result.left) == (1, 0)
+    assert parse_trouble(workshop.spool.notes().get(NOTE)) is None
+    check_run(repository)
+
+
+def test_long_outage_is_looked_at_once_in_half_a_minute(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    workshop.save()
+    halt(repository, DOWN)
+    workshop.worker.drain(patience_s=600)
+    calls, began = len(repository.calls), workshop.clock.now()
+
+    workshop.worker.drain(patience_s=600)
+
+    looks = (len(repository.calls) - calls) / 3  # each look is three attempts of one write
+    assert looks <= (workshop.clock.now() - began) / 30 + 1
+
+
+def test_what_a_person_must_mend_is_remembered_in_one_sentence(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    workshop.save()
+    halt(repository, NO_AUTH)
+
+    result = workshop.worker.drain()
+
+    trouble = parse_trouble(workshop.spool.notes()[NOTE])
+    assert trouble is not None
+    assert trouble.sentence == "x: Bad credentials. Give a token that is valid."
+    assert result.reason == trouble.sentence
+    assert result.left == 1
+
+
+def test_refusal_is_retried_slowly(workshop: Workshop, repository: MemoryGateway) -> None:
+    workshop.save()
+    halt(repository, NO_AUTH)
+
+    workshop.worker.drain(patience_s=300)
+
+    assert len(repository.calls) <= 6
+
+
+def test_new_token_is_tried_at_once(workshop: Workshop, repository: MemoryGateway) -> None:
+    workshop.save()
+    halt(repository, NO_AUTH)
+    workshop.worker.drain()
+    heal(repository)
+    workshop.token[0] = "renewed"
+    began = workshop.clock.now()
+
+    result = workshop.worker.drain(patience_s=60)
+
+    assert result.verified == 1
+    assert workshop.clock.now() - began <= 10
+
+
+def test_one_run_in_conflict_does_not_hold_up_the_others(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    workshop.save("bad")
+    workshop.save("good")
+    conflict = Conflict("x", "does not match", kind="stale_file")
+    repository.fail_next(WriteFile, conflict, times=99, when=lambda call: "/bad/" in call.path)
+
+    result = workshop.worker.drain()
+
+    assert (result.verified, result.left) == (1, 1)
+    check_run(repository, "good")
+
+
+def test_run_in_conflict_keeps_its_order(workshop: Workshop, repository: MemoryGateway) -> None:
+    first = workshop.save("r")
+    conflict = Conflict("x", "does not match", kind="stale_file")
+    repository.fail_next(WriteFile, conflict, times=3, when=lambda call: "cp_001" in call.path)
+    workshop.worker.drain()
+    workshop.save("r", trigger="error")
+
+    workshop.worker.drain()
+    assert "cp_002_error.json" not in stored_run(repository)
+    workshop.worker.drain(patience_s=60)
+
+    assert check_run(repository)[1] == first.checkpoint_id
+
+
+def test_critical_goes_first(workshop: Workshop, repository: MemoryGateway) -> None:
+    workshop.save("medium")
+    workshop.save("high", trigger="phase_complete")
+    workshop.save("critical", trigger="circuit_breaker")
+
+    workshop.worker.drain()
+
+    order = [
+        call.path.split("/")[1]
+        for call in repository.calls
+        if isinstance(call, WriteFile) and "/cp_" in call.path
+    ]
+    assert list(dict.fromkeys(order)) == ["critical", "high", "medium"]
+
+
+def test_low_budget_writes_a_batch(tmp_path: Path, repository: MemoryGateway) -> None:
+    limits = Limits(write_interval_s=0, content_per_hour=30)
+    with open_workshop(tmp_path, repository, limits=limits) as workshop:
+        receipts = [workshop.save() for _ in range(20)]
+
+        workshop.worker.drain(patience_s=7200)
+
+        final = workshop.spool.receipt(receipts[0].checkpoint_id)
+        assert workshop.reader.read_checkpoint("r", 7).checkpoint_id == receipts[6].checkpoint_id
+    assert "batch_1_20.json" in stored_run(repository)
+    assert len(check_run(repository)) == 20
+    assert final is not None
+    assert final.file_path == "checkpoints/r/batch_1_20.json"
+
+
+def test_batch_that_landed_before_a_crash_is_finished_not_doubled(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    few = Limits(write_interval_s=0, content_per_hour=30)
+    with open_workshop(tmp_path, repository, limits=few) as workshop:
+        for _ in range(20):
+            workshop.save()
+        down_after_batch = Unavailable("x", "cut")
+        repository.fail_next(
+            WriteFile,
+            down_after_batch,
+            times=999,
+            when=lambda call: call.path.endswith(("index.json", "latest.json")),
+        )
+        workshop.worker.drain()
+    heal(repository)
+    assert "batch_1_20.json" in stored_run(repository)
+
+    with open_workshop(tmp_path, repository) as workshop:
+        for _ in range(3):
+            workshop.save()
+        result = workshop.worker.drain(patience_s=600)
+
+    assert result.left == 0
+    assert len(check_run(repository)) == 23
+
+
+def test_stopping_leaves_the_rest_in_the_spool(workshop: Workshop, repository: MemoryGateway) -> None:
+    for run in range(5):
+        workshop.save(f"run-{run}")
+    workshop.worker.on_progress(lambda verified, left: workshop.stop.set())
+
+    result = workshop.worker.drain(patience_s=600)
+
+    assert result.verified == 1
+    assert result.left == 4
+
+
+def test_progress_tells_verified_and_left(workshop: Workshop) -> None:
+    seen: list[tuple[int, int]] = []
+    workshop.worker.on_progress(lambda verified, left: seen.append((verified, left)))
+    for run in range(3):
+        workshop.save(f"run-{run}")
+
+    workshop.worker.drain()
+
+    assert seen == [(1, 2), (2, 1), (3, 0)]
