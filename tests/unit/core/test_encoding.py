@@ -18,6 +18,7 @@ from holdfast.core.encoding import (
     parse_document,
     parse_value,
     sha256_hex,
+    split_items,
 )
 from holdfast.core.scanner import format_place, scan_members, scan_value
 from holdfast.errors import InvalidCheckpoint
@@ -101,6 +102,21 @@ def test_members_are_the_text_as_it_was_written(value: dict[str, Any], random: R
 
     assert document.value == value
     assert document.members == {name: text.encode() for name, text in written.items()}
+
+
+@repeatable
+@given(st.lists(values, max_size=5), st.randoms(use_true_random=False))
+def test_items_are_the_text_as_it_was_written(value: list[Any], random: Random) -> None:
+    written = [spell(part, random).strip(" \t\n\r").encode() for part in value]
+
+    assert split_items(b"[\n" + b" ,\t".join(written) + b" ]") == written
+    assert split_items(encode(value)) == [encode(part) for part in value]
+
+
+@pytest.mark.parametrize("text", [b"{}", b"1", b' {"a":[]}'])
+def test_items_of_what_is_no_array_are_refused(text: bytes) -> None:
+    with pytest.raises(InvalidCheckpoint, match="must be a JSON array"):
+        split_items(text)
 
 
 @repeatable
