@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.core.encoding import blob_sha
 from holdfast.errors import Conflict, GatewayError, Missing, Refused
 from holdfast.github.gateway import (
     Call,
@@ -21,7 +22,6 @@ from holdfast.github.gateway import (
     WriteCommit,
     WriteFile,
     WriteTree,
-    compute_blob_sha,
 )
 
 NO_SHA = "0123456789012345678901234567890123456789"
@@ -86,7 +86,7 @@ def test_written_file_is_read_by_branch_and_by_commit(started: Gateway) -> None:
 
     assert by_branch == by_commit
     assert by_branch.content == b'{"a": 1}'
-    assert by_branch.blob_sha == compute_blob_sha(b'{"a": 1}')
+    assert by_branch.blob_sha == blob_sha(b'{"a": 1}')
     assert revision.blob_shas == {"runs/a/cp_001.json": by_branch.blob_sha}
 
 
@@ -97,7 +97,7 @@ def test_content_comes_back_byte_for_byte(started: Gateway, content: bytes) -> N
     revision = write(started, "runs/content", content)
 
     assert started.perform(ReadFile("runs/content", revision.commit_sha)).content == content
-    assert started.perform(ReadBlob(compute_blob_sha(content))) == content
+    assert started.perform(ReadBlob(blob_sha(content))) == content
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_folder_lists_its_own_entries(started: Gateway) -> None:
 
     assert listing.is_complete
     assert [(entry.path, entry.kind) for entry in listing.entries] == [("a", "folder"), ("b.json", "file")]
-    assert listing.entries[1].sha == compute_blob_sha(b"three")
+    assert listing.entries[1].sha == blob_sha(b"three")
     assert listing.entries[1].size_bytes == 5
 
 
@@ -258,7 +258,7 @@ def test_recursive_tree_lists_everything_below(started: Gateway) -> None:
 
     found = {entry.path: entry for entry in tree.entries}
     assert set(found) == {"README.md", "runs", "runs/a", "runs/a/1.json"}
-    assert found["runs/a/1.json"].sha == compute_blob_sha(b"one")
+    assert found["runs/a/1.json"].sha == blob_sha(b"one")
     assert found["runs/a/1.json"].size_bytes == 3
 
 
@@ -318,7 +318,7 @@ def test_commit_writes_and_deletes_many_files_at_once(started: Gateway) -> None:
     tree = started.perform(ReadTree(revision.commit_sha, is_recursive=True))
     assert started.perform(ReadHead("main")) == revision.commit_sha
     assert (commit.parent_shas, commit.message) == ((head,), "Headline\n\nBody")
-    assert revision.blob_shas == {path: compute_blob_sha(content) for path, content in additions.items()}
+    assert revision.blob_shas == {path: blob_sha(content) for path, content in additions.items()}
     assert {entry.path: entry.sha for entry in tree.entries if entry.kind == "file"} == revision.blob_shas
 
 
@@ -360,7 +360,7 @@ def test_snapshot_reads_head_and_files_together(started: Gateway) -> None:
     assert snapshot.files["runs"] is None
     contents = {path: file.content for path, file in snapshot.files.items() if file}
     assert contents == {"runs/ü.json": b'{"a": "\xc3\xbc"}', "runs/binary": b"\x00\x01\xff"}
-    assert all(file.blob_sha == compute_blob_sha(file.content) for file in snapshot.files.values() if file)
+    assert all(file.blob_sha == blob_sha(file.content) for file in snapshot.files.values() if file)
 
 
 def test_snapshot_of_no_files_is_the_head(started: Gateway) -> None:

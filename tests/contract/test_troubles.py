@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.core.encoding import blob_sha
 from holdfast.emulator.app import Emulator
 from holdfast.emulator.faults import (
     AnswerWith,
@@ -31,7 +32,6 @@ from holdfast.github.gateway import (
     ReadSnapshot,
     Revision,
     WriteFile,
-    compute_blob_sha,
 )
 from holdfast.github.retrying import RetryingGateway
 from tests.fakes.clock import VirtualClock
@@ -55,7 +55,7 @@ def write(request: pytest.FixtureRequest, head: str) -> Call[Revision]:
 
 def is_written(client: GitHubClient) -> bool:
     try:
-        return client.perform(ReadFile("a.json", "main")).blob_sha == compute_blob_sha(b"content")
+        return client.perform(ReadFile("a.json", "main")).blob_sha == blob_sha(b"content")
     except Missing:
         return False
 
@@ -122,8 +122,8 @@ def test_head_that_moves_during_a_write_is_a_conflict(
 @pytest.mark.parametrize(
     ("trouble", "kind"),
     [
-        ({"protected_branches": frozenset({"main"})}, "rules"),
-        ({"ruled_branches": frozenset({"main"})}, "rules"),
+        ({"protected_branches": frozenset({"main"})}, "protected_branch"),
+        ({"ruled_branches": frozenset({"main"})}, "protected_branch"),
         ({"secret_marker": "content"}, "secret_detected"),
         ({"read_only": True}, "permission"),
         ({"token_revoked": True}, "auth"),

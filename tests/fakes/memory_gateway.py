@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Any, TypeVar
 
+from holdfast.core.encoding import blob_sha
 from holdfast.errors import Conflict, GatewayError, Missing, Refused
 from holdfast.github.gateway import (
     NO_GRAPHQL,
@@ -35,7 +36,6 @@ from holdfast.github.gateway import (
     WriteCommit,
     WriteFile,
     WriteTree,
-    compute_blob_sha,
 )
 
 ResultT = TypeVar("ResultT")
@@ -130,7 +130,7 @@ class MemoryGateway:
         return None
 
     def _keep_blob(self, content: bytes) -> str:
-        sha = compute_blob_sha(content)
+        sha = blob_sha(content)
         self._blobs[sha] = content
         return sha
 

@@ -1,0 +1,1 @@
+"""Decisions without input or output: time, sizes and limits come in, plans come out."""

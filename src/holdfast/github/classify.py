@@ -28,17 +28,22 @@ _HEAD_MOVED = re.compile(
 _STALE_FILE = re.compile(r"does not match|does not exist as of commit", re.IGNORECASE)
 _EXISTS = re.compile(r"\"?sha\"? wasn't supplied|already exists", re.IGNORECASE)
 _SECRET = re.compile(r"secret detected|secrets? (were|was) (found|detected)|push protection", re.IGNORECASE)
-_RULES = re.compile(
-    r"rule violation|could not (create|update|delete) file|protected branch|branch is protected"
-    r"|must be made through a pull request",
+# The branch takes no direct writes at all; any other rule speaks of what is written.
+_PROTECTED = re.compile(
+    r"could not (create|update|delete) file|protected (branch|ref)|branch is protected|pull request"
+    r"|status check|verified signature|merge queue|cannot (create|update|delete) (this|ref)",
     re.IGNORECASE,
 )
+_RULES = re.compile(r"rule violation", re.IGNORECASE)
 _EMPTY_REPOSITORY = re.compile(r"repository is empty", re.IGNORECASE)
 _TOO_SLOW = re.compile(r"too large|timed out", re.IGNORECASE)
 _NO_OBJECT = re.compile(r"does not exist|no commit found", re.IGNORECASE)
 
 _AUTH_ADVICE = "Give Holdfast a valid token in HOLDFAST_TOKEN or HOLDFAST_TOKEN_FILE."
-_RULES_ADVICE = "Let Holdfast write to a branch of its own, without such rules, by setting HOLDFAST_BRANCH."
+_PROTECTED_ADVICE = (
+    "Let Holdfast write to a branch of its own, without such rules, by setting HOLDFAST_BRANCH."
+)
+_RULES_ADVICE = "Change the checkpoint's state, or the repository's rules, so that they agree."
 _PUSH_PROTECTION_ADVICE = (
     "Remove the secret from the checkpoint's state, or allow it in the repository's push protection settings."
 )
@@ -156,6 +161,8 @@ def _by_message(reply: Reply, call: Call[Any], message: str, reason: str) -> Gat
         return Conflict(path, reason, kind="head_moved")
     if _SECRET.search(message) or _has_secret_scanning(reply):
         return Refused(path, reason, kind="secret_detected", advice=_PUSH_PROTECTION_ADVICE)
+    if _PROTECTED.search(message):
+        return Refused(path, reason, kind="protected_branch", advice=_PROTECTED_ADVICE)
     if _RULES.search(message):
         return Refused(path, reason, kind="rules", advice=_RULES_ADVICE)
     if _EXISTS.search(message):

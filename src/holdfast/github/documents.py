@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.core.encoding import blob_sha
 from holdfast.errors import Missing, Unavailable
-from holdfast.github.gateway import CommitFiles, Revision, compute_blob_sha
+from holdfast.github.gateway import CommitFiles, Revision
 
 PATHS_PER_QUERY = 100
 """How many files one query asks for."""
@@ -65,7 +66,7 @@ def read_commit(found: Mapping[str, Any], call: CommitFiles) -> Revision:
     blob_shas: dict[str, str] = {}
     for number, path in enumerate(_asked_back(call)):
         blob_shas[path] = (commit[f"f{number}"] or {}).get("oid", "")
-        if blob_shas[path] != compute_blob_sha(call.additions[path]):
+        if blob_shas[path] != blob_sha(call.additions[path]):
             raise Unavailable(path, "what GitHub stored is not what was sent")
     return Revision(str(commit["oid"]), blob_shas)
 
@@ -127,11 +128,11 @@ def _read_file(entry: Mapping[str, Any] | None) -> FoundFile | None:
     blob = (entry or {}).get("object") or {}
     if "oid" not in blob:
         return None
-    blob_sha, text = str(blob["oid"]), blob["text"]
+    oid, text = str(blob["oid"]), blob["text"]
     if text is None or blob["isTruncated"] or blob["isBinary"]:
-        return FoundFile(blob_sha, None)
+        return FoundFile(oid, None)
     content = text.encode()
-    return FoundFile(blob_sha, content if compute_blob_sha(content) == blob_sha else None)
+    return FoundFile(oid, content if blob_sha(content) == oid else None)
 
 
 def _asked_back(call: CommitFiles) -> list[str]:

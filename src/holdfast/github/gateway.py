@@ -8,7 +8,6 @@ missing branch is the first WriteTree: in an empty repository, and only there, i
 `exists`. A WriteFile with an empty `branch` then makes the first commit, on the default branch.
 """
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
@@ -19,15 +18,6 @@ Resource = Literal["core", "graphql"]
 
 NO_GRAPHQL = "graphql"
 """The `path` of the Missing that says: this server has no GraphQL endpoint."""
-
-
-def compute_blob_sha(content: bytes) -> str:
-    """Return the SHA under which git keeps `content`.
-
-    >>> compute_blob_sha(b"")
-    'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
-    """
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

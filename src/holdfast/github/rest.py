@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
+from holdfast.core.encoding import blob_sha
 from holdfast.errors import Missing, Refused, Unavailable
 from holdfast.github.gateway import (
     Call,
@@ -31,7 +32,6 @@ from holdfast.github.gateway import (
     WriteCommit,
     WriteFile,
     WriteTree,
-    compute_blob_sha,
 )
 from holdfast.github.reply import Reply
 
@@ -102,7 +102,7 @@ def _read_file(call: ReadFile) -> Request[File]:
     def read(reply: Reply) -> File:
         if _is_folder(reply, call.path):
             raise Missing(call.path, "there is a folder, not a file")
-        return File(reply.body, compute_blob_sha(reply.body))
+        return File(reply.body, blob_sha(reply.body))
 
     path = f"/contents/{format_url_path(call.path)}"
     return Request("GET", path, read, query={"ref": call.ref}, accept=_RAW)
@@ -162,7 +162,7 @@ def _tree_entry(entry: dict[str, Any]) -> Entry:
 
 def _read_blob(call: ReadBlob) -> Request[bytes]:
     def read(reply: Reply) -> bytes:
-        if compute_blob_sha(reply.body) != call.sha:
+        if blob_sha(reply.body) != call.sha:
             raise Unavailable(call.sha, "GitHub answered with other bytes than the blob's")
         return reply.body
 
@@ -194,7 +194,7 @@ def _read_commit(call: ReadCommit) -> Request[CommitRecord]:
 
 
 def _write_file(call: WriteFile) -> Request[Revision]:
-    sent_sha = compute_blob_sha(call.content)
+    sent_sha = blob_sha(call.content)
 
     def read(reply: Reply) -> Revision:
         content = reply.json()

@@ -11,6 +11,7 @@ import pytest
 import respx
 
 from holdfast import __version__
+from holdfast.core.encoding import blob_sha
 from holdfast.errors import (
     Conflict,
     GatewayError,
@@ -38,7 +39,6 @@ from holdfast.github.gateway import (
     WriteCommit,
     WriteFile,
     WriteTree,
-    compute_blob_sha,
 )
 from tests.fakes.clock import VirtualClock
 
@@ -47,7 +47,7 @@ ROOT = f"{API}/repos/owner/state"
 SHA = "a" * 40
 RAW = {"content-type": "application/vnd.github.raw+json; charset=utf-8"}
 WRITE = WriteFile("runs/a.json", b"{}", "Checkpoint 1", "checkpoints")
-WRITTEN = {"content": {"sha": compute_blob_sha(b"{}")}, "commit": {"sha": SHA}}
+WRITTEN = {"content": {"sha": blob_sha(b"{}")}, "commit": {"sha": SHA}}
 
 
 def open_client(
@@ -204,7 +204,7 @@ def test_file_is_read_raw_in_one_request(respx_mock: respx.MockRouter, client: G
 
     file = client.perform(ReadFile("runs/a.json", "checkpoints"))
 
-    assert (file.content, file.blob_sha) == (b'{"a":1}', compute_blob_sha(b'{"a":1}'))
+    assert (file.content, file.blob_sha) == (b'{"a":1}', blob_sha(b'{"a":1}'))
     assert route.calls.last.request.headers["accept"] == "application/vnd.github.raw+json"
     assert route.call_count == 1
 
@@ -279,7 +279,7 @@ def test_new_file_is_sent_without_a_sha(respx_mock: respx.MockRouter, client: Gi
 
     revision = client.perform(WRITE)
 
-    assert revision == Revision(SHA, {"runs/a.json": compute_blob_sha(b"{}")})
+    assert revision == Revision(SHA, {"runs/a.json": blob_sha(b"{}")})
     assert sent_json(route) == {"message": "Checkpoint 1", "content": "e30=", "branch": "checkpoints"}
 
 
@@ -303,7 +303,7 @@ def test_blob_other_than_what_was_sent_is_unavailable(
 
 
 def test_blob_that_comes_back_torn_is_unavailable(respx_mock: respx.MockRouter, client: GitHubClient) -> None:
-    sha = compute_blob_sha(b"whole")
+    sha = blob_sha(b"whole")
     respx_mock.get(f"{ROOT}/git/blobs/{sha}").respond(200, content=b"who", headers=RAW)
 
     with pytest.raises(Unavailable):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import respx
 
+from holdfast.core.encoding import blob_sha
 from holdfast.errors import Conflict, Missing, Throttled, Unavailable
 from holdfast.github.client import GitHubClient
 from holdfast.github.gateway import (
@@ -16,7 +17,6 @@ from holdfast.github.gateway import (
     ReadBlob,
     ReadSnapshot,
     Revision,
-    compute_blob_sha,
 )
 from tests.fakes.clock import VirtualClock
 
@@ -25,7 +25,7 @@ ENDPOINT = f"{API}/graphql"
 HEAD, SHA = "a" * 40, "b" * 40
 COMMIT = CommitFiles("checkpoints", HEAD, "Headline", "Body", {"runs/a.json": b"{}"}, ("old.json",))
 SNAPSHOT = ReadSnapshot("checkpoints", ("a.json", "b.json"))
-EMPTY_BLOB = compute_blob_sha(b"{}")
+EMPTY_BLOB = blob_sha(b"{}")
 COMMITTED = {"createCommitOnBranch": {"commit": {"oid": SHA, "f0": {"oid": EMPTY_BLOB}}}}
 
 
@@ -41,7 +41,7 @@ def answer(respx_mock: respx.MockRouter, content: Any, **more: Any) -> respx.Rou
 
 def blob(content: bytes, **changes: Any) -> dict[str, Any]:
     found = {
-        "oid": compute_blob_sha(content),
+        "oid": blob_sha(content),
         "text": content.decode(),
         "isBinary": False,
         "isTruncated": False,
@@ -188,7 +188,7 @@ def test_snapshot_is_one_query(respx_mock: respx.MockRouter, client: GitHubClien
 
     sent = json.loads(route.calls.last.request.content)
     assert snapshot.head_sha == HEAD
-    assert snapshot.files == {"a.json": File(b"one", compute_blob_sha(b"one")), "b.json": None}
+    assert snapshot.files == {"a.json": File(b"one", blob_sha(b"one")), "b.json": None}
     assert sent["variables"] == {
         "owner": "owner",
         "name": "state",
@@ -218,7 +218,7 @@ def test_file_that_graphql_does_not_give_whole_is_read_as_a_blob(
     respx_mock: respx.MockRouter, changes: dict[str, Any]
 ) -> None:
     seen: list[Answer] = []
-    sha = compute_blob_sha(b"one")
+    sha = blob_sha(b"one")
     answer(respx_mock, snapshot_of(f0=blob(b"one", **changes), f1=None))
     respx_mock.get(f"{API}/repos/owner/state/git/blobs/{sha}").respond(200, content=b"one")
 

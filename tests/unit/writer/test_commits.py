@@ -117,7 +117,7 @@ def test_commit_that_did_not_land_is_made_again(workshop: Workshop, repository: 
 
 
 def test_crash_after_the_commit_is_found_by_the_next_process(
-    tmp_path: Path, repository: MemoryGateway
+    tmp_path: Path, repository: MemoryGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_workshop(tmp_path, repository, mode="commit") as workshop:
         workshop.save()
@@ -125,7 +125,7 @@ def test_crash_after_the_commit_is_found_by_the_next_process(
         repository.fail_next(
             ReadSnapshot, Unavailable("x", "down"), times=9, when=lambda _: len(repository.calls) > 9
         )
-        workshop.spool.acknowledge = _crash  # type: ignore[method-assign]
+        monkeypatch.setattr(workshop.spool, "acknowledge", _crash)
         with pytest.raises(_Crash):
             workshop.worker.drain(patience_s=60)
 

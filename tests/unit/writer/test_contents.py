@@ -50,7 +50,7 @@ def test_checkpoint_is_put_read_back_indexed_and_copied_in_this_order(
 
     result = workshop.worker.drain()
 
-    kinds = [(type(call).__name__, call.path.removeprefix("checkpoints/r/")) for call in repository.calls]
+    kinds = [(type(call).__name__, call.subject.removeprefix("checkpoints/r/")) for call in repository.calls]
     assert kinds == [
         ("WriteFile", "cp_002_manual.json"),
         ("ReadFile", "cp_002_manual.json"),
@@ -231,7 +231,7 @@ def test_file_under_a_number_that_was_lost_to_another_is_removed(
 
 
 def test_same_checkpoint_from_two_spools_is_stored_once(tmp_path: Path, repository: MemoryGateway) -> None:
-    twin = {"checkpoint_id": "550e8400-e29b-41d4-a716-446655440000", "state": {"same": True}}
+    twin: dict[str, Any] = {"checkpoint_id": "550e8400-e29b-41d4-a716-446655440000", "state": {"same": True}}
     with (
         open_workshop(tmp_path / "a", repository) as one,
         open_workshop(tmp_path / "b", repository) as other,
@@ -241,7 +241,7 @@ def test_same_checkpoint_from_two_spools_is_stored_once(tmp_path: Path, reposito
         other.save(**twin)
         one.worker.drain()
         other.worker.drain()
-        receipt = other.spool.receipt(twin["checkpoint_id"])  # type: ignore[arg-type]
+        receipt = other.spool.receipt(twin["checkpoint_id"])
 
     assert len(check_run(repository)) == 2
     assert receipt is not None

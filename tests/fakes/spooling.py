@@ -1,0 +1,65 @@
+"""Checkpoints to put into a spool, spools to put them into, and processes to kill while they do it."""
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from holdfast.clock import Clock
+from holdfast.core.layout import Layout
+from holdfast.core.triggers import Priority, Trigger
+from holdfast.spool import Spool, SpoolLimits
+from tests.fakes.clock import VirtualClock
+
+ROOT = Path(__file__).parents[2]
+
+
+def new_id() -> str:
+    return str(uuid4())
+
+
+@dataclass
+class FakeEntry:
+    """A checkpoint whose body is its number and some content; counts how often that is made."""
+
+    run_id: str = "build-1"
+    checkpoint_id: str = field(default_factory=new_id)
+    trigger: Trigger = Trigger.MANUAL
+    priority: Priority = Priority.MEDIUM
+    sequence: int | None = None
+    fingerprint: str | None = None
+    content: bytes = b"state"
+    bodies_made: int = 0
+
+    def body(self, sequence: int) -> bytes:
+        self.bodies_made += 1
+        return b"%d:%s" % (sequence, self.content)
+
+
+def open_spool(folder: Path, *, clock: Clock | None = None, limits: SpoolLimits | None = None) -> Spool:
+    return Spool.open(
+        folder,
+        limits=limits or SpoolLimits(min_free_bytes=0),
+        clock=clock or VirtualClock(),
+        layout=Layout(),
+    )
+
+
+def start_python(script: str, *arguments: str) -> "subprocess.Popen[str]":
+    """Start a script in a process of its own, where `holdfast` and `tests` can be imported."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run_python(script: str, *arguments: str) -> str:
+    """Run a script to its end and return what it printed."""
+    process = start_python(script, *arguments)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    return output
