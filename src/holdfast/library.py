@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -20,6 +21,7 @@ from holdfast.errors import CheckpointTooLarge, SpoolBusy
 from holdfast.overview import overview
 from holdfast.reader import RunSummary
 from holdfast.settings import Settings
+from holdfast.spool import ImportReport, Manifest, export_spool, import_spool
 from holdfast.wiring import Assembly
 from holdfast.worker import DrainResult
 
@@ -153,6 +155,14 @@ class Holdfast:
     def status(self) -> dict[str, Any]:
         """Return the spool, the budget and the last error, without asking GitHub or making anything."""
         return overview(self._assembly)
+
+    def export_spool(self, folder: Path) -> Manifest:
+        """Write every unsent checkpoint to `folder`, as a file each. The spool stays as it is."""
+        return export_spool(self._assembly.spool, folder)
+
+    def import_spool(self, folder: Path) -> ImportReport:
+        """Take in what `export_spool` wrote, here or elsewhere; doing it again changes nothing."""
+        return import_spool(self._assembly.spool, folder, lambda body: self._draft(body, None))
 
     def _is_settled(self, checkpoint_id: str) -> bool:
         receipt = self.receipt(checkpoint_id)
