@@ -179,9 +179,14 @@ class Store:
         """Return what is stored under `key`, or None."""
         if not self._is_bounded:
             return self.get_many([key]).get(key)
-        with self._lock, self._our_errors():
-            sealed = self._database.get(key)
-        return None if sealed is None else unseal(key, sealed)
+        try:
+            with self._lock, self._our_errors():
+                sealed = self._database.get(key)
+            return None if sealed is None else unseal(key, sealed)
+        except RowDamaged:
+            # A cache can do without it.
+            self.delete(key)
+            return None
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return what is stored under each of `keys`; absent ones are left out."""

@@ -79,22 +79,6 @@ class Home:
                 self._replace(store, is_damaged=True)
         return work(self._store)
 
-    def read_once(self, work: Callable[[Store], T]) -> T:
-        """Return what `work` reads; a damaged row is the caller's to handle. Raises RowDamaged."""
-        damage: list[RowDamaged] = []
-
-        def guarded(store: Store) -> T | None:
-            try:
-                return work(store)
-            except RowDamaged as error:
-                damage.append(error)
-                return None
-
-        result = self.use(guarded)
-        if damage:
-            raise damage[-1]
-        return result  # type: ignore[return-value]
-
     @contextmanager
     def drainer(self) -> Iterator[None]:
         """Hold the one place of the drainer. Raises SpoolBusy."""

@@ -18,10 +18,11 @@ from holdfast.spool import keys
 from holdfast.spool.admission import Entry, Outcome, SpoolLimits, Terms, admit
 from holdfast.spool.change import Delivery, changing
 from holdfast.spool.home import Home
-from holdfast.spool.records import Hold, Record, RunNumbers, Totals
+from holdfast.spool.records import DAMAGED, Hold, Record, RunNumbers, Totals
 from holdfast.store import DatabaseDamaged, RowDamaged, Store, digest_of
 
 _PURGE_CHUNK = 500
+_SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Spool:
         """
 
         def work(store: Store) -> list[Ticket]:
-            tickets = [keys.parse_slot(key).ticket for key in store.keys(keys.TICKET)]
+            tickets = [keys.parse_slot(key).ticket for key in _list_tickets(store)]
             if now is None:
                 return tickets
             held = {
@@ -117,20 +118,11 @@ class Spool:
         Raises SpoolDamaged if the disk has altered it; the ticket is then set aside, the others go on.
         UnknownRun if it is not in the spool.
         """
-        record = self._home.use(lambda store: _find_record(store, ticket.checkpoint_id))
-        is_aside = record.receipt.status == Progress.REFUSED
-        key = (keys.ASIDE if is_aside else keys.TICKET) + record.slot
-        try:
-            body = self._home.read_once(lambda store: store.get(key))
-        except RowDamaged as error:
-            self.set_aside(ticket, "damaged: its bytes on disk are not the bytes that were stored")
-            raise SpoolDamaged(f"checkpoint {ticket.checkpoint_id} was set aside: {error}") from error
-        if body is None:
-            raise UnknownRun(f"checkpoint {ticket.checkpoint_id} is not in the spool any more")
-        # What was set aside because it is damaged was stored again as it was.
-        if is_aside and digest_of(body).hex() != record.body_sha256:
-            raise SpoolDamaged(f"checkpoint {ticket.checkpoint_id} is set aside: its bytes are damaged")
-        return body
+        body, fault = self._home.use(lambda store: _read_body(store, ticket.checkpoint_id))
+        if fault is None:
+            return body
+        self.set_aside(ticket, DAMAGED)
+        raise SpoolDamaged(f"checkpoint {ticket.checkpoint_id} is set aside: {fault}")
 
     def renumber(self, ticket: Ticket, sequence: int, body: bytes) -> Ticket:
         """Give a waiting ticket another number and the body that goes with it; its receipt follows.
@@ -142,6 +134,8 @@ class Spool:
         def work(store: Store) -> Ticket:
             with changing(store, self._clock.now()) as change:
                 record = change.record(ticket.checkpoint_id)
+                if record.receipt.status in _SETTLED:
+                    raise UnknownRun(f"checkpoint {ticket.checkpoint_id} does not wait in the spool any more")
                 old = record.place
                 moved = replace(old.ticket, sequence=sequence, size_bytes=len(body))
                 slot = keys.Slot(old.arrival, moved).name
@@ -204,7 +198,7 @@ class Spool:
         def work(store: Store) -> None:
             with changing(store, self._clock.now()) as change:
                 record = change.record(ticket.checkpoint_id)
-                if record.receipt.status in {Progress.VERIFIED, Progress.REFUSED}:
+                if record.receipt.status in _SETTLED:
                     return
                 change.totals.shelve(record.place.ticket.size_bytes)
                 change.move(keys.TICKET + record.slot, keys.ASIDE + record.slot)
@@ -343,6 +337,36 @@ class Spool:
 
     def _drop(self, names: list[str]) -> None:
         self._home.use(lambda store: store.delete(*names))
+
+
+def _list_tickets(store: Store) -> list[str]:
+    """Return the keys of all tickets, and make sure that none has got lost."""
+    found = store.keys(keys.TICKET)
+    if len(found) != Totals.decode(store.get(keys.TOTALS)).depth:
+        # Perhaps one came in between the two readings; behind the lock there is no between.
+        with store.transact():
+            found = store.keys(keys.TICKET)
+            expected = Totals.decode(store.get(keys.TOTALS)).depth
+        if len(found) != expected:
+            raise DatabaseDamaged(f"the spool lists {len(found)} tickets and counts {expected}")
+    return found
+
+
+def _read_body(store: Store, checkpoint_id: str) -> tuple[bytes, str | None]:
+    """Return a body, and what is wrong with it."""
+    record = _find_record(store, checkpoint_id)
+    is_aside = record.receipt.status == Progress.REFUSED
+    try:
+        body = store.get((keys.ASIDE if is_aside else keys.TICKET) + record.slot)
+    except RowDamaged as error:
+        return b"", str(error)
+    if body is None and is_aside:
+        return b"", record.receipt.reason
+    if body is None:
+        raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool any more")
+    # What was set aside because it is damaged was stored again as it was.
+    is_sound = not is_aside or digest_of(body).hex() == record.body_sha256
+    return body, None if is_sound else DAMAGED
 
 
 def _find_record(store: Store, checkpoint_id: str) -> Record:

@@ -7,6 +7,8 @@ import orjson
 from holdfast.core.ticket import Persistence, Progress, Receipt
 from holdfast.spool.keys import Slot, parse_slot
 
+DAMAGED = "damaged: its bytes on disk are not the bytes that were stored"
+
 _MAX_RANGES = 500
 
 

@@ -10,7 +10,7 @@ from holdfast.core.layout import Layout
 from holdfast.core.ticket import Persistence, Progress, Receipt
 from holdfast.spool import keys
 from holdfast.spool.carving import carve
-from holdfast.spool.records import Record, RunNumbers, Totals
+from holdfast.spool.records import DAMAGED, Record, RunNumbers, Totals
 from holdfast.store import (
     DATABASE,
     SEAL_BYTES,
@@ -23,7 +23,6 @@ from holdfast.store import (
 )
 
 REPORT = "salvage.json"
-DAMAGED = "damaged: its bytes on disk are not the bytes that were stored"
 LOST = "lost: the spool's database was damaged, and this checkpoint could not be read from it"
 
 _BATCH_BYTES = 8 * 1024**2
