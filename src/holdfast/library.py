@@ -5,25 +5,27 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 import structlog
 from pydantic import BaseModel
 
 from holdfast.core.envelope import Draft, Envelope, RunStatus, draft_from_mapping, draft_from_text
-from holdfast.core.index import Index
 from holdfast.core.moments import format_moment
 from holdfast.core.ticket import Persistence, Progress, Receipt
 from holdfast.core.triggers import Priority, Trigger
 from holdfast.core.trouble import NOTE
 from holdfast.errors import CheckpointTooLarge, SpoolBusy
 from holdfast.overview import overview
-from holdfast.reader import RunSummary
 from holdfast.settings import Settings
 from holdfast.spool import ImportReport, Manifest, export_spool, import_spool
 from holdfast.wiring import Assembly
-from holdfast.worker import DrainResult
+
+if TYPE_CHECKING:
+    from holdfast.core.index import Index
+    from holdfast.reader import RunSummary
+    from holdfast.worker import DrainResult
 
 log = structlog.get_logger()
 
@@ -108,7 +110,7 @@ class Holdfast:
             )
         return receipt
 
-    def drain(self, *, timeout_s: float = 0.0) -> DrainResult:
+    def drain(self, *, timeout_s: float = 0.0) -> "DrainResult":
         """Write what is spooled to the repository; wait for limits to reset for `timeout_s` at most.
 
         Raises SpoolBusy when another process is draining.
@@ -119,11 +121,11 @@ class Holdfast:
         """Return how far a checkpoint has come; None if it is not known here."""
         return self._assembly.spool.receipt(checkpoint_id)
 
-    def runs(self) -> list[RunSummary]:
+    def runs(self) -> list["RunSummary"]:
         """Return every run, stored or spooled, the one last written to first."""
         return self._assembly.reader.list_runs()
 
-    def checkpoints(self, run_id: str) -> Index:
+    def checkpoints(self, run_id: str) -> "Index":
         """Return every checkpoint of a run, stored or spooled. Raises UnknownRun."""
         return self._assembly.reader.list_checkpoints(run_id)
 
