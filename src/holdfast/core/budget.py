@@ -141,6 +141,10 @@ class Budget:
         )
         return minute, limits.capacity(limits.content_per_hour, is_critical=is_critical)
 
+    def content_spent(self, now: float) -> int:
+        """Return how many content-creating requests were sent in the last hour."""
+        return self.content.total(self.timeline.own_time(now))
+
     def room(self, resource: str, now: float, *, is_critical: bool = False) -> Room:
         """Return what may be spent on `resource` now; the last share is for critical checkpoints alone."""
         own = self.timeline.own_time(now)
@@ -231,7 +235,7 @@ class Budget:
             else None,
             "blocked_because": blocked.reason or None,
             "content_used_minute": self.content.total(own, MINUTE_S),
-            "content_used_hour": self.content.total(own),
+            "content_used_hour": self.content_spent(now),
             "content_left_minute": _finite(room.content_minute),
             "content_left_hour": _finite(room.content_hour),
             "spool_depth": spool_depth,
@@ -304,7 +308,7 @@ def _delay_for_calls(budget: Budget, need: Need, now: float, *, is_critical: boo
 
 
 def _longest(waits: Iterable[Wait]) -> Wait:
-    longest = max(waits, default=GO)
+    longest = max(waits, key=lambda wait: wait.seconds, default=GO)
     return longest if longest.seconds > ROUNDING_S else GO
 
 

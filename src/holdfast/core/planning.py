@@ -100,12 +100,12 @@ def _is_room_for_singles(tickets: Sequence[Ticket], budget: Budget, now: float, 
     runs = len({ticket.run_id for ticket in tickets})
     content = len(tickets) + RUN_FILES * runs
     _, hour = budget.content_capacity(now)
-    room = budget.room("core", now)
+    calls = budget.room("core", now).requests
     return (
         not budget.is_low(now)
         and content <= hour * policy.singles_share
-        and content <= room.content_hour - hour * (1 - policy.free_share)
-        and content + RUN_READS * runs <= room.requests * policy.singles_share
+        and content + budget.content_spent(now) <= hour * policy.free_share
+        and content + RUN_READS * runs <= calls * policy.singles_share
     )
 
 
