@@ -11,7 +11,16 @@ from typing import Any
 from holdfast.emulator import control
 from holdfast.emulator.distortion import distort, early_answer
 from holdfast.emulator.exchange import Answer, Refusal, Request, not_found
-from holdfast.emulator.faults import Call, Effect, Faults, HeadMoves, LateWrite, Stale, is_write
+from holdfast.emulator.faults import (
+    Call,
+    Effect,
+    Faults,
+    HeadMoves,
+    LateWrite,
+    Stale,
+    is_write,
+    read_document,
+)
 from holdfast.emulator.gate import check_request
 from holdfast.emulator.journal import Journal, JournalEntry
 from holdfast.emulator.limits import Cost, Limits
@@ -22,7 +31,7 @@ from holdfast.emulator.visit import StaleView, Visit
 
 _REPOSITORY_PATH = re.compile(r"/repos/(?P<full_name>[^/]+/[^/]+)(?P<rest>/.*)?", re.DOTALL)
 _NUMBERED_PATH = re.compile(r"/repositories/(?P<number>\d{1,10})(?P<rest>/.*)?", re.DOTALL)
-_CONTENT_MUTATION = re.compile(rb"\b(?:createCommitOnBranch|updateRefs)\b")
+_CONTENT_MUTATION = re.compile(r"\b(?:createCommitOnBranch|updateRefs)\b")
 
 
 class Emulator:
@@ -224,7 +233,7 @@ def _without_prefix(request: Request) -> Request:
 def _cost_of(request: Request, route: Route | None) -> Cost:
     points = 5 if is_write(request) else 1
     if request.path == "/graphql":
-        is_content = points == 5 and _CONTENT_MUTATION.search(request.body) is not None
+        is_content = points == 5 and _CONTENT_MUTATION.search(read_document(request)) is not None
         return Cost("graphql", points, is_content)
     if route is None:
         return Cost("core", points)

@@ -1,5 +1,6 @@
 """Failures on request: which requests a rule hits, and what becomes of them."""
 
+import json
 import random
 import re
 import threading
@@ -13,7 +14,8 @@ Target = Literal[
     "any", "read", "write", "graphql", "mutation", "get", "head", "put", "post", "patch", "delete"
 ]
 WRITE_METHODS = frozenset({"PUT", "POST", "PATCH", "DELETE"})
-_MUTATION = re.compile(rb"\bmutation\b")
+_QUERY = re.compile(rb'"query"\s*:\s*("(?:[^"\\]|\\.)*")')
+_MUTATION = re.compile(r"\bmutation\b")
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,17 @@ class Rule:
 def is_write(request: Request) -> bool:
     """Tell whether a request changes something; a GraphQL query does not."""
     if request.path.endswith("/graphql"):
-        return _MUTATION.search(request.body) is not None
+        return _MUTATION.search(read_document(request)) is not None
     return request.method in WRITE_METHODS
+
+
+def read_document(request: Request) -> str:
+    """Return the GraphQL document of a request, without reading the megabytes that may surround it."""
+    found = _QUERY.search(request.body)
+    try:
+        return str(json.loads(found.group(1))) if found else ""
+    except ValueError:
+        return ""
 
 
 def _concerns(target: Target, request: Request) -> bool:

@@ -4,34 +4,35 @@ import base64
 from collections.abc import Iterator
 
 import pytest
-from githubkit import GitHub
+from githubkit import GitHub, TokenAuthStrategy
 from githubkit.exception import RequestFailed
 
 from holdfast.emulator import EmulatorServer
 
 REPO = ("holdfast", "checkpoints")
+Client = GitHub[TokenAuthStrategy]
 
 
 @pytest.fixture
-def github(server: EmulatorServer) -> Iterator[GitHub]:
+def github(server: EmulatorServer) -> Iterator[Client]:
     with GitHub("token", base_url=server.url, auto_retry=False, http_cache=False, timeout=10) as github:
         yield github
 
 
 @pytest.fixture
-def head(github: GitHub) -> str:
+def head(github: Client) -> str:
     """The head of a repository with two files."""
     put(github, "d/a.json", b"one")
     return put(github, "d/b.json", b"two")
 
 
-def put(github: GitHub, path: str, content: bytes) -> str:
+def put(github: Client, path: str, content: bytes) -> str:
     packed = base64.b64encode(content).decode()
     answer = github.rest.repos.create_or_update_file_contents(*REPO, path, message="m", content=packed)
     return str(answer.parsed_data.commit.sha)
 
 
-def test_empty_repository(github: GitHub) -> None:
+def test_empty_repository(github: Client) -> None:
     shown = github.rest.repos.get(*REPO).parsed_data
 
     assert (shown.full_name, shown.default_branch, shown.size) == ("holdfast/checkpoints", "main", 0)
@@ -40,7 +41,7 @@ def test_empty_repository(github: GitHub) -> None:
     assert shown.permissions.push
 
 
-def test_contents(github: GitHub, head: str) -> None:
+def test_contents(github: Client, head: str) -> None:
     shown = github.rest.repos.get_content(*REPO, "d/a.json", ref=head).parsed_data
     listed = github.rest.repos.get_content(*REPO, "d").parsed_data
 
@@ -50,7 +51,7 @@ def test_contents(github: GitHub, head: str) -> None:
     assert [item.path for item in listed] == ["d/a.json", "d/b.json"]
 
 
-def test_deletion(github: GitHub, head: str) -> None:
+def test_deletion(github: Client, head: str) -> None:
     shown = github.rest.repos.get_content(*REPO, "d/a.json").parsed_data
     assert not isinstance(shown, list)
 
@@ -59,7 +60,7 @@ def test_deletion(github: GitHub, head: str) -> None:
     assert answer.parsed_data.content is None
 
 
-def test_branches_and_refs(github: GitHub, head: str) -> None:
+def test_branches_and_refs(github: Client, head: str) -> None:
     repos, git = github.rest.repos, github.rest.git
     made = git.create_ref(*REPO, ref="refs/heads/side", sha=head).parsed_data
 
@@ -71,7 +72,7 @@ def test_branches_and_refs(github: GitHub, head: str) -> None:
     assert git.delete_ref(*REPO, "heads/side").status_code == 204
 
 
-def test_git_data(github: GitHub, head: str) -> None:
+def test_git_data(github: Client, head: str) -> None:
     git = github.rest.git
     blob = git.create_blob(*REPO, content="text").parsed_data.sha
     tree = git.create_tree(
@@ -84,7 +85,7 @@ def test_git_data(github: GitHub, head: str) -> None:
     assert git.get_commit(*REPO, commit.sha).parsed_data == commit
 
 
-def test_history(github: GitHub, head: str) -> None:
+def test_history(github: Client, head: str) -> None:
     repos = github.rest.repos
     listed = repos.list_commits(*REPO, path="d/a.json").parsed_data
     compared = repos.compare_commits(*REPO, f"{listed[0].sha}...{head}").parsed_data
@@ -96,19 +97,19 @@ def test_history(github: GitHub, head: str) -> None:
     assert [file.filename for file in files] == ["d/b.json"]
 
 
-def test_account(github: GitHub) -> None:
+def test_account(github: Client) -> None:
     assert github.rest.rate_limit.get().parsed_data.resources.core.limit == 5000
     assert github.rest.users.get_authenticated().parsed_data.login == "holdfast"
     assert github.rest.meta.get().parsed_data.verifiable_password_authentication is False
 
 
-def test_graphql(github: GitHub, head: str) -> None:
+def test_graphql(github: Client, head: str) -> None:
     shown = github.graphql("{ viewer { login } rateLimit { remaining cost } }")
 
     assert shown == {"viewer": {"login": "holdfast"}, "rateLimit": {"remaining": 4999, "cost": 1}}
 
 
-def test_refusal(github: GitHub) -> None:
+def test_refusal(github: Client) -> None:
     with pytest.raises(RequestFailed) as caught:
         github.rest.repos.get("holdfast", "elsewhere")
 
