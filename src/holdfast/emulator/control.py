@@ -3,6 +3,7 @@
 These routes cost nothing, are not in the journal and cannot fail by rule.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.emulator.app import Emulator
 
 PREFIX = "/_emulator"
+_JSON_TYPES: dict[Any, Any] = {float: float | int, frozenset[str]: frozenset, Mapping[str, str]: dict}
 _FIXED = {"root", "repo", "clock", "api_versions"}
 
 
@@ -90,14 +92,28 @@ def _settings(emulator: "Emulator") -> JsonObject:
 def _change(emulator: "Emulator", body: JsonObject) -> None:
     known = {*_option_names(), *_switch_names(), "remaining"}
     unknown = sorted(body.keys() - known)
+    if not isinstance(body.get("remaining", 0), int):
+        raise Refusal(422, "remaining must be a whole number.")
     if unknown:
         raise Refusal(422, f"No such option: {', '.join(unknown)}. Known: {', '.join(sorted(known))}.")
-    emulator.change_options(**{name: body[name] for name in _option_names() if name in body})
-    emulator.switch(**{name: _frozen(body[name]) for name in _switch_names() if name in body})
+    emulator.change_options(**_typed(EmulatorOptions, body))
+    emulator.switch(**_typed(Switches, body))
     if "remaining" in body:
         options = emulator.options
         for resource in ("core", "graphql"):
-            emulator.limits.spend_primary(options, options.now(), resource, int(body["remaining"]))
+            emulator.limits.spend_primary(options, options.now(), resource, body["remaining"])
+
+
+def _typed(kind: type[EmulatorOptions | Switches], body: JsonObject) -> dict[str, Any]:
+    """Return the part of a body that belongs to one kind of settings, or refuse what has another type."""
+    found: dict[str, Any] = {}
+    for setting in fields(kind):
+        if setting.name in body and setting.name not in _FIXED:
+            value = _frozen(body[setting.name])
+            if not isinstance(value, _JSON_TYPES.get(setting.type, setting.type)):
+                raise Refusal(422, f"{setting.name} cannot be {body[setting.name]!r}.")
+            found[setting.name] = value
+    return found
 
 
 def _option_names() -> list[str]:

@@ -3,7 +3,7 @@
 A field `committedDate` is the attribute or method `committed_date` of the class that is named for its type.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from holdfast.emulator.objects import CommitRecord, Person
@@ -150,37 +150,50 @@ class CommitNode:
     def parents(self, first: int | None = None, **page: object) -> "ConnectionNode":
         """Return the commits that this one follows."""
         git = self.repository.git
-        found = [git.read_commit(parent) for parent in self.record.parents]
-        return ConnectionNode(self.repository, self.oid, found, _page_size("parents", first, page), None)
+        size = _page_size("parents", first, page)
+        return ConnectionNode(
+            self.repository,
+            self.oid,
+            lambda: map(git.read_commit, self.record.parents),
+            size,
+            page.get("after"),
+        )
 
     def history(self, first: int | None = None, path: str | None = None, **page: object) -> "ConnectionNode":
         """Return this commit and those before it, newest first."""
         size = _page_size("history", first, page)
-        found = list(self.repository.git.history(self.oid, (path or "").strip("/")))
-        return ConnectionNode(self.repository, self.oid, found, size, page.get("after"))
+        git, place = self.repository.git, (path or "").strip("/")
+        return ConnectionNode(
+            self.repository, self.oid, lambda: git.history(self.oid, place), size, page.get("after")
+        )
 
 
 class ConnectionNode:
-    """One page of a list of commits."""
+    """One page of a list of commits; `walk` begins the list anew."""
 
     def __init__(
         self,
         repository: RepositoryNode,
         anchor: str,
-        found: Sequence[CommitRecord],
+        walk: Callable[[], Iterator[CommitRecord]],
         size: int,
         after: object,
     ) -> None:
         start = _position_after(after)
-        shown = list(islice(found, start, start + size))
-        self.total_count = len(found)
+        found = list(islice(walk(), start, start + size + 1))
+        shown = found[:size]
+        self._walk = walk
         self.nodes = [CommitNode(repository, record) for record in shown]
         self.page_info = {
             "start_cursor": f"{anchor} {start}" if shown else None,
             "end_cursor": f"{anchor} {start + len(shown) - 1}" if shown else None,
-            "has_next_page": start + len(shown) < len(found),
+            "has_next_page": len(found) > size,
             "has_previous_page": start > 0,
         }
+
+    def total_count(self) -> int:
+        """Return how many commits there are on all pages."""
+        return sum(1 for _ in self._walk())
 
 
 class TreeNode:

@@ -25,10 +25,9 @@ def list_commits(visit: Visit) -> Answer:
     walk = git.history(start, query.get("path", "").strip("/"))
     # One more than asked for tells whether there is a next page without walking to the end.
     found = list(islice(walk, (page - 1) * size, page * size + 1))
-    rest = sum(1 for _ in walk) if len(found) > size else 0
-    last = page if len(found) <= size else page + -(-(rest + 1) // size)
     shapes = [commit_shape(visit.links, commit, visit.options.login) for commit in found[:size]]
-    return json_answer(shapes, headers=link_header(visit.request, page, last))
+    headers = link_header(visit.request, page, has_next=len(found) > size)
+    return json_answer(shapes, headers=headers)
 
 
 def get_commit(visit: Visit) -> Answer:
@@ -57,7 +56,7 @@ def compare(visit: Visit) -> Answer:
     if base is None or head is None or meeting is None:
         raise not_found()
     ahead, behind = git.ahead_behind(head, base)
-    commits = list(islice(git.history(head, beyond=base), COMPARE_LIMIT))
+    commits = list(islice(git.history_beyond(head, base), COMPARE_LIMIT))
     url = f"{links.api}/compare/{visit.params['base']}...{visit.params['head']}"
     page = f"{links.html}/compare/{visit.params['base']}...{visit.params['head']}"
     return json_answer(

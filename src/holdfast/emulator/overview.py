@@ -7,6 +7,9 @@ from holdfast.emulator.exchange import Answer, json_answer
 from holdfast.emulator.shapes import format_time, repository_shape, viewer_shape
 from holdfast.emulator.visit import Visit
 
+FANOUT = 256
+SAMPLED_FOLDERS = 16
+
 
 def get_repository(visit: Visit) -> Answer:
     """Answer the repository's description."""
@@ -57,12 +60,18 @@ def get_meta(visit: Visit) -> Answer:
 
 
 def _folder_kb(folder: Path) -> int:
-    """Return a repository's size; an estimate beyond the first fan-out folders, like GitHub's own figure."""
-    total = 0
-    for parent, _, names in os.walk(folder / "objects"):
-        for name in names:
-            try:
-                total += (Path(parent) / name).stat().st_size
-            except OSError:
-                continue
-    return total // 1024
+    """Return about how large a repository is: packs, and loose objects as a sample of them lets expect.
+
+    GitHub's own figure is late and rounded too.
+    """
+    packs = _files_bytes(folder / "objects" / "pack")
+    sample = sum(_files_bytes(folder / "objects" / f"{first:02x}") for first in range(SAMPLED_FOLDERS))
+    return (packs + sample * FANOUT // SAMPLED_FOLDERS) // 1024
+
+
+def _files_bytes(folder: Path) -> int:
+    try:
+        with os.scandir(folder) as found:
+            return sum(entry.stat().st_size for entry in found)
+    except OSError:
+        return 0

@@ -22,16 +22,18 @@ def page_answer(request: Request, items: Sequence[Any]) -> Answer:
     page, size = read_page(request)
     start = (page - 1) * size
     last = max(1, -(-len(items) // size))
-    return json_answer(items[start : start + size], headers=link_header(request, page, last))
+    headers = link_header(request, page, has_next=page < last, last=last)
+    return json_answer(items[start : start + size], headers=headers)
 
 
-def link_header(request: Request, page: int, last: int) -> dict[str, str]:
-    """Return the Link header for a page; none if everything is on one."""
+def link_header(request: Request, page: int, *, has_next: bool, last: int | None = None) -> dict[str, str]:
+    """Return the Link header for a page; none if everything is on one. The last page may be unknown."""
     targets = []
     if page > 1:
         targets += [("prev", page - 1), ("first", 1)]
-    if page < last:
-        targets += [("next", page + 1), ("last", last)]
+    if has_next:
+        targets += [("next", page + 1)]
+        targets += [("last", last)] if last is not None else []
     links = [f'<{_address(request, number)}>; rel="{name}"' for name, number in targets]
     return {"link": ", ".join(links)} if links else {}
 

@@ -5,7 +5,10 @@ by compare-and-swap under a file lock that the operating system releases when it
 """
 
 import fcntl
+import heapq
+import itertools
 import os
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +46,9 @@ class GitRepository(ObjectStore):
         except (pygit2.GitError, OSError) as error:
             raise RepositoryUnusable(f"{folder} is not a usable git repository: {error}") from error
         super().__init__(folder, git)
+        head = (folder / "HEAD").read_text().strip()
+        #: The branch that HEAD names, whether it exists yet or not.
+        self.default_branch = head.removeprefix("ref: ").removeprefix("refs/heads/")
         self._thread_lock = threading.RLock()
         self._depth = 0
         self._lock_handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -52,10 +58,15 @@ class GitRepository(ObjectStore):
         """Open the repository in `folder`; make an empty one if there is none."""
         if not (folder / "HEAD").exists():
             try:
-                folder.mkdir(parents=True, exist_ok=True)
-                pygit2.init_repository(str(folder), bare=True, initial_head=default_branch)
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                # Made aside and put in place whole: another process may look at the same moment.
+                with tempfile.TemporaryDirectory(dir=folder.parent) as aside:
+                    pygit2.init_repository(f"{aside}/new", bare=True, initial_head=default_branch)
+                    if not (folder / "HEAD").exists():
+                        Path(aside, "new").rename(folder)
             except (pygit2.GitError, OSError) as error:
-                raise RepositoryUnusable(f"cannot make a git repository in {folder}: {error}") from error
+                if not (folder / "HEAD").exists():
+                    raise RepositoryUnusable(f"cannot make a git repository in {folder}: {error}") from error
         return cls(folder)
 
     def close(self) -> None:
@@ -81,12 +92,6 @@ class GitRepository(ObjectStore):
                     fcntl.flock(self._lock_handle, fcntl.LOCK_UN)
 
     # Refs
-
-    @property
-    def default_branch(self) -> str:
-        """The branch that HEAD names, whether it exists yet or not."""
-        head = (self.folder / "HEAD").read_text().strip()
-        return head.removeprefix("ref: ").removeprefix("refs/heads/")
 
     def is_empty(self) -> bool:
         """Tell whether no branch and no tag exists yet."""
@@ -158,19 +163,30 @@ class GitRepository(ObjectStore):
 
     # History
 
-    def history(self, start: str, path: str = "", beyond: str | None = None) -> Iterator[CommitRecord]:
-        """Yield commits from `start` back, newest first.
+    def history(self, start: str, path: str = "") -> Iterator[CommitRecord]:
+        """Yield commits from `start` back, newest first; with a path, only those that changed it.
 
-        With a path, only those that changed it; with `beyond`, only those that it does not descend from.
+        Reads no further than it is asked to, unlike libgit2's walk in order of time.
         """
-        # Times alone would misplace commits of one second.
-        walker = self._git.walk(pygit2.Oid(hex=start), SortMode.TOPOLOGICAL | SortMode.TIME)
-        if beyond is not None:
-            walker.hide(pygit2.Oid(hex=beyond))
-        for commit in walker:
-            record = record_of(commit)
+        order = itertools.count()
+        waiting = [(0, next(order), start)]
+        seen = {start}
+        while waiting:
+            record = self.read_commit(heapq.heappop(waiting)[2])
+            for parent in record.parents:
+                if parent not in seen:
+                    seen.add(parent)
+                    time = self.read_commit(parent).committer.time
+                    heapq.heappush(waiting, (-time, next(order), parent))
             if not path or self._changed(record, path):
                 yield record
+
+    def history_beyond(self, start: str, base: str) -> Iterator[CommitRecord]:
+        """Yield the commits from `start` back that `base` does not descend from, newest first."""
+        # Times alone would misplace commits of one second.
+        walker = self._git.walk(pygit2.Oid(hex=start), SortMode.TOPOLOGICAL | SortMode.TIME)
+        walker.hide(pygit2.Oid(hex=base))
+        return map(record_of, walker)
 
     def _changed(self, record: CommitRecord, path: str) -> bool:
         here = self.find_entry(record.tree, path)

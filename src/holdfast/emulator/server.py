@@ -14,7 +14,7 @@ from io import BufferedReader
 from types import TracebackType
 
 from holdfast.emulator.app import Emulator
-from holdfast.emulator.exchange import Answer, Request
+from holdfast.emulator.exchange import Answer, Refusal, Request
 
 CONNECTION_LIMIT = 256
 HEADER_LIMIT_BYTES = 64 * 1024
@@ -127,6 +127,13 @@ class EmulatorServer:
             connection.close()
             self._slots.release()
 
+    def _handle(self, request: Request) -> Answer:
+        try:
+            return self.emulator.handle(request)
+        except Exception as error:
+            # A full disk or a damaged repository is the server's trouble: say so, and serve the next.
+            return Refusal(500, f"Server Error: {error!r}").answer()
+
     def _exchange(self, connection: socket.socket, stream: BufferedReader) -> bool:
         """Read one request and answer it; return whether the connection stays open."""
         try:
@@ -140,7 +147,7 @@ class EmulatorServer:
             # Only a browser sends this, and no page has business with a loopback port.
             connection.sendall(_encode(Answer(403), is_head=False, is_open=False))
             return False
-        answer = self.emulator.handle(request)
+        answer = self._handle(request)
         if answer.delay_s:
             self._sleep(answer.delay_s)
         is_open = answer.ending == "whole" and request.headers.get("connection", "").lower() != "close"

@@ -67,6 +67,13 @@ def test_budget_can_be_drawn_down(client: httpx.Client) -> None:
     assert [client.get("branches").status_code for _ in range(2)] == [200, 403]
 
 
+@pytest.mark.parametrize(
+    "body", [{"primary_limit": "many"}, {"renamed": 1}, {"remaining": "x"}, {"protected_branches": "main"}]
+)
+def test_option_of_another_type_is_refused(client: httpx.Client, body: dict[str, Any]) -> None:
+    assert client.post(f"{ROOT}/options", json=body).status_code == 422
+
+
 def test_unknown_option_and_route_are_refused(client: httpx.Client) -> None:
     answer = client.post(f"{ROOT}/options", json={"colour": "red"})
 

@@ -194,7 +194,7 @@ def test_history_of_a_path_holds_only_commits_that_changed_it(repository: GitRep
     assert [record.message for record in repository.history(three)] == ["three", "two", "one"]
     assert [record.message for record in repository.history(three, "a")] == ["three", "one"]
     assert [record.message for record in repository.history(three, "d")] == ["two"]
-    assert [record.message for record in repository.history(three, beyond=one)] == ["three", "two"]
+    assert [record.message for record in repository.history_beyond(three, one)] == ["three", "two"]
 
 
 def test_ancestry_is_told_apart(repository: GitRepository) -> None:

@@ -13,11 +13,13 @@ import pytest
 
 import holdfast.emulator
 from holdfast.emulator import (
+    Call,
     Cut,
     Delay,
     Emulator,
     EmulatorOptions,
     EmulatorServer,
+    Request,
     Rule,
     Truncate,
     WrongLength,
@@ -61,7 +63,8 @@ def test_body_may_come_in_chunks(server: EmulatorServer) -> None:
 
 
 def test_body_is_awaited_with_a_continue(server: EmulatorServer) -> None:
-    head = f"PUT {REPO}/contents/a HTTP/1.1\r\nuser-agent: t\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n"
+    headers = "user-agent: t\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n"
+    head = f"PUT {REPO}/contents/a HTTP/1.1\r\n{headers}"
 
     received = talk(server, head.encode() + b"{}")
 
@@ -112,6 +115,18 @@ def test_truncated_and_overlong_answers_break_off(server: EmulatorServer) -> Non
     for _ in range(2):
         with pytest.raises(httpx.RemoteProtocolError, match="without sending complete message body"):
             httpx.get(f"{server.url}/user")
+
+
+def test_trouble_inside_the_server_is_500_and_the_next_request_is_served(server: EmulatorServer) -> None:
+    def fail(request: Request) -> None:
+        raise OSError("no space left on device")
+
+    server.emulator.faults.add(Rule(Call(before=fail), times=1))
+
+    answers = [httpx.get(f"{server.url}/user") for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [500, 200]
+    assert "no space left" in answers[0].json()["message"]
 
 
 def test_delay_waits_before_the_answer(emulator: Emulator) -> None:
@@ -222,7 +237,7 @@ def test_every_public_name_can_be_had() -> None:
     for name in holdfast.emulator.__all__:
         assert getattr(holdfast.emulator, name)
     with pytest.raises(AttributeError, match="nonsense"):
-        holdfast.emulator.nonsense
+        getattr(holdfast.emulator, "nonsense")  # noqa: B009
 
 
 def test_importing_the_package_is_light() -> None:
