@@ -1,0 +1,106 @@
+"""The command line: parses, calls, prints. It holds no rule of the domain.
+
+Every command is a module with `register(commands)`. What a command needs is imported when it runs, so that
+`holdfast --help` is quick.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from holdfast import __version__
+from holdfast.cli import config, demo, drain, emulator, runs, spool, status, submit
+from holdfast.cli.arguments import Commands, Parser, add_shared_options
+from holdfast.cli.exits import CommandFailed, ExitCode, WrongUse, describe, exit_code_of
+from holdfast.cli.render import Screen
+from holdfast.errors import HoldfastError
+from holdfast.logs import escape_controls
+
+# In the order in which `holdfast --help` shows them.
+COMMANDS = (demo, submit, drain, status, runs, spool, emulator, config)
+
+_DESCRIPTION = (
+    "Keeps workflow checkpoints in a GitHub repository: safe on disk at once, verified there soon after."
+)
+_EPILOG = """\
+example:
+  holdfast submit state.json --run-id build-42 --trigger manual --phase phase_1_plan --wait
+
+Without HOLDFAST_REPO every command works on an embedded GitHub under the data folder: no token, no network.
+exit codes: 0 done, 1 failed, 2 wrong use or invalid input, 75 work is left in the spool"""
+
+
+def build_parser() -> Parser:
+    """Return the parser of the whole command line."""
+    parser = Parser(
+        prog="holdfast",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
+    add_shared_options(parser, prints_data=False)
+    commands = Commands(parser)
+    for command in COMMANDS:
+        command.register(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out one command line and return its exit code."""
+    _tolerate_narrow_encodings()
+    arguments = argparse.Namespace()
+    try:
+        return _carry_out(arguments, argv)
+    except (HoldfastError, WrongUse, CommandFailed) as error:
+        return _fail(error, arguments)
+    except KeyboardInterrupt:
+        return _fail(CommandFailed("interrupted"), arguments)
+    except BrokenPipeError:
+        _abandon_output()
+        return ExitCode.FAILED
+    except OSError as error:
+        _abandon_output()
+        return _fail(CommandFailed(str(error)), arguments)
+
+
+def _carry_out(arguments: argparse.Namespace, argv: Sequence[str] | None) -> int:
+    parser = build_parser()
+    try:
+        parser.parse_args(argv, arguments)
+    except SystemExit as end:  # --help and --version are done now
+        sys.stdout.flush()
+        return int(end.code or 0)
+    if not hasattr(arguments, "run"):
+        raise WrongUse("name a command; see holdfast --help")
+    code: ExitCode = arguments.run(arguments, Screen(is_json=getattr(arguments, "json", False)))
+    sys.stdout.flush()
+    return code
+
+
+def _fail(error: Exception, arguments: argparse.Namespace) -> ExitCode:
+    level = getattr(arguments, "log_level", None) or os.environ.get("HOLDFAST_LOG_LEVEL")
+    if level == "debug":
+        import traceback
+
+        traceback.print_exception(error)
+    sys.stderr.write(f"holdfast: {escape_controls(describe(error))}\n")
+    return exit_code_of(error)
+
+
+def _tolerate_narrow_encodings() -> None:
+    """Have a character that the terminal cannot show spelled out, rather than end in an error."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _abandon_output() -> None:
+    """Send what is still to be printed nowhere: the interpreter would complain of it at its end."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,107 @@
+"""How commands are declared: the options they share, their help, and the types of values."""
+
+import argparse
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
+
+from holdfast.cli.exits import ExitCode, WrongUse
+
+if TYPE_CHECKING:
+    from holdfast.cli.render import Screen
+
+Run = Callable[[argparse.Namespace, "Screen"], ExitCode]
+
+# The options that override a setting, under the setting's own name.
+SETTINGS = ("data_dir", "repo", "branch", "base_path", "api_url", "write_mode", "log_format", "log_level")
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises WrongUse instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise WrongUse(f"{message}; see {self.prog} --help")
+
+
+class Commands:
+    """Takes in commands, and gives each the options that all of them share."""
+
+    def __init__(self, parser: argparse.ArgumentParser, *, title: str = "commands") -> None:
+        self._parsers = parser.add_subparsers(
+            title=title, metavar="COMMAND", dest=f"{parser.prog} command", parser_class=Parser
+        )
+
+    def add(self, name: str, run: Run, *, description: str, example: str, prints_data: bool = True) -> Parser:
+        """Return the parser of a new command, which `run` carries out."""
+        parser = self._add(name, description, example)
+        add_shared_options(parser, prints_data=prints_data)
+        parser.set_defaults(run=run)
+        return parser
+
+    def add_group(self, name: str, *, description: str, example: str) -> "Commands":
+        """Return a group, such as `holdfast spool …`, that takes in commands of its own."""
+        parser = self._add(name, description, example)
+        add_shared_options(parser, prints_data=False)
+        return Commands(parser)
+
+    def _add(self, name: str, description: str, example: str) -> Parser:
+        parser: Parser = self._parsers.add_parser(
+            name,
+            help=description.partition(".")[0][0].lower() + description.partition(".")[0][1:],
+            description=description,
+            epilog=f"example:\n  {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        return parser
+
+
+def add_shared_options(parser: argparse.ArgumentParser, *, prints_data: bool) -> None:
+    """Give `parser` the options that may stand before a command as well as after it.
+
+    None of them has a default here: a command's parser would set it over what stood before the command.
+    """
+    if prints_data:
+        parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    shared = parser.add_argument_group("settings (each overrides its HOLDFAST_… variable)")
+
+    def add(option: str, **keywords: object) -> None:
+        shared.add_argument(option, default=argparse.SUPPRESS, **keywords)  # type: ignore[arg-type]
+
+    add("--data-dir", metavar="DIR", help="where the spool and the embedded GitHub live")
+    add("--repo", metavar="OWNER/NAME", help="repository to write to (default: the embedded GitHub)")
+    add("--branch", metavar="BRANCH", help="branch to write to (default: checkpoints)")
+    add("--base-path", metavar="PATH", help="folder in the repository (default: checkpoints)")
+    add("--api-url", metavar="URL", help="REST root of GitHub Enterprise Server or an emulator")
+    add("--write-mode", choices=("contents", "commit"), help="how to write (default: contents)")
+    add("--log-format", choices=("console", "json"), help="how events are logged on standard error")
+    add(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        help="from which level on (default: warning)",
+    )
+
+
+def seconds(text: str) -> float:
+    """Return a length of time. Raises ArgumentTypeError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 90")
+    return number
+
+
+def count(text: str) -> int:
+    """Return a number from 0 on. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    return int(text)
+
+
+def sequence(text: str) -> int:
+    """Return a checkpoint's number within its run. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a checkpoint's number, which counts from 1")
+    return int(text)

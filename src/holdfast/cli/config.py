@@ -1,0 +1,54 @@
+"""`holdfast config`: the settings in force."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.arguments import Commands
+from holdfast.cli.exits import ExitCode
+from holdfast.cli.render import Screen
+from holdfast.cli.session import read_settings
+
+if TYPE_CHECKING:
+    from holdfast.settings import Settings
+
+_DESCRIPTION = """\
+Show every setting in force and where it comes from. Secrets are never shown, only whether they are set."""
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    commands.add("config", run, description=_DESCRIPTION, example="holdfast config --repo me/state")
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Print every setting."""
+    settings = list(_tell(read_settings(arguments)))
+    if screen.is_json:
+        screen.document({"settings": {each["name"]: each for each in settings}})
+        return ExitCode.DONE
+    rows = [(each["name"], _text(each["value"]), each["source"], each["variable"]) for each in settings]
+    screen.table(("setting", "value", "source", "variable"), rows)
+    return ExitCode.DONE
+
+
+def _tell(settings: "Settings") -> list[dict[str, Any]]:
+    from pydantic import SecretStr
+
+    from holdfast.settings import variables_of
+
+    told = []
+    for name in type(settings).model_fields:
+        if name == "sources":
+            continue
+        value = getattr(settings, name)
+        source = settings.sources.get(name, "default")
+        if isinstance(value, SecretStr):
+            value = f"set ({source})"
+        elif value is not None and not isinstance(value, str | int | float):
+            value = str(value)
+        told.append({"name": name, "value": value, "source": source, "variable": variables_of(name)[0]})
+    return told
+
+
+def _text(value: object) -> str:
+    return "none" if value is None else str(value)

@@ -1,0 +1,301 @@
+"""`holdfast demo`: the whole main job on the embedded GitHub, with every promise checked."""
+
+import argparse
+import shlex
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.arguments import Commands
+from holdfast.cli.exits import ExitCode, WrongUse
+from holdfast.cli.render import Screen, format_count
+
+if TYPE_CHECKING:
+    from holdfast.cli.demo_example import Moment
+    from holdfast.cli.demo_git import BareRepository
+    from holdfast.cli.session import Session
+    from holdfast.core.ticket import Receipt
+    from holdfast.settings import Settings
+
+_DESCRIPTION = """\
+Show the main job from end to end on the embedded GitHub: save, drain, look, crash, recover.
+
+It needs neither a token nor a network, works in a new folder, which it keeps, and checks every promise that
+it shows: the exit code is 1 if one of them does not hold."""
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    commands.add("demo", run, description=_DESCRIPTION, example="holdfast demo")
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Show the main job, and check it."""
+    demo = Demo(_settings(arguments), screen)
+    demo.show()
+    if screen.is_json:
+        screen.document(demo.summary())
+    return ExitCode.DONE if demo.is_kept else ExitCode.FAILED
+
+
+def _settings(arguments: argparse.Namespace) -> "Settings":
+    """Return settings for the embedded GitHub, whatever the environment says."""
+    import tempfile
+
+    from holdfast.cli.session import overrides, quieten
+    from holdfast.settings import Settings
+
+    given = overrides(arguments)
+    if given.keys() & {"repo", "api_url"}:
+        raise WrongUse("the demo runs on the embedded GitHub alone; leave --repo and --api-url out")
+    if "data_dir" not in given:
+        given["data_dir"] = tempfile.mkdtemp(prefix="holdfast-demo-")
+    return quieten(
+        Settings.from_environment({}, {**given, "data_dir": Path(str(given["data_dir"])).absolute()})
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """A checkpoint that was acknowledged, what it was saved with, and how long that took."""
+
+    receipt: "Receipt"
+    moment: "Moment"
+    elapsed_ms: float
+
+
+@dataclass
+class Demo:
+    """One showing, and what it found out."""
+
+    settings: "Settings"
+    screen: Screen
+    now: Callable[[], float] = time.perf_counter
+    promises: dict[str, bool] = field(default_factory=dict)
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        from uuid import uuid4
+
+        mark = uuid4().hex[:6]
+        self._run, self._crash_run = f"demo-{mark}", f"demo-{mark}-crash"
+        self._began = self.now()
+
+    @property
+    def is_kept(self) -> bool:
+        """Return whether every promise was kept so far."""
+        return all(self.promises.values())
+
+    def summary(self) -> dict[str, Any]:
+        """Return what was found out, for machines."""
+        return {
+            "ok": self.is_kept,
+            "data_dir": str(self.settings.data_dir),
+            "repository": str(self._repository.folder),
+            "runs": [self._run, self._crash_run],
+            **self.numbers,
+            "promises": [{"promise": promise, "ok": is_kept} for promise, is_kept in self.promises.items()],
+            "elapsed_s": round(self.now() - self._began, 3),
+        }
+
+    def show(self) -> None:
+        """Show everything, in order."""
+        from holdfast.cli.session import open_with
+
+        self._introduce()
+        with open_with(self.settings) as session:
+            saved = self._save(session)
+            self._drain(session, saved)
+            self._look(session, saved)
+            acknowledged = self._prepare_crash(session)
+        self._crash()
+        with open_with(self.settings) as session:
+            self._recover(session, acknowledged)
+        self._conclude()
+
+    def _introduce(self) -> None:
+        self._say("Holdfast keeps workflow checkpoints in a GitHub repository.", style="bold")
+        self._say(
+            "This demo plays GitHub itself, on loopback over a bare git repository: no token, no network."
+        )
+        self._say("It saves an example run, drains it, looks at the result, then kills a drain and recovers.")
+        self._say(f"Everything happens in {self.settings.data_dir}")
+
+    def _save(self, session: "Session") -> list[_Saved]:
+        from statistics import median
+
+        from holdfast.cli.demo_example import EXAMPLE
+
+        self._title("1. Save: each checkpoint is answered as soon as it is safe on disk")
+        depth_before = len(session.assembly.spool.pending())
+        saved = [self._save_one(session, self._run, moment) for moment in EXAMPLE]
+        rows = [
+            (
+                str(each.receipt.sequence_number),
+                each.moment.phase,
+                each.moment.trigger,
+                each.receipt.status,
+                f"{each.elapsed_ms:.1f} ms",
+            )
+            for each in saved
+        ]
+        self.screen.table(
+            ("#", "phase", "trigger", "receipt", "answered in"), rows, right=("#", "answered in")
+        )
+        self.numbers["saved"] = len(saved)
+        self.numbers["acknowledged_ms_median"] = round(median(each.elapsed_ms for each in saved), 2)
+        depth = session.holdfast.status()["spool"]["depth"]
+        self._promise("every acknowledged checkpoint is in the spool", depth == depth_before + len(saved))
+        return saved
+
+    def _save_one(self, session: "Session", run_id: str, moment: "Moment") -> _Saved:
+        began = self.now()
+        receipt = session.holdfast.save(
+            run_id,
+            moment.state,
+            trigger=moment.trigger,
+            phase=moment.phase,
+            status=moment.status,
+            workflow="landing-page",
+        )
+        return _Saved(receipt, moment, (self.now() - began) * 1000)
+
+    def _drain(self, session: "Session", saved: list[_Saved]) -> None:
+        from holdfast.cli.drain import drain
+
+        self._title("2. Drain: written to the repository, read back, indexed")
+        began = self.now()
+        result = drain(session, self.screen)
+        calls = session.holdfast.status()["budget"]["calls_this_run"]
+        self.numbers |= {"drained": result.verified, "requests": calls}
+        spent = f"{format_count(calls, 'request')} in {self.now() - began:.2f} s"
+        self._say(f"{format_count(result.verified)} verified with {spent}; {result.left:,} left.")
+        self._promise("every checkpoint is verified in the repository", _all_verified(session, saved))
+
+    def _look(self, session: "Session", saved: list[_Saved]) -> None:
+        from holdfast.cli.runs import print_checkpoints, print_runs
+
+        self._title("3. Look: with Holdfast")
+        if not self.screen.is_json:
+            self._say(self._command("runs"), style="dim")
+            print_runs(session.holdfast.runs(), self.screen)
+            self._say(self._command("list", self._run), style="dim")
+            print_checkpoints(session.holdfast.checkpoints(self._run), session, self.screen)
+        self._promise("what is read back is what was saved", _all_read_back(session, self._run, saved))
+        self._title("   and with plain git")
+        for command in (
+            ("log", "--oneline", "--max-count=6", session.settings.branch),
+            ("show", "--stat", "--oneline", session.settings.branch),
+        ):
+            self._say(self._repository.spell(*command), style="dim")
+            for line in self._repository.run(*command).splitlines():
+                self._say(f"  {line}")
+        self._check_latest(self._run, saved)
+
+    def _prepare_crash(self, session: "Session") -> list[_Saved]:
+        from holdfast.cli.demo_example import CRASH_CHECKPOINTS, crash_moment
+
+        self._title("4. Crash: the draining process is killed in the middle (SIGKILL)")
+        numbers = range(1, CRASH_CHECKPOINTS + 1)
+        saved = [self._save_one(session, self._crash_run, crash_moment(number)) for number in numbers]
+        self._say(f"{format_count(len(saved))} acknowledged; now another process drains them.")
+        return saved
+
+    def _crash(self) -> None:
+        from holdfast.cli.demo_crash import COMMITS_BEFORE_KILL, kill_while_draining
+
+        head = self._repository.folder / "refs" / "heads" / self.settings.branch
+        # In commit mode everything is one commit, so that there is only the moment after it.
+        commits = 1 if self.settings.write_mode == "commit" else COMMITS_BEFORE_KILL
+        is_killed = kill_while_draining(
+            self.settings.data_dir, head, write_mode=self.settings.write_mode, commits=commits
+        )
+        self.numbers["killed"] = is_killed
+        killed = f"It was killed after its first {format_count(commits, 'commit')}."
+        self._say(killed if is_killed else "It was done before the signal reached it.")
+
+    def _recover(self, session: "Session", saved: list[_Saved]) -> None:
+        from holdfast.cli.drain import drain
+
+        left = session.holdfast.status()["spool"]["depth"]
+        self._say(f"After the crash {format_count(left)} of {len(saved)} still in the spool. Draining again…")
+        result = drain(session, self.screen)
+        self._say(f"{format_count(result.verified)} verified, {result.left:,} left.")
+        self.numbers |= {"acknowledged_before_crash": len(saved), "spooled_after_crash": left}
+        listed = [entry.checkpoint_id for entry in session.holdfast.checkpoints(self._crash_run).entries]
+        acknowledged = [each.receipt.checkpoint_id for each in saved]
+        self._promise(
+            "every acknowledged checkpoint is there exactly once", sorted(listed) == sorted(acknowledged)
+        )
+        self._promise("every one of them is verified", _all_verified(session, saved) and not result.left)
+        self._promise("and holds what was saved", _all_read_back(session, self._crash_run, saved))
+        self._check_latest(self._crash_run, saved)
+
+    def _check_latest(self, run_id: str, saved: list[_Saved]) -> None:
+        """Check with plain git, not with our own reader, that latest.json is the newest checkpoint."""
+        import orjson
+
+        path = f"{self.settings.base_path}/{run_id}/latest.json"
+        text = self._repository.run("show", f"{self.settings.branch}:{path}")
+        newest = orjson.loads(text or b"{}").get("checkpoint_id")
+        self._promise(f"{path} is the newest checkpoint", newest == saved[-1].receipt.checkpoint_id)
+
+    def _conclude(self) -> None:
+        self._title("Next steps")
+        self._say(f"The folder is kept: {self.settings.data_dir}")
+        self._say("Save state of your own there, and look at it:")
+        self._say(
+            f"  echo '{{\"answer\": 42}}' | {self._command('submit', '-', '--run-id', 'mine', '--wait')}"
+        )
+        self._say(f"  {self._command('show', 'mine')}")
+        self._say(f"  {self._repository.spell('log', '--stat', self.settings.branch)}")
+        self._say(
+            "With a repository of yours: HOLDFAST_REPO=owner/name and HOLDFAST_TOKEN; see holdfast config."
+        )
+        broken = [promise for promise, is_kept in self.promises.items() if not is_kept]
+        if broken:
+            self._say(f"NOT as promised: {'; '.join(broken)}", style="bold red")
+        else:
+            elapsed = f"{self.now() - self._began:.1f} s"
+            self._say(
+                f"All {len(self.promises)} promises were checked and kept, in {elapsed}.", style="bold green"
+            )
+
+    @property
+    def _repository(self) -> "BareRepository":
+        from holdfast.cli.demo_git import BareRepository
+        from holdfast.settings import EMBEDDED_REPOSITORY
+
+        return BareRepository(self.settings.data_dir / "github" / f"{EMBEDDED_REPOSITORY}.git")
+
+    def _command(self, *words: str) -> str:
+        return shlex.join(["holdfast", *words, "--data-dir", str(self.settings.data_dir)])
+
+    def _promise(self, promise: str, is_kept: bool) -> None:
+        self.promises[promise] = is_kept and self.promises.get(promise, True)
+        self._say(f"{'✓' if is_kept else '✗'} {promise}", style="green" if is_kept else "bold red")
+
+    def _title(self, text: str) -> None:
+        self._say()
+        self._say(text, style="bold cyan")
+
+    def _say(self, text: str = "", *, style: str | None = None) -> None:
+        self.screen.say(text, style=style)
+
+
+def _all_verified(session: "Session", saved: Iterable[_Saved]) -> bool:
+    receipts = [session.holdfast.receipt(each.receipt.checkpoint_id) for each in saved]
+    return all(receipt is not None and receipt.status == "verified" for receipt in receipts)
+
+
+def _all_read_back(session: "Session", run_id: str, saved: Iterable[_Saved]) -> bool:
+    import orjson
+
+    for each in saved:
+        stored = session.holdfast.receipt(each.receipt.checkpoint_id) or each.receipt
+        content = session.holdfast.checkpoint(run_id, stored.sequence_number).content
+        if orjson.loads(content)["state_snapshot"] != each.moment.state:
+            return False
+    return True

@@ -1,0 +1,64 @@
+"""A draining process that is killed in the middle, for the demo."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+COMMITS_BEFORE_KILL = 3
+
+_PATIENCE_S = 30.0
+_GLANCE_S = 0.002
+# Slows the child down, so that the kill falls between two of its writes.
+_WRITE_INTERVAL_S = "0.2"
+
+
+def kill_while_draining(
+    data_dir: Path,
+    head: Path,
+    *,
+    write_mode: str,
+    commits: int = COMMITS_BEFORE_KILL,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Drain in a child process and kill it once it has made so many `commits`; return whether it died of that.
+
+    `head` is the file in the bare repository that names the branch's newest commit.
+    """
+    command = [sys.executable, "-P", "-m", "holdfast", "drain", "--write-mode", write_mode]
+    seen = [read_head(head)]
+    with subprocess.Popen(  # noqa: S603 - our own interpreter and module
+        command,
+        env=_environment(data_dir),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as child:
+        try:
+            for _ in range(int(_PATIENCE_S / _GLANCE_S)):
+                if (newest := read_head(head)) != seen[-1]:
+                    seen.append(newest)
+                if len(seen) > commits or child.poll() is not None:
+                    break
+                sleep(_GLANCE_S)
+        finally:
+            child.kill()
+    return child.returncode < 0
+
+
+def read_head(head: Path) -> str:
+    """Return the newest commit of the branch; nothing if there is no branch yet."""
+    try:
+        return head.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _environment(data_dir: Path) -> dict[str, str]:
+    """Return an environment in which nothing but the demo's own folder is configured."""
+    rest = {
+        name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "GITHUB_"))
+    }
+    return {**rest, "HOLDFAST_DATA_DIR": str(data_dir), "HOLDFAST_WRITE_INTERVAL_S": _WRITE_INTERVAL_S}

@@ -1,0 +1,90 @@
+"""`holdfast drain`: from the spool into the repository."""
+
+import argparse
+import threading
+from typing import TYPE_CHECKING
+
+from holdfast.cli.arguments import Commands, seconds
+from holdfast.cli.exits import ExitCode
+from holdfast.cli.render import Screen, format_count
+from holdfast.cli.session import Session, open_session, stop_on_signals
+
+if TYPE_CHECKING:
+    from holdfast.worker import DrainResult
+
+_DESCRIPTION = """\
+Drain the spool into the repository. Each checkpoint leaves the spool once it is verified there.
+
+Where GitHub's limits leave no room, --timeout says how long to wait for them; then, if anything is left, the
+exit code is 75 and the reason is told. SIGTERM or SIGINT ends a drain after the write under way, with 0."""
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add("drain", run, description=_DESCRIPTION, example="holdfast drain --timeout 600")
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=0.0,
+        metavar="S",
+        help="wait for limits that long (default: not at all)",
+    )
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Drain once and tell what came of it."""
+    with stop_on_signals() as stop, open_session(arguments, stop=stop) as session:
+        result = drain(session, screen, timeout_s=arguments.timeout)
+        return _report(result, session, screen, stop)
+
+
+def drain(session: Session, screen: Screen, *, timeout_s: float = 0.0) -> "DrainResult":
+    """Drain what is spooled, with a progress bar on a terminal. Raises SpoolBusy."""
+    from holdfast.errors import Stopped
+    from holdfast.worker import DrainResult
+
+    spool = session.assembly.spool
+    depth = len(spool.pending())
+    if not depth:
+        return DrainResult(0, 0)
+    done = 0
+
+    with screen.progress("draining", depth) as advance:
+
+        def note(verified: int, left: int) -> None:
+            nonlocal done
+            done = verified
+            advance(verified, left)
+
+        session.assembly.worker.on_progress(note)
+        session.assembly.ledger.begin_run()
+        try:
+            return session.holdfast.drain(timeout_s=timeout_s)
+        except Stopped as error:
+            return DrainResult(done, len(spool.pending()), str(error))
+
+
+def _report(result: "DrainResult", session: Session, screen: Screen, stop: threading.Event) -> ExitCode:
+    status = session.holdfast.status()
+    set_aside = status["spool"]["set_aside"]
+    is_stopped = stop.is_set()
+    if screen.is_json:
+        screen.document(
+            {
+                "verified": result.verified,
+                "left": result.left,
+                "set_aside": set_aside,
+                "reason": result.reason or None,
+                "stopped": is_stopped,
+                "calls": status["budget"]["calls_this_run"] if result.verified else 0,
+            }
+        )
+    else:
+        screen.say(f"{format_count(result.verified)} verified, {result.left:,} left in the spool.")
+    if set_aside:
+        screen.warn(f"{format_count(set_aside)} set aside, which GitHub will not take; see holdfast status")
+    if not result.left or is_stopped:
+        return ExitCode.DONE
+    reason = result.reason or "they came in while this drain ended"
+    screen.warn(f"{format_count(result.left)} left in the spool: {reason}")
+    return ExitCode.WORK_LEFT

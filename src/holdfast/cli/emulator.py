@@ -1,0 +1,110 @@
+"""`holdfast emulator`: the GitHub-compatible server on its own."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.cli.arguments import Commands, count
+from holdfast.cli.exits import CommandFailed, ExitCode, WrongUse
+from holdfast.cli.render import Screen
+from holdfast.cli.session import read_settings, start_logs, stop_on_signals
+
+if TYPE_CHECKING:
+    from holdfast.emulator import Rule
+
+_DESCRIPTION = """\
+Serve a GitHub-compatible API on loopback, over a real bare git repository, until SIGTERM or SIGINT.
+
+It serves holdfast/checkpoints, or the repository named with --repo, which is made if it is missing. The first
+line on standard output has the URL. Any token is taken unless --token names the only good one."""
+
+_FAULTS = """\
+make calls fail: TARGET:EFFECT[:times=N][:nth=N][:path=REGEX][:p=0..1][:seed=N], such as put:503:times=3,
+put:cut-after:nth=2 or any:delay=0.5; may be given several times"""
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add(
+        "emulator",
+        run,
+        description=_DESCRIPTION,
+        example="holdfast emulator --port 8724 --limit 60 --fault put:503:times=3",
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="loopback address to listen on (default: 127.0.0.1)"
+    )
+    parser.add_argument("--port", type=count, default=0, help="port to listen on (default: a free one)")
+    parser.add_argument(
+        "--root", type=Path, metavar="DIR", help="where the repositories lie as owner/name.git"
+    )
+    parser.add_argument(
+        "--limit", type=count, default=5000, metavar="N", help="calls per hour (default: 5000)"
+    )
+    parser.add_argument("--content-per-minute", type=count, default=0, metavar="N", help="0: no such limit")
+    parser.add_argument("--content-per-hour", type=count, default=0, metavar="N", help="0: no such limit")
+    parser.add_argument("--fault", action="append", default=[], metavar="SPEC", help=_FAULTS)
+    parser.add_argument("--token", help="the only token that is taken")
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Serve until we are told to stop."""
+    from holdfast.emulator import EmulatorOptions, RepositoryUnusable, serve
+    from holdfast.settings import EMBEDDED_REPOSITORY
+
+    settings = read_settings(arguments)
+    start_logs(settings)
+    repository = getattr(arguments, "repo", EMBEDDED_REPOSITORY)
+    root = (arguments.root or settings.data_dir / "emulator").absolute()
+    options = EmulatorOptions(
+        root=root,
+        repo=repository,
+        token=arguments.token,
+        primary_limit=arguments.limit,
+        content_per_minute=arguments.content_per_minute or None,
+        content_per_hour=arguments.content_per_hour or None,
+    )
+    host, port, faults = _loopback(arguments.host), _port(arguments.port), _rules(arguments.fault)
+
+    def announce(url: str) -> None:
+        if screen.is_json:
+            screen.document({"url": url, "repository": repository, "root": str(root)})
+        else:
+            screen.content(f"Serving {repository} at {url} over {root / repository}.git".encode())
+
+    with stop_on_signals() as stop:
+        try:
+            serve(options, host=host, port=port, faults=faults, on_ready=announce, stop=stop)
+        except BrokenPipeError:
+            raise
+        except (OSError, RepositoryUnusable) as error:
+            raise CommandFailed(f"the emulator cannot serve {root} on {host}:{port}: {error}") from error
+    return ExitCode.DONE
+
+
+def _loopback(host: str) -> str:
+    """Return `host` if nobody but this machine can reach it: the emulator has no real authentication."""
+    import ipaddress
+
+    try:
+        is_loopback = host == "localhost" or ipaddress.IPv4Address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise WrongUse(f"--host {host!r} is not a loopback address; use 127.0.0.1")
+    return host
+
+
+def _port(number: int) -> int:
+    if number > 65535:
+        raise WrongUse(f"--port {number} is no port; use 1 to 65535, or 0 for a free one")
+    return number
+
+
+def _rules(specifications: list[str]) -> list["Rule"]:
+    from holdfast.emulator import parse_fault
+
+    try:
+        return [parse_fault(text) for text in specifications]
+    except ValueError as error:
+        raise WrongUse(str(error)) from error

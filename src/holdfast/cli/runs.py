@@ -1,0 +1,153 @@
+"""`holdfast runs`, `list` and `show`: what is stored, and what is still spooled, as one."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from holdfast.cli.arguments import Commands, sequence
+from holdfast.cli.exits import ExitCode, WrongUse
+from holdfast.cli.render import Screen
+from holdfast.cli.session import Session, open_session
+
+if TYPE_CHECKING:
+    from holdfast.core.index import Index
+    from holdfast.reader import RunSummary
+
+
+def register(commands: Commands) -> None:
+    """Add the three commands."""
+    runs = commands.add(
+        "runs",
+        list_runs,
+        description="List the runs, stored or spooled, the one last written to first.",
+        example="holdfast runs --resumable --workflow ci.yml",
+    )
+    runs.add_argument("--resumable", action="store_true", help="only those that can be resumed")
+    runs.add_argument("--workflow", metavar="NAME", help="only those of this workflow")
+
+    checkpoints = commands.add(
+        "list",
+        list_checkpoints,
+        description="List the checkpoints of a run, stored or spooled.",
+        example="holdfast list build-42",
+    )
+    checkpoints.add_argument("run_id", metavar="RUN")
+
+    show = commands.add(
+        "show",
+        show_checkpoint,
+        description="Show one checkpoint, the newest unless numbered, with every number exactly as stored.",
+        example="holdfast show build-42 3 --json",
+    )
+    show.add_argument("run_id", metavar="RUN")
+    show.add_argument("sequence", metavar="SEQ", nargs="?", type=sequence, help="its number within the run")
+
+
+def list_runs(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Print every run that was asked for."""
+    with open_session(arguments) as session:
+        runs = session.holdfast.runs()
+    if arguments.resumable:
+        runs = [run for run in runs if run.resumable]
+    if arguments.workflow is not None:
+        runs = [run for run in runs if run.workflow == arguments.workflow]
+    print_runs(runs, screen)
+    return ExitCode.DONE
+
+
+def list_checkpoints(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Print every checkpoint of a run."""
+    run_id = check_run_id(arguments.run_id)
+    with open_session(arguments) as session:
+        print_checkpoints(session.holdfast.checkpoints(run_id), session, screen)
+    return ExitCode.DONE
+
+
+def show_checkpoint(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Print one checkpoint."""
+    run_id = check_run_id(arguments.run_id)
+    with open_session(arguments) as session:
+        content = session.holdfast.checkpoint(run_id, arguments.sequence).content
+    screen.content(content if screen.is_json else indent(content))
+    return ExitCode.DONE
+
+
+def check_run_id(text: str) -> str:
+    """Return `text` if it can name a run. Raises WrongUse."""
+    from holdfast.core.identity import parse_run_id
+
+    try:
+        return parse_run_id(text)
+    except ValueError as error:
+        raise WrongUse(f"{text!r} names no run: {error}") from error
+
+
+def print_runs(runs: list["RunSummary"], screen: Screen) -> None:
+    """Print runs as a table, or as the JSON document that is promised."""
+    from holdfast.cli.documents import runs_document
+
+    if screen.is_json:
+        screen.document(runs_document(runs))
+    elif not runs:
+        screen.say("There are no runs.")
+    else:
+        rows = [
+            (
+                run.run_id,
+                run.status,
+                "yes" if run.resumable else "no",
+                f"{run.checkpoint_count:,}",
+                run.last_updated,
+                run.workflow or "",
+            )
+            for run in runs
+        ]
+        screen.table(
+            ("run", "status", "resumable", "checkpoints", "last updated", "workflow"),
+            rows,
+            right=("checkpoints",),
+        )
+
+
+def print_checkpoints(index: "Index", session: Session, screen: Screen) -> None:
+    """Print the checkpoints of a run as a table, or as the JSON document that is promised."""
+    from holdfast.cli.documents import list_document
+
+    if screen.is_json:
+        screen.document(list_document(index))
+        return
+    waiting = {ticket.checkpoint_id for ticket in session.assembly.spool.pending()}
+    rows = [
+        (
+            str(entry.sequence),
+            entry.trigger,
+            entry.status,
+            "spooled" if entry.checkpoint_id in waiting else "stored",
+            entry.timestamp,
+            entry.file_path,
+            entry.checkpoint_id,
+        )
+        for entry in index.entries
+    ]
+    columns = ("#", "trigger", "status", "where", "timestamp", "file", "checkpoint")
+    screen.table(columns, rows, right=("#",))
+
+
+def indent(content: bytes) -> bytes:
+    """Return a JSON text over several lines, each number as it is written.
+
+    >>> print(indent(b'{"a":[1.10,123456789012345678901234567890]}').decode())
+    {
+      "a": [
+        1.10,
+        123456789012345678901234567890
+      ]
+    }
+    """
+    import orjson
+
+    from holdfast.core.scanner import scan_value
+
+    exact = scan_value(content, integer=orjson.Fragment, real=orjson.Fragment)
+    text = orjson.dumps(exact, option=orjson.OPT_INDENT_2).decode()
+    # JSON lets these stand as they are, but a terminal would obey them.
+    return text.translate({code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}).encode()

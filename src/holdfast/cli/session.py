@@ -1,0 +1,109 @@
+"""What a command works with: settings, logs, the library, and signals that end the work in good order."""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from holdfast.cli.arguments import SETTINGS
+from holdfast.cli.render import has_colour, is_terminal
+
+if TYPE_CHECKING:
+    from holdfast.library import Holdfast
+    from holdfast.settings import Settings
+    from holdfast.wiring import Assembly
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One repository, opened for one command."""
+
+    settings: "Settings"
+    assembly: "Assembly"
+    holdfast: "Holdfast"
+
+
+def open_session(
+    arguments: argparse.Namespace, *, stop: threading.Event | None = None
+) -> AbstractContextManager[Session]:
+    """Open what the environment and the command line name; `stop` ends waits and drains."""
+    return open_with(read_settings(arguments), stop=stop)
+
+
+@contextmanager
+def open_with(settings: "Settings", *, stop: threading.Event | None = None) -> Iterator[Session]:
+    """Open what the settings name, and log as they say."""
+    from holdfast.library import Holdfast
+    from holdfast.wiring import Assembly
+
+    assembly = Assembly(settings, stop=stop)
+    start_logs(settings, assembly)
+    with Holdfast(settings, assembly=assembly) as holdfast:
+        yield Session(settings, assembly, holdfast)
+
+
+def read_settings(arguments: argparse.Namespace) -> "Settings":
+    """Return the settings in force for this command line. Raises InvalidSettings."""
+    from holdfast.settings import Settings
+
+    return quieten(Settings.from_environment(os.environ, overrides(arguments)))
+
+
+def quieten(settings: "Settings") -> "Settings":
+    """Return the settings with only warnings logged, unless someone asked for another level.
+
+    The commands print what people want to know; events are for those who ask for them.
+    """
+    is_chosen = "log_level" in settings.sources
+    return settings if is_chosen else settings.model_copy(update={"log_level": "warning"})
+
+
+def overrides(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return the settings that the command line names."""
+    return {name: value for name in SETTINGS if (value := getattr(arguments, name, None)) is not None}
+
+
+def start_logs(settings: "Settings", assembly: "Assembly | None" = None) -> None:
+    """Log as the settings say, without any token that is in force."""
+    from holdfast.logs import configure_logs
+
+    def secrets() -> Iterable[str]:
+        for secret in (settings.token, settings.api_token):
+            if secret:
+                yield secret.get_secret_value()
+        if assembly:
+            yield assembly.tokens.token() or ""
+
+    configure_logs(
+        settings.log_format, settings.log_level, secrets=secrets, has_colour=has_colour(sys.stderr)
+    )
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """Give an event that the first SIGTERM or SIGINT sets; the second ends the process at once."""
+    stop = threading.Event()
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        if is_terminal(sys.stderr):
+            sys.stderr.write(_SHOW_CURSOR)
+        # The main thread may be inside stop.wait(), and hold the lock that set() needs.
+        threading.Thread(target=stop.set, daemon=True).start()
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,82 @@
+"""`holdfast spool export` and `import`: moving unsent checkpoints by hand."""
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from holdfast.cli.arguments import Commands
+from holdfast.cli.exits import ExitCode, WrongUse
+from holdfast.cli.render import Screen, format_count
+from holdfast.cli.session import open_session
+
+_MANIFEST = "manifest.json"
+
+
+def register(commands: Commands) -> None:
+    """Add the group and its two commands."""
+    group = commands.add_group(
+        "spool",
+        description="Move unsent checkpoints by hand, from one machine or repository to another.",
+        example="holdfast spool export unsent",
+    )
+    export = group.add(
+        "export",
+        export_to,
+        description="Write every unsent checkpoint to a folder, as a file each. The spool stays as it is.",
+        example="holdfast spool export unsent",
+    )
+    export.add_argument(
+        "folder", metavar="DIR", type=Path, help="a new or an empty folder, or an earlier export"
+    )
+    take_in = group.add(
+        "import",
+        import_from,
+        description="Put every checkpoint of an export into the spool. Doing it again changes nothing.",
+        example="holdfast spool import unsent && holdfast drain",
+    )
+    take_in.add_argument("folder", metavar="DIR", type=Path, help="what holdfast spool export wrote")
+
+
+def export_to(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Write the spool to a folder."""
+    folder = _check_target(arguments.folder)
+    with open_session(arguments) as session:
+        manifest = session.holdfast.export_spool(folder)
+    if screen.is_json:
+        screen.document({"folder": str(folder), **asdict(manifest)})
+    else:
+        screen.say(f"{format_count(manifest.count)} exported to {folder}.")
+    return _judge("damaged in the spool and not exported", manifest.damaged, screen)
+
+
+def import_from(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Take in what an export holds."""
+    with open_session(arguments) as session:
+        report = session.holdfast.import_spool(arguments.folder)
+    if screen.is_json:
+        screen.document({"folder": str(arguments.folder), **asdict(report)})
+    else:
+        screen.say(f"{format_count(len(report.taken))} imported, {len(report.known):,} known before.")
+    code = _judge("damaged and not imported", report.damaged, screen)
+    refused = [f"{checkpoint_id} ({reason})" for checkpoint_id, reason in report.refused.items()]
+    return max(code, _judge("refused", refused, screen))
+
+
+def _check_target(folder: Path) -> Path:
+    """Return `folder` if an export may fill it: it becomes this user's alone, and must hold nothing else."""
+    try:
+        is_foreign = folder.exists() and not (folder / _MANIFEST).is_file() and any(folder.iterdir())
+    except OSError as error:
+        raise WrongUse(f"{folder} cannot be exported to: {error.strerror}; name a new folder") from error
+    if is_foreign:
+        raise WrongUse(f"{folder} holds other files; name a new folder")
+    return folder
+
+
+def _judge(what: str, names: Iterable[str], screen: Screen) -> ExitCode:
+    failures = list(names)
+    if not failures:
+        return ExitCode.DONE
+    screen.warn(f"{format_count(len(failures))} {what}: {', '.join(failures)}")
+    return ExitCode.FAILED

@@ -1,0 +1,70 @@
+"""What a file and the options beside it come to: one checkpoint, with the file's bytes as they are."""
+
+import argparse
+from collections.abc import Callable
+
+import orjson
+
+from holdfast.cli.exits import WrongUse
+from holdfast.core.encoding import Document, join_members, parse_document, parse_value
+from holdfast.core.identity import parse_checkpoint_id
+from holdfast.core.triggers import Trigger, parse_trigger
+from holdfast.errors import InvalidCheckpoint
+
+_FIELDS = ("run_id", "trigger", "phase", "status", "priority", "workflow", "checkpoint_id")
+# How a field may be spelled in more than one way.
+_SPELLINGS: dict[str, Callable[[str], str]] = {"trigger": parse_trigger, "checkpoint_id": parse_checkpoint_id}
+
+
+def compose(text: bytes, options: argparse.Namespace) -> bytes:
+    """Return the checkpoint that the file's `text` and the `options` beside it say together.
+
+    Raises InvalidCheckpoint where the text is wrong, and WrongUse where the options do not go with it.
+    """
+    text = text.strip(b" \t\r\n")
+    given = {name: value for name in _FIELDS if (value := getattr(options, name)) is not None}
+    document = parse_document(text) if text.startswith(b"{") else None
+    if document is not None and _is_whole(document):
+        return _fill_in(text, document, given)
+    if document is None:
+        parse_value(text, "state")
+    if "run_id" not in given:
+        raise WrongUse(
+            "this is bare state, so name its run with --run-id; "
+            "a whole checkpoint has a trigger, and a state or state_snapshot"
+        )
+    header = {"trigger": Trigger.MANUAL.value, **given}
+    return join_members({**_texts(header), "state": text})
+
+
+def _is_whole(document: Document) -> bool:
+    value = document.value
+    return "trigger" in value and ("state" in value or "state_snapshot" in value)
+
+
+def _fill_in(text: bytes, document: Document, given: dict[str, str]) -> bytes:
+    """Return the whole checkpoint with what it lacked; itself if it lacked nothing."""
+    lacking = {}
+    for name, option in given.items():
+        stated = document.value.get(name)
+        if stated is None:
+            lacking[name] = option
+        elif _spell(name, str(stated)) != _spell(name, option):
+            raise InvalidCheckpoint(
+                name, f"{stated!r} in the file, but {option!r} on the command line; leave one of them out"
+            )
+    return join_members({**document.members, **_texts(lacking)}) if lacking else text
+
+
+def _spell(name: str, value: str) -> str:
+    try:
+        return _SPELLINGS.get(name, str)(value)
+    except ValueError:
+        return value
+
+
+def _texts(values: dict[str, str]) -> dict[str, bytes]:
+    try:
+        return {name: orjson.dumps(value) for name, value in values.items()}
+    except orjson.JSONEncodeError as error:
+        raise WrongUse("an option's value is not UTF-8 text; write it in UTF-8") from error
