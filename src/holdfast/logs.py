@@ -1,0 +1,141 @@
+"""Log setup: structlog events on standard error, for people or as JSON lines, without secrets."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from structlog.typing import Processor, WrappedLogger
+
+LogFormat = Literal["console", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+Secrets = Callable[[], Iterable[str]]
+
+MASK = "[secret]"
+
+# What could move a terminal's cursor, change its colours or forge a second line.
+_CONTROLS = {code: f"\\x{code:02x}" for code in [*range(0x20), *range(0x7F, 0xA0)]}
+_CONTROLS |= {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}
+_CONTROLS |= {code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))}
+_CONTROLS_IN_TRACE = {code: text for code, text in _CONTROLS.items() if code not in (0x09, 0x0A)}
+
+
+def configure_logs(
+    log_format: LogFormat, level: LogLevel, *, secrets: Secrets, has_colour: bool = False
+) -> None:
+    """Send events from `level` on to standard error; no text that `secrets` gives ever gets there.
+
+    `secrets` is asked at each event, because a token may change while we run.
+    """
+    import logging
+
+    import structlog
+
+    processors: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="timestamp"),
+        structlog.processors.format_exc_info,
+        Scrubber(secrets),
+        escape_event,
+        _renderer(log_format, has_colour=has_colour),
+    ]
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=_stderr_logger,
+        # Standard error may be replaced, by a progress bar for example: it is looked up at each event.
+        cache_logger_on_first_use=False,
+    )
+
+
+def escape_controls(text: str) -> str:
+    """Return `text` with every control character spelled out, so that it stays on its line.
+
+    >>> print(escape_controls("one\\ntwo\\x1b[31m"))
+    one\\ntwo\\x1b[31m
+    """
+    return text.translate(_CONTROLS)
+
+
+class Scrubber:
+    """A processor that replaces the live secrets in every key and value of an event."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._known: tuple[str, ...] = ()
+        self._asking = threading.local()
+
+    def __call__(
+        self,
+        logger: "WrappedLogger",  # noqa: ARG002
+        method: str,  # noqa: ARG002
+        event: MutableMapping[str, Any],
+    ) -> Mapping[str, Any]:
+        """Return the event without secrets."""
+        known = self._current()
+        return {
+            _scrub(key, known): _map_text(value, lambda text: _scrub(text, known))
+            for key, value in event.items()
+        }
+
+    def _current(self) -> tuple[str, ...]:
+        """Return the secrets, the longest first: one may be the beginning of another.
+
+        Asking for a secret may itself be logged; within that, those known before are used.
+        """
+        if not getattr(self._asking, "is_under_way", False):
+            self._asking.is_under_way = True
+            try:
+                self._known = tuple(
+                    sorted({*self._known, *filter(None, self._secrets())}, key=len, reverse=True)
+                )
+            finally:
+                self._asking.is_under_way = False
+        return self._known
+
+
+def escape_event(
+    logger: "WrappedLogger",  # noqa: ARG001
+    method: str,  # noqa: ARG001
+    event: MutableMapping[str, Any],
+) -> Mapping[str, Any]:
+    """Return the event with the control characters of its texts spelled out; a traceback keeps its lines."""
+    return {
+        escape_controls(key): value.translate(_CONTROLS_IN_TRACE)
+        if key == "exception" and isinstance(value, str)
+        else _map_text(value, escape_controls)
+        for key, value in event.items()
+    }
+
+
+def _map_text(value: Any, change: Callable[[str], str]) -> Any:
+    """Return `value` with `change` applied to every text in it; what is no plain value becomes text first."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {change(str(key)): _map_text(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_map_text(item, change) for item in value]
+    return change(value if isinstance(value, str) else repr(value))
+
+
+def _scrub(text: str, secrets: tuple[str, ...]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    return text
+
+
+def _renderer(log_format: LogFormat, *, has_colour: bool) -> "Processor":
+    import structlog
+
+    if log_format == "json":
+        return structlog.processors.JSONRenderer(ensure_ascii=False)
+    return structlog.dev.ConsoleRenderer(colors=has_colour, exception_formatter=structlog.dev.plain_traceback)
+
+
+def _stderr_logger(*_: object) -> Any:
+    import structlog
+
+    return structlog.WriteLogger(sys.stderr)
