@@ -22,7 +22,7 @@ from holdfast.github.gateway import Answer
 log = structlog.get_logger()
 
 ResultT = TypeVar("ResultT")
-LONGEST_LOCK_WAIT_S = 0.1
+LONGEST_LOCK_WAIT_S = 1.0
 
 
 def ledger_path(folder: Path, *identity: str) -> Path:
@@ -158,8 +158,9 @@ class Ledger:
                 file.flush()
                 if is_synced:
                     os.fsync(descriptor)
-                self._version = _version_of(os.fstat(descriptor))
+                version = _version_of(os.fstat(descriptor))
             temporary.replace(self._path)
+            self._version = version
             if is_synced:
                 _sync_folder(self._path.parent)
         except OSError as error:

@@ -19,7 +19,6 @@ from holdfast.core.planning import (
 )
 from holdfast.core.ticket import Ticket
 from holdfast.core.triggers import Priority
-from holdfast.errors import ThrottleKind
 from tests.fakes.drain_simulation import (
     START,
     CountingGitHub,
@@ -375,8 +374,10 @@ def budgets(draw: st.DrawFn) -> Budget:
     for ago_s in sorted(draw(st.lists(st.floats(0, 4000), max_size=80)), reverse=True):
         budget = budget.spend(draw(st.sampled_from([WRITE, Cost("graphql", True, True)])), START - ago_s)
     if draw(st.booleans()):
-        kind: ThrottleKind = "primary" if draw(st.booleans()) else "secondary"
-        budget = budget.block(kind, draw(st.sampled_from([None, 30.0])), "core", START - 20)
+        is_primary = draw(st.booleans())
+        budget = budget.block(
+            "primary" if is_primary else "secondary", draw(st.sampled_from([None, 30.0])), "core", START - 20
+        )
     return budget.at(START)
 
 
