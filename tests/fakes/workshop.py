@@ -1,6 +1,5 @@
 """Everything between the spool and the repository, real but for the repository and the clock."""
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from holdfast.writer.commits import CommitWriter
 from holdfast.writer.contents import ContentsWriter
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
+from tests.fakes.repository import check_files, files_of_run
 
 BRANCH = "checkpoints"
 NO_LIMITS = Limits(write_interval_s=0, content_per_minute=0, content_per_hour=0)
@@ -89,36 +89,12 @@ def open_workshop(
 
 def stored_run(repository: MemoryGateway, run_id: str = "r") -> dict[str, Any]:
     """Return the files of a run, by name, parsed."""
-    prefix = f"checkpoints/{run_id}/"
-    return {
-        path.removeprefix(prefix): json.loads(content)
-        for path, content in repository.files(BRANCH).items()
-        if path.startswith(prefix)
-    }
+    return files_of_run(repository.files(BRANCH), run_id)
 
 
 def check_run(repository: MemoryGateway, run_id: str = "r") -> dict[int, str]:
     """Assert that index, files and latest agree, and return the checkpoint ids by number."""
-    files = stored_run(repository, run_id)
-    index = files.pop("index.json")
-    latest = files.pop("latest.json")
-    found: dict[str, int] = {}
-    for name, file in files.items():
-        for checkpoint in file.get("checkpoints", [file]):
-            assert checkpoint["checkpoint_id"] not in found, f"{checkpoint['checkpoint_id']} is stored twice"
-            found[checkpoint["checkpoint_id"]] = checkpoint["sequence_number"]
-            assert f"_{checkpoint['sequence_number']}" in name or name.startswith(
-                (f"cp_{checkpoint['sequence_number']:03d}_", "batch_")
-            )
-    indexed = {entry["checkpoint_id"]: entry["sequence"] for entry in index["checkpoints"]}
-    assert indexed == found
-    assert index["checkpoint_count"] == len(indexed)
-    assert len(set(indexed.values())) == len(indexed), "a number is taken twice"
-    assert {entry["file_path"] for entry in index["checkpoints"]} == {
-        f"checkpoints/{run_id}/{name}" for name in files
-    }
-    assert latest["sequence_number"] == max(indexed.values())
-    return {sequence: checkpoint_id for checkpoint_id, sequence in indexed.items()}
+    return check_files(repository.files(BRANCH), run_id)
 
 
 def _new_id() -> str:

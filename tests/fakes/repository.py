@@ -1,0 +1,67 @@
+"""Looking into the repository as a stranger would: with git and the specification alone."""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def read_branch(repository: Path, branch: str = "checkpoints") -> dict[str, bytes]:
+    """Return every file of a branch of a bare repository, read by git itself."""
+    git = ["git", "--git-dir", str(repository)]
+    listing = subprocess.run([*git, "ls-tree", "-r", "-z", branch], check=True, capture_output=True).stdout
+    entries = [line.split("\t", 1) for line in listing.decode().split("\0") if line]
+    request = "".join(f"{entry.split()[2]}\n" for entry, _ in entries)
+    answer = subprocess.run(
+        [*git, "cat-file", "--batch"], input=request.encode(), check=True, capture_output=True
+    ).stdout
+    files = {}
+    for _, path in entries:
+        header, answer = answer.split(b"\n", 1)
+        size = int(header.split()[2])
+        files[path], answer = answer[:size], answer[size + 1 :]
+    return files
+
+
+def files_of_run(files: Mapping[str, bytes], run_id: str) -> dict[str, Any]:
+    """Return the files of a run, by name, parsed."""
+    prefix = f"checkpoints/{run_id}/"
+    return {
+        path.removeprefix(prefix): json.loads(content)
+        for path, content in files.items()
+        if path.startswith(prefix)
+    }
+
+
+def check_files(files: Mapping[str, bytes], run_id: str) -> dict[int, str]:
+    """Assert that index, files and latest of a run agree, and return the checkpoint ids by number.
+
+    Every checkpoint is stored once, whole, under its own number; the index names it; the latest is the newest.
+    """
+    parsed = files_of_run(files, run_id)
+    index, latest = parsed.pop("index.json"), parsed.pop("latest.json")
+    found: dict[str, int] = {}
+    for name, file in parsed.items():
+        for checkpoint in file.get("checkpoints", [file]):
+            _check_integrity(checkpoint)
+            identity, number = checkpoint["checkpoint_id"], checkpoint["sequence_number"]
+            assert identity not in found, f"{identity} is stored twice"
+            assert name == f"cp_{number:03d}_{checkpoint['trigger']}.json" or name.startswith("batch_")
+            found[identity] = number
+    indexed = {entry["checkpoint_id"]: entry["sequence"] for entry in index["checkpoints"]}
+    assert indexed == found, "index and files differ"
+    assert index["checkpoint_count"] == len(index["checkpoints"]) == len(indexed)
+    assert len(set(indexed.values())) == len(indexed), "a number is taken twice"
+    paths = {entry["file_path"] for entry in index["checkpoints"]}
+    assert paths == {f"checkpoints/{run_id}/{name}" for name in parsed}
+    assert latest["sequence_number"] == max(indexed.values()), "the latest is not the newest"
+    _check_integrity(latest)
+    return {number: identity for identity, number in indexed.items()}
+
+
+def _check_integrity(checkpoint: dict[str, Any]) -> None:
+    rest = {name: value for name, value in checkpoint.items() if name != "integrity"}
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert hashlib.sha256(canonical.encode()).hexdigest() == checkpoint["integrity"]["sha256"]
