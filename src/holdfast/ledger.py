@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ log = structlog.get_logger()
 
 ResultT = TypeVar("ResultT")
 LONGEST_LOCK_WAIT_S = 1.0
+STORE_OPEN_EVERY_S = 1.0  # where no limit of ours holds, so that a fast server is not slowed down
 
 
 def ledger_path(folder: Path, *identity: str) -> Path:
@@ -49,6 +51,8 @@ class Ledger:
         self._thread_lock = threading.Lock()
         self._file_lock = FileLock(f"{path}.lock", timeout=LONGEST_LOCK_WAIT_S, poll_interval=0.002)
         self._version: tuple[int, ...] | None = None
+        self._stored_at = -inf
+        self._is_stored = True
         self._has_warned = False
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,6 +64,12 @@ class Ledger:
             self._load()
             self._budget = self._budget.at(self._clock.now())
             return self._budget
+
+    def close(self) -> None:
+        """Store what is not stored yet."""
+        with self._thread_lock, self._shared() as is_shared:
+            if is_shared and not self._is_stored:
+                self._store(is_synced=False)
 
     def begin_run(self) -> None:
         """Count `calls_this_run` from here."""
@@ -115,12 +125,21 @@ class Ledger:
         self, change: Callable[[Budget, float], tuple[Budget, ResultT]], *, is_synced: bool = False
     ) -> ResultT:
         """Apply `change` to the newest budget, in memory and in the file, and return its result."""
-        with self._thread_lock, self._shared() as is_shared:
-            self._load()
-            self._budget, result = change(self._budget, self._clock.now())
-            if is_shared:
-                self._store(is_synced=is_synced)
-            return result
+        with self._thread_lock:
+            if not (is_synced or self._is_time_to_store()):
+                self._is_stored = False
+                self._budget, result = change(self._budget, self._clock.now())
+                return result
+            with self._shared() as is_shared:
+                self._load()
+                self._budget, result = change(self._budget, self._clock.now())
+                if is_shared:
+                    self._store(is_synced=is_synced)
+                return result
+
+    def _is_time_to_store(self) -> bool:
+        """Whether a change goes to the file: each one counts, unless no limit of ours holds."""
+        return not self._limits.is_open or abs(self._clock.now() - self._stored_at) >= STORE_OPEN_EVERY_S
 
     @contextmanager
     def _shared(self) -> Iterator[bool]:
@@ -161,6 +180,7 @@ class Ledger:
                 version = _version_of(os.fstat(descriptor))
             temporary.replace(self._path)
             self._version = version
+            self._stored_at, self._is_stored = self._clock.now(), True
             if is_synced:
                 _sync_folder(self._path.parent)
         except OSError as error:

@@ -113,6 +113,24 @@ def test_new_run_counts_its_calls_from_zero(path: Path, clock: VirtualClock) -> 
     assert ledger.report(spool_depth=3)["spool_depth"] == 3
 
 
+def test_server_without_limits_is_stored_now_and_then_and_at_the_end(path: Path, clock: VirtualClock) -> None:
+    open_limits = Limits(write_interval_s=0, content_per_minute=0, content_per_hour=0)
+    ledger = Ledger(path, open_limits, clock)
+
+    def stored() -> object:
+        return Ledger(path, open_limits, clock).report()["calls_this_run"]
+
+    for _ in range(3):
+        ledger.spend(READ)
+    assert stored() == 1
+    clock.sleep(1)
+    ledger.spend(READ)
+    assert stored() == 4
+    ledger.spend(READ)
+    ledger.close()
+    assert stored() == 5
+
+
 # Taking
 
 

@@ -133,7 +133,7 @@ def _with_urgency(of_run: list[Ticket]) -> Iterator[tuple[_Urgency, Ticket]]:
 
 
 def _groups(ordered: Sequence[Ticket]) -> list[list[Ticket]]:
-    """Split by run, and a run after its last critical one, so that this goes ahead in few company."""
+    """Split by run, and a run after its last critical one, so that it goes ahead in small company."""
     urgent_until = {t.run_id: t.sequence for t in ordered if t.priority is Priority.CRITICAL}
     groups: dict[tuple[bool, str], list[Ticket]] = {}
     for ticket in ordered:
