@@ -31,7 +31,7 @@ EVENTS = {"contents": 7, "new-branch": 8, "batch": 5, "commit": 2}
 SETTINGS = {
     "contents": {},
     "new-branch": {},
-    "batch": {"HOLDFAST_CONTENT_PER_HOUR": "40"},
+    "batch": {"HOLDFAST_CONTENT_PER_HOUR": "20"},
     "commit": {"HOLDFAST_WRITE_MODE": "commit"},
 }
 

@@ -36,13 +36,14 @@ def build_parser() -> Parser:
     """Return the parser of the whole command line."""
     parser = Parser(
         prog="holdfast",
+        usage="%(prog)s [options] COMMAND …",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
-    add_shared_options(parser, prints_data=False)
+    add_shared_options(parser)
     commands = Commands(parser)
     for command in COMMANDS:
         command.register(commands)

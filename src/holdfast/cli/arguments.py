@@ -31,23 +31,27 @@ class Commands:
             title=title, metavar="COMMAND", dest=f"{parser.prog} command", parser_class=Parser
         )
 
-    def add(self, name: str, run: Run, *, description: str, example: str, prints_data: bool = True) -> Parser:
-        """Return the parser of a new command, which `run` carries out."""
-        parser = self._add(name, description, example)
-        add_shared_options(parser, prints_data=prints_data)
+    def add(self, name: str, run: Run, *, operands: str = "", description: str, example: str) -> Parser:
+        """Return the parser of a new command, which `run` carries out; `operands` is for its usage line."""
+        parser = self._add(name, operands, description, example)
+        parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+        add_shared_options(parser)
         parser.set_defaults(run=run)
         return parser
 
     def add_group(self, name: str, *, description: str, example: str) -> "Commands":
         """Return a group, such as `holdfast spool …`, that takes in commands of its own."""
-        parser = self._add(name, description, example)
-        add_shared_options(parser, prints_data=False)
+        parser = self._add(name, "COMMAND …", description, example)
+        add_shared_options(parser)
+        parser.set_defaults(run=_ask_for_command(parser))
         return Commands(parser)
 
-    def _add(self, name: str, description: str, example: str) -> Parser:
+    def _add(self, name: str, operands: str, description: str, example: str) -> Parser:
+        summary = description.partition(".")[0]
         parser: Parser = self._parsers.add_parser(
             name,
-            help=description.partition(".")[0][0].lower() + description.partition(".")[0][1:],
+            help=summary[0].lower() + summary[1:],
+            usage=f"%(prog)s [options] {operands}".rstrip(),
             description=description,
             epilog=f"example:\n  {example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -56,13 +60,18 @@ class Commands:
         return parser
 
 
-def add_shared_options(parser: argparse.ArgumentParser, *, prints_data: bool) -> None:
+def _ask_for_command(parser: Parser) -> Run:
+    def ask(_arguments: argparse.Namespace, _screen: "Screen") -> ExitCode:
+        raise WrongUse(f"name a command; see {parser.prog} --help")
+
+    return ask
+
+
+def add_shared_options(parser: argparse.ArgumentParser) -> None:
     """Give `parser` the options that may stand before a command as well as after it.
 
     None of them has a default here: a command's parser would set it over what stood before the command.
     """
-    if prints_data:
-        parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
     shared = parser.add_argument_group("settings (each overrides its HOLDFAST_… variable)")
 
     def add(option: str, **keywords: object) -> None:

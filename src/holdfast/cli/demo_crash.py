@@ -23,7 +23,7 @@ def kill_while_draining(
     commits: int = COMMITS_BEFORE_KILL,
     sleep: Callable[[float], None] = time.sleep,
 ) -> bool:
-    """Drain in a child process and kill it once it has made so many `commits`; return whether it died of that.
+    """Drain in a child process and kill it once it has made so many `commits`; return whether that ended it.
 
     `head` is the file in the bare repository that names the branch's newest commit.
     """

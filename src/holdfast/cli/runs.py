@@ -27,6 +27,7 @@ def register(commands: Commands) -> None:
     checkpoints = commands.add(
         "list",
         list_checkpoints,
+        operands="RUN",
         description="List the checkpoints of a run, stored or spooled.",
         example="holdfast list build-42",
     )
@@ -35,6 +36,7 @@ def register(commands: Commands) -> None:
     show = commands.add(
         "show",
         show_checkpoint,
+        operands="RUN [SEQ]",
         description="Show one checkpoint, the newest unless numbered, with every number exactly as stored.",
         example="holdfast show build-42 3 --json",
     )

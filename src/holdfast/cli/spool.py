@@ -23,6 +23,7 @@ def register(commands: Commands) -> None:
     export = group.add(
         "export",
         export_to,
+        operands="DIR",
         description="Write every unsent checkpoint to a folder, as a file each. The spool stays as it is.",
         example="holdfast spool export unsent",
     )
@@ -32,6 +33,7 @@ def register(commands: Commands) -> None:
     take_in = group.add(
         "import",
         import_from,
+        operands="DIR",
         description="Put every checkpoint of an export into the spool. Doing it again changes nothing.",
         example="holdfast spool import unsent && holdfast drain",
     )

@@ -36,7 +36,10 @@ def _facts(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _set_aside(status)
     yield "budget", _budget(status["budget"])
     if status["spool"]["depth"]:
-        yield "forecast", f"drains within {format_duration(status['budget']['drain_forecast_s'])} of work"
+        yield (
+            "forecast",
+            f"{format_duration(status['budget']['drain_forecast_s'])} to drain, as the limits stand",
+        )
     yield "last error", status["last_error"] or "none"
     for other in status["other_targets"]:
         yield "elsewhere", _other(other)

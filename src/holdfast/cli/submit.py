@@ -28,6 +28,7 @@ def register(commands: Commands) -> None:
     parser = commands.add(
         "submit",
         run,
+        operands="FILE",
         description=_DESCRIPTION,
         example="holdfast submit state.json --run-id build-42 --trigger manual --phase phase_1_plan --wait",
     )

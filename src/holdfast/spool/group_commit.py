@@ -4,10 +4,12 @@ import threading
 from dataclasses import dataclass, field
 
 from holdfast.core.ticket import Persistence, Receipt
+from holdfast.errors import SpoolUnwritable
 from holdfast.spool.admission import Entry, Outcome
 from holdfast.spool.queue import Spool
 
 _MAX_TOGETHER = 256
+_INTERRUPTED = "the commit that this checkpoint shared was interrupted; submit it again"
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +56,7 @@ class GroupCommit:
         """Commit until the own request is answered, then hand over to one that waits."""
         try:
             while own.answer is None:
-                self._commit(self._take())
+                self._commit(self._take(), own)
         finally:
             with self._lock:
                 self._has_leader = bool(self._waiting)
@@ -69,13 +71,15 @@ class GroupCommit:
             self._waiting = [each for each in self._waiting if each not in together]
         return together
 
-    def _commit(self, requests: list[_Request]) -> None:
+    def _commit(self, requests: list[_Request], own: _Request) -> None:
         entries = [each.entry for each in requests]
         try:
             outcomes = self._spool.put_all(entries, persistence=requests[0].persistence)
         except BaseException as error:
+            # An interrupt is meant for this thread alone; the others are told that nothing was stored.
+            shared = error if isinstance(error, Exception) else SpoolUnwritable(_INTERRUPTED)
             for each in requests:
-                each.settle(error)
+                each.settle(error if each is own else shared)
             return
         for each, outcome in zip(requests, outcomes, strict=True):
             each.settle(outcome)

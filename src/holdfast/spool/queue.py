@@ -116,7 +116,7 @@ class Spool:
         """Return the body of a ticket, exactly as it was put.
 
         Raises SpoolDamaged if the disk has altered it; the ticket is then set aside, the others go on.
-        UnknownRun if it is not in the spool.
+        UnknownRun if it has left the spool.
         """
         body, fault = self._home.use(lambda store: _read_body(store, ticket.checkpoint_id))
         if fault is None:
@@ -375,4 +375,8 @@ def _find_record(store: Store, checkpoint_id: str) -> Record:
         return Record.decode(row)
     if any(keys.parse_slot(key).ticket.checkpoint_id == checkpoint_id for key in store.keys(keys.TICKET)):
         raise DatabaseDamaged(f"checkpoint {checkpoint_id} is in the spool without a receipt")
+    if Totals.decode(store.get(keys.TOTALS)).lost:
+        raise SpoolDamaged(
+            f"checkpoint {checkpoint_id} is not in the spool, which was damaged and has lost some"
+        )
     raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool")
