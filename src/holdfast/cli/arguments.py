@@ -26,9 +26,9 @@ class Parser(argparse.ArgumentParser):
 class Commands:
     """Takes in commands, and gives each the options that all of them share."""
 
-    def __init__(self, parser: argparse.ArgumentParser, *, title: str = "commands") -> None:
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._parsers = parser.add_subparsers(
-            title=title, metavar="COMMAND", dest=f"{parser.prog} command", parser_class=Parser
+            title="commands", metavar="COMMAND", prog=parser.prog, parser_class=Parser
         )
 
     def add(self, name: str, run: Run, *, operands: str = "", description: str, example: str) -> Parser:
