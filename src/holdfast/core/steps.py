@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import attrgetter, itemgetter
 from typing import Literal
 
 from holdfast.core.limits import Cost, Need
@@ -88,7 +89,7 @@ def order_tickets(tickets: Iterable[Ticket]) -> list[Ticket]:
     for ticket in tickets:
         by_run.setdefault(ticket.run_id, []).append(ticket)
     keyed = [pair for of_run in by_run.values() for pair in _with_urgency(of_run)]
-    return [ticket for _, ticket in sorted(keyed, key=lambda pair: pair[0])]
+    return [ticket for _, ticket in sorted(keyed, key=itemgetter(0))]
 
 
 def draft_singles(ordered: Sequence[Ticket], policy: DrainPolicy, *, most_files: float) -> list[Draft]:
@@ -125,10 +126,10 @@ _Urgency = tuple[int, float, str, int]
 
 def _with_urgency(of_run: list[Ticket]) -> Iterator[tuple[_Urgency, Ticket]]:
     """Pair the tickets of a run with keys that rise with the sequence, as each counts later urgency too."""
-    in_order = sorted(of_run, key=lambda ticket: ticket.sequence)
-    ranks = list(accumulate((ticket.priority.rank for ticket in reversed(in_order)), min))[::-1]
-    arrivals = accumulate((ticket.arrived_at for ticket in in_order), max)
-    for ticket, rank, arrived_at in zip(in_order, ranks, arrivals, strict=True):
+    in_order = sorted(of_run, key=attrgetter("sequence"))
+    ranks = accumulate([ticket.priority.rank for ticket in reversed(in_order)], min)
+    arrivals = accumulate([ticket.arrived_at for ticket in in_order], max)
+    for ticket, rank, arrived_at in zip(in_order, reversed(list(ranks)), arrivals, strict=True):
         yield (rank, arrived_at, ticket.run_id, ticket.sequence), ticket
 
 
@@ -200,7 +201,7 @@ def _need(resource: str, content: int, reads: int) -> Need:
 
 def _parts(ticket: Ticket, policy: DrainPolicy) -> int:
     """Return into how many more files an oversized checkpoint is divided, about."""
-    return ticket.size_bytes // policy.max_file_bytes if ticket.size_bytes > policy.max_file_bytes else 0
+    return max(0, ticket.size_bytes - 1) // policy.max_file_bytes
 
 
 def _has_critical(tickets: Iterable[Ticket]) -> bool:

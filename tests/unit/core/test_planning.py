@@ -382,7 +382,7 @@ def budgets(draw: st.DrawFn) -> Budget:
 
 
 def content_of(step: Step) -> int:
-    parts = sum(ticket.size_bytes // 10_000_000 for ticket in step.tickets if ticket.size_bytes > 10_000_000)
+    parts = sum((ticket.size_bytes - 1) // 10_000_000 for ticket in step.tickets)
     match step:
         case WriteCommit():
             return 1
