@@ -115,9 +115,15 @@ class _Database(diskcache.Cache):  # type: ignore[misc]
 
     def __init__(self, folder: Path, pragmas: Mapping[str, int], **settings: object) -> None:
         self._path = folder / DATABASE
-        self._pragmas = pragmas
         self._closers: list[weakref.finalize[..., Any]] = []
-        super().__init__(str(folder), disk=_BytesDisk, timeout=_TIMEOUT_S, **settings)
+        # diskcache stores its settings anew at every opening, in some thirty commits. None of them
+        # needs a sync of its own: the first commit that follows syncs them all.
+        self._pragmas: Mapping[str, int] = {**pragmas, "synchronous": 1}
+        stored = {f"sqlite_{name}": value for name, value in self._pragmas.items()}
+        super().__init__(str(folder), disk=_BytesDisk, timeout=_TIMEOUT_S, **stored, **settings)
+        self.close()
+        self._pragmas = pragmas
+        self.reset("sqlite_synchronous", pragmas["synchronous"])
 
     @property
     def _con(self) -> sqlite3.Connection:
@@ -140,15 +146,15 @@ class _Database(diskcache.Cache):  # type: ignore[misc]
             raise
         self._closers = [closer for closer in self._closers if closer.alive]
         # A thread that ends closes its connection; otherwise each would hold its files open for ever.
-        self._closers.append(weakref.finalize(threading.current_thread(), connection.close))
+        self._local.closer = weakref.finalize(threading.current_thread(), connection.close)
+        self._closers.append(self._local.closer)
         return connection
 
     def close(self) -> None:
         """Close the connection of this thread."""
-        connection: sqlite3.Connection | None = getattr(self._local, "con", None)
-        self._local.con = None
-        if connection is not None:
-            connection.close()
+        if getattr(self._local, "con", None) is not None:
+            self._local.con = None
+            self._local.closer()
 
     def close_all(self) -> None:
         """Close the connections of all threads."""
@@ -407,7 +413,6 @@ def _open(folder: Path, *, is_durable: bool, max_bytes: int | None) -> Store:
             disk_min_file_size=_NEVER,
             # A bounded store must shrink to get below its bound; elsewhere that would only cost time.
             sqlite_auto_vacuum=1 if max_bytes else 0,
-            **{f"sqlite_{name}": value for name, value in pragmas.items()},
         )
         if is_new:
             sync_folder(folder)

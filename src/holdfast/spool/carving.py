@@ -31,7 +31,7 @@ def carve(database: Path) -> Iterator[tuple[str, bytes]]:
                 continue
             page = pages.read(number)
             start = 100 if number == 1 else 0
-            if len(page) == pages.page_bytes and page[start] == _TABLE_LEAF:
+            if page[start] == _TABLE_LEAF:
                 yield from _read_leaf(pages, page, start)
 
 
@@ -47,7 +47,7 @@ class Pages:
         self.page_bytes = _page_bytes(header) if is_header else _DEFAULT_PAGE_BYTES
         self.usable_bytes = self.page_bytes - (header[20] if is_header else 0)
         self._frames = self._read_frames()
-        in_file = self._file.seek(0, 2) // self.page_bytes
+        in_file = -(-self._file.seek(0, 2) // self.page_bytes)
         self.count = max(in_file, *self._frames, 0)
 
     def __enter__(self) -> "Pages":
@@ -59,12 +59,12 @@ class Pages:
             self._wal.close()
 
     def read(self, number: int) -> bytes:
-        """Return a page, shorter or empty if the file ends before."""
+        """Return a page; where the file ends before its end, the rest is zeros."""
         if self._wal and number in self._frames:
             self._wal.seek(self._frames[number])
             return self._wal.read(self.page_bytes)
         self._file.seek((number - 1) * self.page_bytes)
-        return self._file.read(self.page_bytes)
+        return self._file.read(self.page_bytes).ljust(self.page_bytes, b"\0")
 
     def find_free(self) -> set[int]:
         """Return the pages that hold only what was deleted, as far as their list can be read."""
@@ -131,9 +131,9 @@ def _read_payload(pages: Pages, page: bytes, cell: int) -> bytes:
     pieces = [page[at : at + local]]
     missing, next_page = size - local, _u32(page, at + local) if size > local else 0
     while missing > 0:
-        overflow = pages.read(next_page) if 1 < next_page <= pages.count else b""
-        if not overflow:
+        if not 1 < next_page <= pages.count:
             raise ValueError("the chain of overflow pages is broken")
+        overflow = pages.read(next_page)
         pieces.append(overflow[4 : 4 + min(missing, usable - 4)])
         missing -= usable - 4
         next_page = _u32(overflow, 0)
