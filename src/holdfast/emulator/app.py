@@ -79,7 +79,7 @@ class Emulator:
         """Answer one request, as faults allow."""
         if request.path.startswith(control.PREFIX):
             return control.handle(self, request)
-        request = _without_prefix(request)
+        request = self._in_usual_form(request)
         self._land_late_writes()
         effects = self.faults.effects_for(request)
         for effect in effects:
@@ -92,11 +92,11 @@ class Emulator:
     def _exchange(self, request: Request, effects: Sequence[Effect]) -> Answer:
         options, now = self._options, self._options.now()
         request_id = self._next_request_id()
-        route, params = find_route(request.method, request.decoded_path) or (None, {})
-        cost = _cost_of(request, route)
+        found = find_route(request.method, request.decoded_path)
+        cost = _cost_of(request, found[0] if found else None)
         answer = early_answer(effects)
         if answer is None:
-            answer = self._serve(request, effects, route, params, cost, request_id)
+            answer = self._admit(request, cost, request_id) or self._serve(request, effects, found, cost)
         for effect in effects:
             if isinstance(effect, Call) and effect.after:
                 effect.after(request)
@@ -113,31 +113,31 @@ class Emulator:
         self._note(request, answer, cost, now)
         return answer
 
+    def _admit(self, request: Request, cost: Cost, request_id: str) -> Answer | None:
+        """Return the answer to a request that gets no further than the door; None for others."""
+        try:
+            check_request(request, self._options, self._switches)
+        except Refusal as refusal:
+            return refusal.answer()
+        return self.limits.admit(self._options, self._options.now(), cost, request_id)
+
     def _serve(
         self,
         request: Request,
         effects: Sequence[Effect],
-        route: Route | None,
-        params: dict[str, str],
+        found: tuple[Route, dict[str, str]] | None,
         cost: Cost,
-        request_id: str,
     ) -> Answer:
-        options, switches = self._options, self._switches
-        now = options.now()
+        options, now = self._options, self._options.now()
         try:
-            check_request(request, options, switches)
-            limited = self.limits.admit(options, now, cost, request_id)
-            if limited is not None:
-                return limited
-            served, path = self._find_repository(request)
-            if served is not None and path != request.decoded_path:
-                route, params = find_route(request.method, path) or (None, {})
-            if route is None:
+            served = self._find_repository(request)
+            if found is None:
                 raise not_found()
+            route, params = found
             visit = Visit(
                 request=request,
                 options=options,
-                switches=switches,
+                switches=self._switches,
                 shelf=self._shelf,
                 now=now,
                 rate_overview=lambda: self.limits.overview(options, now),
@@ -151,21 +151,30 @@ class Emulator:
             return refusal.answer()
         return self._conditional(request, answer, cost)
 
-    def _find_repository(self, request: Request) -> tuple[ServedRepository | None, str]:
-        """Return the repository that a path names, and the path in its usual form; may refuse or redirect."""
-        path, renamed = request.decoded_path, self._switches.renamed
-        if numbered := _NUMBERED_PATH.fullmatch(path):
-            served = self._shelf.find_number(int(numbered.group("number")), renamed)
-            path = f"/repos/{served.full_name}{numbered.group('rest') or ''}" if served else path
-        elif named := _REPOSITORY_PATH.fullmatch(path):
-            served = self._shelf.find(named.group("full_name"), renamed)
-            if served is not None and lookup(renamed, named.group("full_name")):
-                raise _moved(request, served, named.group("rest") or "")
-        else:
-            return None, path
+    def _find_repository(self, request: Request) -> ServedRepository | None:
+        """Return the repository that a path names, None if it names none; may refuse or redirect."""
+        named = _REPOSITORY_PATH.fullmatch(request.decoded_path)
+        if named is None:
+            return None
+        full_name, renamed = named.group("full_name"), self._switches.renamed
+        served = self._shelf.find(full_name, renamed)
         if served is None or self._switches.repository_gone:
             raise not_found()
-        return served, path
+        if lookup(renamed, full_name):
+            raise _moved(request, served)
+        return served
+
+    def _in_usual_form(self, request: Request) -> Request:
+        """Accept the addresses of GitHub Enterprise Server, and repositories by number."""
+        path = request.path
+        if path == "/api/graphql":
+            path = "/graphql"
+        if path == "/api/v3" or path.startswith("/api/v3/"):
+            path = path.removeprefix("/api/v3") or "/"
+        if numbered := _NUMBERED_PATH.fullmatch(path):
+            served = self._shelf.find_number(int(numbered.group("number")), self._switches.renamed)
+            path = f"/repos/{served.full_name}{numbered.group('rest') or ''}" if served else path
+        return request if path == request.path else replace(request, path=path)
 
     def _conditional(self, request: Request, answer: Answer, cost: Cost) -> Answer:
         """Add an ETag to what was read, and answer 304 if the caller has it already, at no charge."""
@@ -221,15 +230,6 @@ class Emulator:
         )
 
 
-def _without_prefix(request: Request) -> Request:
-    """Accept the addresses of GitHub Enterprise Server too."""
-    if request.path == "/api/graphql":
-        return replace(request, path="/graphql")
-    if request.path == "/api/v3" or request.path.startswith("/api/v3/"):
-        return replace(request, path=request.path.removeprefix("/api/v3") or "/")
-    return request
-
-
 def _cost_of(request: Request, route: Route | None) -> Cost:
     points = 5 if is_write(request) else 1
     if request.path == "/graphql":
@@ -247,11 +247,11 @@ def _stale_view(effects: Sequence[Effect]) -> StaleView:
     return StaleView()
 
 
-def _moved(request: Request, served: ServedRepository, rest: str) -> Refusal:
+def _moved(request: Request, served: ServedRepository) -> Refusal:
     is_read = request.method in {"GET", "HEAD"}
-    quoted = request.path.split("/", 4)[4:] if rest else []
+    rest = request.path.split("/", 4)[4:]
     query = request.target.removeprefix(request.path)
-    location = "/".join([f"{request.base_url}/repositories/{served.number}", *quoted]) + query
+    location = "/".join([f"{request.base_url}/repositories/{served.number}", *rest]) + query
     return Refusal(
         301 if is_read else 307,
         "Moved Permanently" if is_read else "Temporary Redirect",

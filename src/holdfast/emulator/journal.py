@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.emulator.exchange import Ending
@@ -27,16 +28,22 @@ class JournalEntry:
 class Journal:
     """The newest requests in order, and counts of all of them."""
 
-    def __init__(self, kept: int = ENTRIES_KEPT) -> None:
+    def __init__(
+        self, kept: int = ENTRIES_KEPT, listener: Callable[[JournalEntry], None] | None = None
+    ) -> None:
         self._entries: deque[JournalEntry] = deque(maxlen=kept)
         self._by_status: Counter[int] = Counter()
         self._lock = threading.Lock()
+        #: Called with each entry, for instance to print it.
+        self.listener = listener
 
     def add(self, entry: JournalEntry) -> None:
         """Note one request."""
         with self._lock:
             self._entries.append(entry)
             self._by_status[entry.status] += 1
+        if self.listener is not None:
+            self.listener(entry)
 
     @property
     def entries(self) -> list[JournalEntry]:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 # A tree is mostly digests, which do not compress: beyond this size it is stored as it is.
 COMPRESSED_TREE_LIMIT_BYTES = 64 * 1024
+# A file takes a whole block of the disk in any case.
+STORED_LIMIT_BYTES = 4000
 
 
 class LooseObjects:
@@ -32,8 +34,7 @@ class LooseObjects:
         # The os functions take half the time of pathlib's here, and this is the innermost loop.
         if os.path.exists(path):  # noqa: PTH110
             return sha
-        is_large_tree = kind == "tree" and len(store) > COMPRESSED_TREE_LIMIT_BYTES
-        self._place(folder, path, zlib.compress(store, 0 if is_large_tree else 1))
+        self._place(folder, path, _pack(kind, store))
         return sha
 
     def _place(self, folder: str, path: str, packed: bytes) -> None:
@@ -52,6 +53,15 @@ class LooseObjects:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+def _pack(kind: str, store: bytes) -> bytes:
+    if len(store) <= STORED_LIMIT_BYTES:
+        # A zlib stream of one stored block, without the cost of setting up a compressor.
+        sizes = len(store).to_bytes(2, "little") + (0xFFFF - len(store)).to_bytes(2, "little")
+        return b"\x78\x01\x01" + sizes + store + zlib.adler32(store).to_bytes(4, "big")
+    is_large_tree = kind == "tree" and len(store) > COMPRESSED_TREE_LIMIT_BYTES
+    return zlib.compress(store, 0 if is_large_tree else 1)
 
 
 def _write_all(handle: int, content: bytes) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from holdfast.emulator.app import Emulator
 from holdfast.emulator.faults import Rule
+from holdfast.emulator.journal import JournalEntry
 from holdfast.emulator.options import EmulatorOptions
 from holdfast.emulator.server import EmulatorServer
 
@@ -16,13 +17,16 @@ def serve(
     port: int = 0,
     faults: Sequence[Rule] = (),
     on_ready: Callable[[str], None] | None = None,
+    on_request: Callable[[JournalEntry], None] | None = None,
     stop: threading.Event | None = None,
 ) -> None:
-    """Serve until `stop` is set; `on_ready` is told the address once requests are answered.
+    """Serve until `stop` is set.
 
+    `on_ready` is told the address once requests are answered, `on_request` each request after its answer.
     Raises OSError if the port cannot be had, and RepositoryUnusable if the repository cannot.
     """
     emulator = Emulator(options)
+    emulator.journal.listener = on_request
     try:
         for rule in faults:
             emulator.faults.add(rule)

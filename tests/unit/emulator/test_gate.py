@@ -93,6 +93,7 @@ def test_renamed_repository_redirects_and_is_served_by_number_and_new_name(
     assert read.headers["location"].endswith("/contents/a%20b?ref=main")
     assert "/repositories/" in written.headers["location"]
     assert followed.status_code == 201
+    assert emulator.journal.entries[-1].is_content
     assert client.get("http://emulator/repos/holdfast/moved").json()["full_name"] == "holdfast/moved"
     assert (
         client.get("http://emulator/repos/holdfast/checkpoints", follow_redirects=True).json()["full_name"]

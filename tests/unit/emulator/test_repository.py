@@ -70,6 +70,14 @@ def test_large_tree_is_stored_as_git_expects(repository: GitRepository) -> None:
     assert git(repository, "fsck", "--strict", "--no-dangling") == ""
 
 
+@pytest.mark.parametrize("size", [0, 1, 3990, 4000, 70_000])
+def test_content_of_any_size_is_read_by_plain_git(repository: GitRepository, size: int) -> None:
+    sha = repository.write_blob(b"x" * size)
+
+    assert git(repository, "cat-file", "blob", sha) == "x" * size
+    assert repository.describe(sha) == ("blob", size)
+
+
 def test_edit_reports_what_cannot_be_removed_or_entered(repository: GitRepository) -> None:
     tree = repository.edit_tree(None, {"a": file(repository, b"x")})
 

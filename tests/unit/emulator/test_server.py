@@ -13,6 +13,7 @@ import pytest
 
 import holdfast.emulator
 from holdfast.emulator import (
+    AnswerWith,
     Call,
     Cut,
     Delay,
@@ -228,9 +229,17 @@ def test_serve_tells_its_address_and_ends_when_told(tmp_path: Path) -> None:
         statuses.append(httpx.get(f"{url}/user").status_code)
         stop.set()
 
-    serve(EmulatorOptions(root=tmp_path), faults=[Rule(Cut(), target="put")], on_ready=ready, stop=stop)
+    paths: list[str] = []
+    serve(
+        EmulatorOptions(root=tmp_path),
+        faults=[Rule(AnswerWith(503))],
+        on_ready=ready,
+        on_request=lambda entry: paths.append(entry.path),
+        stop=stop,
+    )
 
-    assert statuses == [200]
+    assert statuses == [503]
+    assert paths == ["/user"]
 
 
 def test_every_public_name_can_be_had() -> None:
