@@ -9,7 +9,6 @@ their values, connections that can be closed. For these the table is spoken to d
 is pinned, and the table's shape is stored in every file that it wrote.
 """
 
-import hashlib
 import os
 import shutil
 import sqlite3
@@ -22,13 +21,23 @@ from typing import Any
 
 import diskcache
 
-from holdfast.errors import SpoolDamaged, SpoolError, SpoolUnwritable
+from holdfast.disk import (
+    LOCK_TIMEOUT_S,
+    SEAL_BYTES,
+    DatabaseDamaged,
+    RowDamaged,
+    StoreMoved,
+    make_private_folder,
+    seal,
+    sync_folder,
+    translate,
+    unseal,
+)
+from holdfast.errors import SpoolError, SpoolUnwritable
 
 DATABASE = "cache.db"
-SEAL_BYTES = 32
 
 _NEVER = 2**62
-_TIMEOUT_S = 10
 _CHUNK = 500
 _MODE_RAW = 1
 _LAST_CHARACTER = "\U0010ffff"
@@ -46,40 +55,6 @@ _UPSERT = (
     " SET expire_time = NULL, tag = NULL, size = 0, mode = 1, filename = NULL, value = excluded.value"
 )
 _DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
-
-
-class DatabaseDamaged(SpoolDamaged):
-    """The database as a whole cannot be trusted: its rows are to be salvaged into a new one."""
-
-
-class RowDamaged(SpoolDamaged):
-    """The row `key` does not hold what was stored under it."""
-
-    def __init__(self, key: str, reason: str) -> None:
-        super().__init__(f"the stored row {key!r} is damaged: {reason}")
-        self.key = key
-
-
-class StoreMoved(SpoolError):
-    """The database in the folder is no longer the one that was opened: nothing counts as stored."""
-
-
-def digest_of(value: bytes) -> bytes:
-    """Return the digest that `seal` takes: the costly part, which can be made before any lock is held."""
-    return hashlib.sha256(value).digest()
-
-
-def seal(key: str, value: bytes, digest: bytes | None = None) -> bytes:
-    """Return `value` behind a digest that covers it and its key."""
-    return hashlib.sha256(key.encode() + (digest or digest_of(value))).digest() + value
-
-
-def unseal(key: str, sealed: bytes) -> bytes:
-    """Return the value that was sealed under `key`. Raises RowDamaged."""
-    value = sealed[SEAL_BYTES:]
-    if seal(key, b"", digest_of(value)) != sealed[:SEAL_BYTES]:
-        raise RowDamaged(key, "its bytes do not match their digest")
-    return value
 
 
 class _BytesDisk(diskcache.Disk):  # type: ignore[misc]
@@ -120,7 +95,7 @@ class _Database(diskcache.Cache):  # type: ignore[misc]
         # needs a sync of its own: the first commit that follows syncs them all.
         self._pragmas: Mapping[str, int] = {**pragmas, "synchronous": 1}
         stored = {f"sqlite_{name}": value for name, value in self._pragmas.items()}
-        super().__init__(str(folder), disk=_BytesDisk, timeout=_TIMEOUT_S, **stored, **settings)
+        super().__init__(str(folder), disk=_BytesDisk, timeout=LOCK_TIMEOUT_S, **stored, **settings)
         self.close()
         self._pragmas = pragmas
         self.reset("sqlite_synchronous", pragmas["synchronous"])
@@ -377,27 +352,6 @@ def open_store(folder: Path, *, is_durable: bool, max_bytes: int | None = None) 
         return open_store(folder, is_durable=is_durable, max_bytes=max_bytes)
 
 
-def make_private_folder(folder: Path) -> None:
-    """Make `folder` for this user alone, and sync the entry in its parent. Raises SpoolUnwritable."""
-    try:
-        if not folder.is_dir():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sync_folder(folder.parent)
-        if folder.stat().st_mode & 0o077:
-            folder.chmod(0o700)
-    except OSError as error:
-        raise translate(error, folder) from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the disk confirm the names in `folder`."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _open(folder: Path, *, is_durable: bool, max_bytes: int | None) -> Store:
     if os.path.expandvars(os.path.expanduser(folder)) != str(folder):  # noqa: PTH111 (as diskcache does)
         raise SpoolUnwritable(f"{folder} cannot be used: its path contains a variable; choose another folder")
@@ -430,31 +384,3 @@ def _cause_of(error: BaseException) -> BaseException:
 def _is_failed_sync(error: BaseException) -> bool:
     code = getattr(error, "sqlite_errorcode", 0)
     return code in {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}
-
-
-def translate(error: BaseException, folder: Path) -> SpoolError:
-    """Return our error for one of SQLite or of the system, in a sentence that says what to do."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    text = str(error)
-    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or text.startswith("Could not decode"):
-        return DatabaseDamaged(f"the database in {folder} is damaged: {text}")
-    if code == sqlite3.SQLITE_ERROR and "no such table" in text:
-        return DatabaseDamaged(f"the database in {folder} has lost its tables")
-    for codes, advice in _ADVICE:
-        if code in codes:
-            return SpoolUnwritable(f"{folder}: {text}; {advice}")
-    return SpoolUnwritable(f"{folder} cannot be used: {text or type(error).__name__}")
-
-
-_ADVICE: tuple[tuple[set[int], str], ...] = (
-    ({sqlite3.SQLITE_FULL}, "free some space on this disk and try again"),
-    (
-        {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN},
-        "let this user write to the folder, or choose another one with HOLDFAST_DATA_DIR",
-    ),
-    (
-        {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED},
-        f"another process has held it for more than {_TIMEOUT_S} s; see whether one hangs",
-    ),
-    ({sqlite3.SQLITE_IOERR}, "check the disk and its free space"),
-)

@@ -11,8 +11,9 @@ from pathlib import Path
 import diskcache
 import pytest
 
+from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved
 from holdfast.errors import SpoolDamaged, SpoolError, SpoolUnwritable
-from holdfast.store import DATABASE, DatabaseDamaged, RowDamaged, Store, StoreMoved, open_store
+from holdfast.store import DATABASE, Store, open_store
 from tests.fakes.spooling import run_python
 
 
@@ -334,6 +335,7 @@ def test_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 FAILING_SYNC = """
 import ctypes, errno, platform, sys
 from pathlib import Path
+from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved
 from holdfast.errors import SpoolUnwritable
 from holdfast.store import open_store
 
@@ -380,6 +382,7 @@ def test_failed_sync_is_never_acknowledged_and_never_tried_again(tmp_path: Path)
 FILE_TOO_LARGE = """
 import resource, sys
 from pathlib import Path
+from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved
 from holdfast.errors import SpoolUnwritable
 from holdfast.store import open_store
 
@@ -411,6 +414,7 @@ def test_disk_that_takes_no_more_loses_nothing_and_works_again_when_it_does(tmp_
 READ_ONLY = """
 import ctypes, os, sys
 from pathlib import Path
+from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved
 from holdfast.errors import SpoolUnwritable
 from holdfast.store import open_store
 

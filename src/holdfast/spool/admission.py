@@ -9,10 +9,11 @@ from typing import Protocol
 from holdfast.core.layout import Layout
 from holdfast.core.ticket import Persistence, Progress, Receipt, Ticket
 from holdfast.core.triggers import Priority, Trigger
+from holdfast.disk import digest_of
 from holdfast.errors import CheckpointChanged, HoldfastError, SpoolError, SpoolFull, SpoolUnwritable
 from holdfast.spool import keys
 from holdfast.spool.records import Record, RunNumbers, Totals
-from holdfast.store import Store, digest_of
+from holdfast.store import Store
 
 _MAX_REMEMBERED = 10_000
 

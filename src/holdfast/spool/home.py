@@ -24,20 +24,18 @@ from filelock import FileLock, Timeout
 
 from holdfast.clock import Clock
 from holdfast.core.layout import Layout
-from holdfast.errors import SpoolBusy, SpoolUnwritable
-from holdfast.spool import keys
-from holdfast.spool.salvage import REPORT, salvage
-from holdfast.store import (
-    DATABASE,
+from holdfast.disk import (
     DatabaseDamaged,
     RowDamaged,
-    Store,
     StoreMoved,
     make_private_folder,
-    open_store,
     sync_folder,
     translate,
 )
+from holdfast.errors import SpoolBusy, SpoolError, SpoolUnwritable
+from holdfast.spool import keys
+from holdfast.spool.salvage import REPORT, salvage
+from holdfast.store import DATABASE, Store, open_store
 
 T = TypeVar("T")
 
@@ -48,6 +46,7 @@ _SALVAGED = "salvaged"
 _DAMAGED = "damaged-"
 _OPEN_TIMEOUT_S = 60
 _TRIES = 3
+_FORMAT = b"1"
 
 
 class Home:
@@ -62,7 +61,7 @@ class Home:
 
     @classmethod
     def open(cls, folder: Path, *, clock: Clock, layout: Layout) -> "Home":
-        """Open the spool in `folder`, which is made if it is missing. Raises SpoolUnwritable."""
+        """Open the spool in `folder`, which is made if it is missing. Raises SpoolUnwritable, SpoolBusy."""
         make_private_folder(folder)
         return cls(folder, clock=clock, layout=layout)
 
@@ -162,10 +161,26 @@ def _open_checked(queue: Path) -> Store:
     store = open_store(queue, is_durable=True)
     try:
         store.keys(keys.TICKET)
-    except (DatabaseDamaged, SpoolUnwritable):
+        _check_format(store)
+    except SpoolError:
         store.close()
         raise
     return store
+
+
+def _check_format(store: Store) -> None:
+    """Write the number of our format into a new database; refuse one that we cannot know."""
+    try:
+        stored = store.get(keys.FORMAT)
+    except RowDamaged as error:
+        raise DatabaseDamaged(str(error)) from error
+    if stored is None:
+        store.set(keys.FORMAT, _FORMAT)
+    elif stored != _FORMAT:
+        raise SpoolUnwritable(
+            f"the spool in {store.folder} has format {stored.decode()}, and this Holdfast knows "
+            f"{_FORMAT.decode()}; use the version that wrote it"
+        )
 
 
 def _has_lost_its_head(queue: Path) -> bool:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from holdfast.core.ticket import Ticket
 from holdfast.core.triggers import Priority, Trigger
+from holdfast.disk import DatabaseDamaged
 from holdfast.errors import InvalidCheckpoint
-from holdfast.store import DatabaseDamaged
 
 TICKET = "ticket|"
 ASIDE = "aside|"
@@ -14,6 +14,7 @@ RUN = "run|"
 HOLD = "hold|"
 NOTE = "note|"
 TOTALS = "totals"
+FORMAT = "format"
 
 _PRIORITIES = tuple(Priority)
 

@@ -13,13 +13,15 @@ from holdfast.clock import Clock
 from holdfast.core.layout import Layout
 from holdfast.core.ticket import Persistence, Progress, Receipt, Ticket
 from holdfast.core.triggers import Priority
+from holdfast.disk import digest_of
 from holdfast.errors import HoldfastError, SpoolDamaged, UnknownRun
 from holdfast.spool import keys
 from holdfast.spool.admission import Entry, Outcome, SpoolLimits, Terms, admit
 from holdfast.spool.change import Delivery, changing
 from holdfast.spool.home import Home
+from holdfast.spool.lookup import list_tickets, read_body
 from holdfast.spool.records import DAMAGED, Hold, Record, RunNumbers, Totals
-from holdfast.store import DatabaseDamaged, RowDamaged, Store, digest_of
+from holdfast.store import Store
 
 _PURGE_CHUNK = 500
 _SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
@@ -58,12 +60,13 @@ class Spool:
         self._clock = clock
         self._layout = layout
         self._next_numbers: dict[str, int] = {}
+        self._tickets: dict[str, Ticket] = {}
 
     @classmethod
     def open(cls, folder: Path, *, limits: SpoolLimits, clock: Clock, layout: Layout) -> "Spool":
         """Open the spool in `folder`; what is left of a damaged one is salvaged first.
 
-        Raises SpoolUnwritable.
+        Raises SpoolUnwritable, and SpoolBusy if another process keeps it from being opened.
         """
         return cls(Home.open(folder, clock=clock, layout=layout), limits=limits, clock=clock, layout=layout)
 
@@ -100,7 +103,12 @@ class Spool:
         """
 
         def work(store: Store) -> list[Ticket]:
-            tickets = [keys.parse_slot(key).ticket for key in _list_tickets(store)]
+            # A drain lists again and again, and most keys are those of the last time.
+            known = self._tickets
+            self._tickets = {
+                key: known.get(key) or keys.parse_slot(key).ticket for key in list_tickets(store)
+            }
+            tickets = list(self._tickets.values())
             if now is None:
                 return tickets
             held = {
@@ -118,7 +126,7 @@ class Spool:
         Raises SpoolDamaged if the disk has altered it; the ticket is then set aside, the others go on.
         UnknownRun if it has left the spool.
         """
-        body, fault = self._home.use(lambda store: _read_body(store, ticket.checkpoint_id))
+        body, fault = self._home.use(lambda store: read_body(store, ticket.checkpoint_id))
         if fault is None:
             return body
         self.set_aside(ticket, DAMAGED)
@@ -337,46 +345,3 @@ class Spool:
 
     def _drop(self, names: list[str]) -> None:
         self._home.use(lambda store: store.delete(*names))
-
-
-def _list_tickets(store: Store) -> list[str]:
-    """Return the keys of all tickets, and make sure that none has got lost."""
-    found = store.keys(keys.TICKET)
-    if len(found) != Totals.decode(store.get(keys.TOTALS)).depth:
-        # Perhaps one came in between the two readings; behind the lock there is no between.
-        with store.transact():
-            found = store.keys(keys.TICKET)
-            expected = Totals.decode(store.get(keys.TOTALS)).depth
-        if len(found) != expected:
-            raise DatabaseDamaged(f"the spool lists {len(found)} tickets and counts {expected}")
-    return found
-
-
-def _read_body(store: Store, checkpoint_id: str) -> tuple[bytes, str | None]:
-    """Return a body, and what is wrong with it."""
-    record = _find_record(store, checkpoint_id)
-    is_aside = record.receipt.status == Progress.REFUSED
-    try:
-        body = store.get((keys.ASIDE if is_aside else keys.TICKET) + record.slot)
-    except RowDamaged as error:
-        return b"", str(error)
-    if body is None and is_aside:
-        return b"", record.receipt.reason
-    if body is None:
-        raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool any more")
-    # What was set aside because it is damaged was stored again as it was.
-    is_sound = not is_aside or digest_of(body).hex() == record.body_sha256
-    return body, None if is_sound else DAMAGED
-
-
-def _find_record(store: Store, checkpoint_id: str) -> Record:
-    row = store.get(keys.RECEIPT + checkpoint_id)
-    if row is not None:
-        return Record.decode(row)
-    if any(keys.parse_slot(key).ticket.checkpoint_id == checkpoint_id for key in store.keys(keys.TICKET)):
-        raise DatabaseDamaged(f"checkpoint {checkpoint_id} is in the spool without a receipt")
-    if Totals.decode(store.get(keys.TOTALS)).lost:
-        raise SpoolDamaged(
-            f"checkpoint {checkpoint_id} is not in the spool, which was damaged and has lost some"
-        )
-    raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool")

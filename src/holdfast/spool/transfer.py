@@ -14,10 +14,10 @@ from typing import Any
 import orjson
 
 from holdfast.core.ticket import Ticket
+from holdfast.disk import digest_of, make_private_folder, sync_folder, translate
 from holdfast.errors import HoldfastError, InvalidCheckpoint, SpoolDamaged, SpoolError
 from holdfast.spool.admission import Entry
 from holdfast.spool.queue import Spool
-from holdfast.store import digest_of, make_private_folder, sync_folder, translate
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"

@@ -74,6 +74,17 @@ def test_critical_goes_first_and_within_a_priority_the_order_of_arrival_holds(
     assert [ticket.run_id for ticket in spool.pending()] == ["run-2", "run-4", "run-1", "run-0", "run-3"]
 
 
+def test_spool_of_an_unknown_format_is_left_alone(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path / "spool")
+    spool.put(FakeEntry())
+    spool._home._store.set("format", b"2")
+    spool.close()
+
+    with pytest.raises(SpoolUnwritable, match="format 2, and this Holdfast knows 1"):
+        open_spool(tmp_path / "spool")
+    assert not list((tmp_path / "spool").glob("damaged-*"))
+
+
 def test_order_within_a_run_stays_beyond_ten_and_a_hundred(spool: Spool) -> None:
     spool.put_all([FakeEntry() for _ in range(120)])
 

@@ -1,0 +1,94 @@
+"""The local disk: folders of our own, bytes that prove themselves, and errors that say what to do."""
+
+import hashlib
+import os
+import sqlite3
+from pathlib import Path
+
+from holdfast.errors import SpoolDamaged, SpoolError, SpoolUnwritable
+
+SEAL_BYTES = 32
+LOCK_TIMEOUT_S = 10
+
+
+class DatabaseDamaged(SpoolDamaged):
+    """The database as a whole cannot be trusted: its rows are to be salvaged into a new one."""
+
+
+class RowDamaged(SpoolDamaged):
+    """The row `key` does not hold what was stored under it."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"the stored row {key!r} is damaged: {reason}")
+        self.key = key
+
+
+class StoreMoved(SpoolError):
+    """The database in the folder is no longer the one that was opened: nothing counts as stored."""
+
+
+def digest_of(value: bytes) -> bytes:
+    """Return the digest that `seal` takes: the costly part, which can be made before any lock is held."""
+    return hashlib.sha256(value).digest()
+
+
+def seal(key: str, value: bytes, digest: bytes | None = None) -> bytes:
+    """Return `value` behind a digest that covers it and its key."""
+    return hashlib.sha256(key.encode() + (digest or digest_of(value))).digest() + value
+
+
+def unseal(key: str, sealed: bytes) -> bytes:
+    """Return the value that was sealed under `key`. Raises RowDamaged."""
+    value = sealed[SEAL_BYTES:]
+    if seal(key, b"", digest_of(value)) != sealed[:SEAL_BYTES]:
+        raise RowDamaged(key, "its bytes do not match their digest")
+    return value
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make `folder` for this user alone, and sync the entry in its parent. Raises SpoolUnwritable."""
+    try:
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_folder(folder.parent)
+        if folder.stat().st_mode & 0o077:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise translate(error, folder) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the disk confirm the names in `folder`."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def translate(error: BaseException, folder: Path) -> SpoolError:
+    """Return our error for one of SQLite or of the system, in a sentence that says what to do."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    text = str(error)
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or text.startswith("Could not decode"):
+        return DatabaseDamaged(f"the database in {folder} is damaged: {text}")
+    if code == sqlite3.SQLITE_ERROR and "no such table" in text:
+        return DatabaseDamaged(f"the database in {folder} has lost its tables")
+    for codes, advice in _ADVICE:
+        if code in codes:
+            return SpoolUnwritable(f"{folder}: {text}; {advice}")
+    return SpoolUnwritable(f"{folder} cannot be used: {text or type(error).__name__}")
+
+
+_ADVICE: tuple[tuple[set[int], str], ...] = (
+    ({sqlite3.SQLITE_FULL}, "free some space on this disk and try again"),
+    (
+        {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN},
+        "let this user write to the folder, or choose another one with HOLDFAST_DATA_DIR",
+    ),
+    (
+        {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED},
+        f"another process has held it for more than {LOCK_TIMEOUT_S} s; see whether one hangs",
+    ),
+    ({sqlite3.SQLITE_IOERR}, "check the disk and its free space"),
+)
