@@ -5,7 +5,7 @@ import time
 from typing import Protocol
 
 # A pause this short is GitHub's due between two writes: it is kept even when we are asked to stop.
-SHORT_PAUSE_S = 1.5
+SHORT_PAUSE_S = 2.5
 
 
 class Clock(Protocol):

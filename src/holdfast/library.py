@@ -18,7 +18,7 @@ from holdfast.core.triggers import Priority, Trigger
 from holdfast.core.trouble import NOTE
 from holdfast.errors import CheckpointTooLarge, SpoolBusy
 from holdfast.overview import overview
-from holdfast.settings import Settings
+from holdfast.settings import MOST_BYTES, Settings
 from holdfast.spool import ImportReport, Manifest, export_spool, import_spool
 from holdfast.wiring import Assembly
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from holdfast.worker import DrainResult
 
 log = structlog.get_logger()
+
+# How old the answer to "is the way to GitHub open?" may be: looking costs more than the rest of a save.
+LOOK_EVERY_S = 1.0
+LARGE_BYTES = 500 * 1024
 
 BUSY_POLL_S = 0.1
 
@@ -41,6 +45,8 @@ class Holdfast:
 
     def __init__(self, settings: Settings, *, assembly: Assembly | None = None) -> None:
         self._assembly = assembly or Assembly(settings)
+        self._looked_at = float("-inf")
+        self._last_seen = Persistence.NORMAL
 
     @classmethod
     def from_env(cls) -> Self:
@@ -181,14 +187,23 @@ class Holdfast:
         return draft
 
     def _check_size(self, size_bytes: int) -> None:
-        limit_bytes = self._assembly.settings.max_checkpoint_bytes
-        if size_bytes > limit_bytes:
-            raise CheckpointTooLarge(size_bytes, limit_bytes)
+        if size_bytes > MOST_BYTES:
+            raise CheckpointTooLarge(size_bytes, MOST_BYTES)
+        if size_bytes > LARGE_BYTES:
+            log.warning(
+                "checkpoint_large", size_bytes=size_bytes, advice="Small ones are quicker and cheaper."
+            )
 
     def _persistence(self) -> Persistence:
         """Tell whether the way to GitHub is open at present, from what the last drain found out."""
-        is_blocked = self._assembly.ledger.is_blocked() or NOTE in self._assembly.spool.notes()
-        return Persistence.DELAYED if is_blocked else Persistence.NORMAL
+        now = self._assembly.clock.now()
+        if not 0 <= now - self._looked_at < LOOK_EVERY_S:
+            resource = "graphql" if self._assembly.settings.write_mode == "commit" else "core"
+            is_blocked = self._assembly.ledger.is_blocked(resource)
+            is_delayed = is_blocked or NOTE in self._assembly.spool.notes()
+            self._last_seen = Persistence.DELAYED if is_delayed else Persistence.NORMAL
+            self._looked_at = now
+        return self._last_seen
 
 
 def _new_id() -> str:

@@ -9,10 +9,11 @@ from holdfast.core.envelope import Envelope, RunStatus, seal
 from holdfast.core.index import Index, IndexEntry, parse_index
 from holdfast.core.layout import INDEX, LATEST, Layout
 from holdfast.core.moments import format_moment
+from holdfast.core.parts import join_envelope
 from holdfast.core.stored import entry_of, open_file
 from holdfast.core.ticket import Ticket
 from holdfast.errors import IntegrityFailure, Missing, SpoolDamaged, UnknownRun
-from holdfast.github.gateway import Gateway, ReadHead, ReadTree
+from holdfast.github.gateway import Gateway, ReadFile, ReadHead, ReadTree
 from holdfast.runs import Runs
 from holdfast.spool import Spool
 
@@ -103,8 +104,14 @@ class Reader:
             raise IntegrityFailure(entry.file_path, "the index names it, but it is not there")
         for envelope, found in open_file(self.runs.read_blob(sha), entry.file_path):
             if found.checkpoint_id == entry.checkpoint_id:
-                return envelope
+                return join_envelope(envelope, self._read_file, entry.file_path)
         raise IntegrityFailure(entry.file_path, f"it does not hold checkpoint {entry.checkpoint_id}")
+
+    def _read_file(self, path: str) -> bytes:
+        try:
+            return self.gateway.perform(ReadFile(path, self.branch)).content
+        except Missing as error:
+            raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there") from error
 
     def _summarise(self, index: Index, tickets: Sequence[Ticket]) -> RunSummary:
         """Return the run in a line; of what is spooled only the newest is opened."""

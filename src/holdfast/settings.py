@@ -14,6 +14,8 @@ PUBLIC_API_URL = "https://api.github.com"
 EMBEDDED_REPOSITORY = "holdfast/checkpoints"
 
 MEGABYTE = 1024 * 1024
+# GitHub takes files of up to 100 MB, and base64 adds a third on the way there.
+MOST_BYTES = 70 * MEGABYTE
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}")
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -68,7 +70,7 @@ class Settings(BaseModel):
     content_per_minute: Annotated[int, Field(ge=0)] = 80
     content_per_hour: Annotated[int, Field(ge=0)] = 500
     api_token: SecretStr | None = None
-    max_checkpoint_bytes: Annotated[int, Field(ge=1024, le=70 * MEGABYTE)] = 10 * MEGABYTE
+    max_checkpoint_bytes: Annotated[int, Field(ge=64 * 1024, le=MOST_BYTES)] = 10 * MEGABYTE
     max_spool_bytes: Annotated[int, Field(ge=1)] = 1024 * MEGABYTE
     max_spool_items: Annotated[int, Field(ge=1)] = 100_000
     min_free_bytes: Annotated[int, Field(ge=0)] = 64 * MEGABYTE

@@ -17,6 +17,7 @@ from holdfast.tokens import TokenSource
 
 if TYPE_CHECKING:
     from holdfast.emulator import EmulatorServer
+    from holdfast.github.client import GitHubClient
     from holdfast.github.gateway import Gateway
     from holdfast.ledger import Ledger
     from holdfast.mirror import Mirror
@@ -85,7 +86,9 @@ class Assembly:
         from holdfast.ledger import Ledger, ledger_path
 
         path = ledger_path(self.settings.data_dir / "budgets", self._api_name, self.tokens.fingerprint())
-        return Ledger(path, self._limits(), self.clock)
+        ledger = Ledger(path, self._limits(), self.clock)
+        self._open.callback(ledger.close)
+        return ledger
 
     @cached_property
     def mirror(self) -> "Mirror":
@@ -107,12 +110,9 @@ class Assembly:
         return server
 
     @cached_property
-    def gateway(self) -> "Gateway":
-        """Return the way to GitHub: each attempt spends budget, and a shutdown gets through."""
-        from holdfast.github.budgeted import BudgetedGateway
+    def client(self) -> "GitHubClient":
+        """Return what talks to GitHub."""
         from holdfast.github.client import GitHubClient
-        from holdfast.github.retrying import RetryingGateway
-        from holdfast.github.stopping import StoppableGateway
 
         api_url = self.embedded.url if self.settings.is_embedded else self.settings.api_url
         client = GitHubClient(
@@ -123,15 +123,21 @@ class Assembly:
             observe=self.ledger.observe,
         )
         self._open.callback(client.close)
-        budgeted = BudgetedGateway(client, self.ledger, self.clock)
+        return client
+
+    def _gateway(self, *, may_use_reserve: bool) -> "Gateway":
+        """Return the way to GitHub: each attempt spends budget, and a shutdown gets through."""
+        from holdfast.github.budgeted import BudgetedGateway
+        from holdfast.github.retrying import RetryingGateway
+        from holdfast.github.stopping import StoppableGateway
+
+        budgeted = BudgetedGateway(self.client, self.ledger, self.clock, may_use_reserve=may_use_reserve)
         return RetryingGateway(StoppableGateway(budgeted, self.clock, self.stop), sleep=self.clock.sleep)
 
-    @cached_property
-    def runs(self) -> "Runs":
-        """Return the runs' folders."""
+    def _runs(self, gateway: "Gateway") -> "Runs":
         from holdfast.runs import Runs
 
-        return Runs(self.gateway, self.mirror, self.layout, self.settings.branch)
+        return Runs(gateway, self.mirror, self.layout, self.settings.branch)
 
     @cached_property
     def worker(self) -> "Worker":
@@ -140,11 +146,13 @@ class Assembly:
         from holdfast.writer.commits import CommitWriter
         from holdfast.writer.contents import ContentsWriter
 
-        parts = (self.gateway, self.spool, self.runs, self.layout, self.settings.branch, self.clock)
+        # The planner keeps the reserve for critical checkpoints, so the way must let them use it.
+        gateway = self._gateway(may_use_reserve=True)
+        parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, self.clock)
         return Worker(
             spool=self.spool,
-            contents=ContentsWriter(*parts),
-            commits=CommitWriter(*parts),
+            contents=ContentsWriter(*parts, max_file_bytes=self.settings.max_checkpoint_bytes),
+            commits=CommitWriter(*parts, max_file_bytes=self.settings.max_checkpoint_bytes),
             ledger=self.ledger,
             policy=DrainPolicy(mode=self.settings.write_mode),
             layout=self.layout,
@@ -158,7 +166,8 @@ class Assembly:
         """Return what reads the repository and the spool as one."""
         from holdfast.reader import Reader
 
-        return Reader(self.gateway, self.spool, self.runs, self.layout, self.settings.branch)
+        gateway = self._gateway(may_use_reserve=False)
+        return Reader(gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch)
 
     @property
     def _api_name(self) -> str:

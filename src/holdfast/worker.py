@@ -55,6 +55,7 @@ class Worker:
     """A fingerprint of the token in use: a new one is reason to try again at once."""
     jitter: Callable[[], float] = random.random
     _verified: int = 0
+    _is_paced: bool = False
     _credentials_in_trouble: str = ""
     _listeners: list[Callable[[int, int], None]] = field(default_factory=list)
 
@@ -62,13 +63,16 @@ class Worker:
         """Have `listener` told how many are verified and how many are left, after each step."""
         self._listeners.append(listener)
 
-    def drain(self, *, patience_s: float = 0.0) -> DrainResult:
+    def drain(self, *, patience_s: float = 0.0, is_paced: bool = False) -> DrainResult:
         """Write what is spooled. Waits for limits, outages and persons for `patience_s` in all, no longer.
 
+        If `is_paced`, a busy hour's checkpoints are collected for a while, for a worker that never ends.
         Raises SpoolBusy when another process is draining this spool.
         """
         self._verified = 0
         reason = ""
+        self._is_paced = is_paced
+        self.ledger.begin_run()
         with self.spool.drainer():
             deadline = self.clock.now() + patience_s
             while not self.is_stopping():
@@ -100,7 +104,8 @@ class Worker:
             if wait := self._carry_out(step):
                 return wait
             due = [ticket for ticket in due if ticket not in step.tickets]
-        plan = plan_drain(due, self.ledger.budget, now, self.policy)
+        policy = self.policy if self._is_paced else replace(self.policy, longest_pause_s=0)
+        plan = plan_drain(due, self.ledger.budget, now, policy)
         for step in plan.steps:
             if self.is_stopping():
                 break

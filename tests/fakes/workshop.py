@@ -11,6 +11,7 @@ from uuid import uuid4
 from holdfast.core.envelope import draft_from_mapping
 from holdfast.core.layout import Layout
 from holdfast.core.limits import Limits
+from holdfast.core.parts import MAX_FILE_BYTES
 from holdfast.core.planning import DrainPolicy
 from holdfast.core.ticket import Receipt
 from holdfast.github.budgeted import BudgetedGateway
@@ -58,6 +59,7 @@ def open_workshop(
     clock: VirtualClock | None = None,
     mode: str = "contents",
     limits: Limits = NO_LIMITS,
+    max_file_bytes: int = MAX_FILE_BYTES,
 ) -> Iterator[Workshop]:
     """Open a writer whose spool is in `folder`; opening the same folder again is a restart."""
     clock = clock or VirtualClock()
@@ -69,8 +71,8 @@ def open_workshop(
     runs = Runs(gateway, mirror, layout, BRANCH)
     worker = Worker(
         spool=spool,
-        contents=ContentsWriter(gateway, spool, runs, layout, BRANCH, clock),
-        commits=CommitWriter(gateway, spool, runs, layout, BRANCH, clock),
+        contents=ContentsWriter(gateway, spool, runs, layout, BRANCH, clock, max_file_bytes),
+        commits=CommitWriter(gateway, spool, runs, layout, BRANCH, clock, max_file_bytes),
         ledger=ledger,
         policy=DrainPolicy(mode=mode),  # type: ignore[arg-type]
         layout=layout,

@@ -6,7 +6,7 @@ go through all of this untouched.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
@@ -31,6 +31,8 @@ from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 FORMAT_VERSION = 1
 MAX_SEQUENCE = 999_999_999
 UNNAMED_PHASE = "unspecified"
+PARTS_MEMBER = "parts"
+"""The member of a stored checkpoint that lists the places whose values lie in files of their own."""
 
 # The first member after the header. Header values are scalars and a quote inside a JSON string is
 # always escaped, so the first place where these bytes occur is where the header ends.
@@ -147,10 +149,14 @@ class Draft:
 
 @dataclass(frozen=True)
 class Envelope:
-    """A checkpoint as a file of the repository: its header, and its bytes with their integrity."""
+    """A checkpoint as a file of the repository: its header, and its bytes with their integrity.
+
+    `parts` are the files that it refers to, by their names within the run, when it was too large for one.
+    """
 
     header: Header
     content: bytes
+    parts: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def checkpoint_id(self) -> str:
@@ -250,6 +256,8 @@ def _draft(
     run_id: str | None,
 ) -> Draft:
     state = _state_name(values)
+    if PARTS_MEMBER in values:
+        raise InvalidCheckpoint(PARTS_MEMBER, "this name is kept for the parts of large checkpoints")
     header = _fill_in(values, now=now, new_id=new_id, run_id=run_id)
     _check_snapshot(values, state)
     texts = {

@@ -48,6 +48,7 @@ class FileWrite:
     blob_sha: str
     message: str
     expected_sha: str | None = None
+    is_part: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +118,13 @@ def plan_publication(
     added = [entry_of(envelope, paths[envelope.checkpoint_id]) for envelope in missing]
     workflow = next((e.header.workflow for e in reversed(envelopes) if e.header.workflow), None)
     merged = view.index.with_entries(added, workflow=workflow, now=now) if added else view.index
+    parts = [part for envelope in missing for part in _parts(run_id, envelope, layout)]
     files = [
         write for write, _ in planned if view.blobs.get(layout.name_of(run_id, write.path)) != write.blob_sha
     ]
     return Publication(
         entries={envelope.checkpoint_id: merged.by_id[envelope.checkpoint_id] for envelope in envelopes},
-        files=tuple(files),
+        files=(*parts, *files),
         index=_index_write(view, merged, added, layout) if added else None,
         latest=_latest_write(view, merged, envelopes, layout),
         merged=merged,
@@ -141,6 +143,15 @@ def _singles(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list
             [envelope.checkpoint_id],
         )
         for envelope in envelopes
+    ]
+
+
+def _parts(run_id: str, envelope: Envelope, layout: Layout) -> list[FileWrite]:
+    """Return the parts of a checkpoint; whether they are there already is found out when they are put."""
+    message = f"Part of checkpoint {envelope.checkpoint_id}"
+    return [
+        FileWrite(layout.path(run_id, name), content, blob_sha(content), message, is_part=True)
+        for name, content in envelope.parts.items()
     ]
 
 

@@ -6,6 +6,7 @@ noticed, and its own answer names the blobs that it stored: writing and verifyin
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -13,6 +14,7 @@ from holdfast.clock import Clock
 from holdfast.core.index import Index, parse_index
 from holdfast.core.layout import INDEX, LATEST, Layout
 from holdfast.core.moments import format_moment
+from holdfast.core.parts import MAX_FILE_BYTES, seal_in_parts
 from holdfast.core.publication import FileWrite, Publication, RunView, plan_publication
 from holdfast.core.ticket import Delivery, Ticket
 from holdfast.errors import Conflict, IntegrityFailure, Missing, Unavailable, Unverified
@@ -46,6 +48,7 @@ class CommitWriter:
     layout: Layout
     branch: str
     clock: Clock
+    max_file_bytes: int = MAX_FILE_BYTES
     _head_sha: str = ""
     _views: dict[str, RunView] = field(default_factory=dict)
 
@@ -94,7 +97,9 @@ class CommitWriter:
         tickets.clear()
         publications = {}
         for run_id, own in by_run.items():
-            numbered = settle_numbers(self.spool, self._views[run_id], own, ())
+            folder = self.layout.run_folder(run_id)
+            seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
+            numbered = settle_numbers(self.spool, self._views[run_id], own, (), seal)
             tickets += [one.ticket for one in numbered]
             publications[run_id] = plan_publication(
                 self._views[run_id],

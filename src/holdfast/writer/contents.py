@@ -6,6 +6,7 @@ the latest, and only then do the tickets leave the spool.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
@@ -13,6 +14,7 @@ from holdfast.clock import Clock
 from holdfast.core.intent import Intent
 from holdfast.core.layout import Layout
 from holdfast.core.moments import format_moment
+from holdfast.core.parts import MAX_FILE_BYTES, seal_in_parts
 from holdfast.core.publication import FileWrite, Publication, RunView, plan_publication
 from holdfast.core.ticket import Delivery, Ticket
 from holdfast.errors import Conflict, Missing, Unavailable, Unverified
@@ -46,6 +48,7 @@ class ContentsWriter:
     layout: Layout
     branch: str
     clock: Clock
+    max_file_bytes: int = MAX_FILE_BYTES
 
     def write(self, intent: Intent, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
         """Return where each checkpoint now lies, verified, indexed, and copied to the latest if it is that.
@@ -82,7 +85,10 @@ class ContentsWriter:
 
     def _plan(self, view: RunView, work: _Work) -> Publication:
         """Settle the numbers, plan the files, and note on disk what may come to exist."""
-        numbered = settle_numbers(self.spool, view, work.tickets, work.intent.files.values())
+        seal = partial(
+            seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=self.layout.run_folder(view.run_id)
+        )
+        numbered = settle_numbers(self.spool, view, work.tickets, work.intent.files.values(), seal)
         work.tickets = [one.ticket for one in numbered]
         publication = plan_publication(
             view,
@@ -107,6 +113,9 @@ class ContentsWriter:
                     raise
                 ensure_branch(self.gateway, self.branch)
             except Conflict as error:
+                if error.kind == "exists" and file.is_part:
+                    # Named by its content: whoever wrote it, wrote the same. It is verified like our own.
+                    return self.gateway.perform(ReadHead(self.branch))
                 if error.kind != "head_moved" or attempt == ATTEMPTS:
                     raise
                 self.clock.sleep(PAUSE_S * attempt)
@@ -139,15 +148,19 @@ class ContentsWriter:
         a commit cannot. A blob's SHA is that of its content, so it vouches for the checkpoint_id as well.
         One file is read whole; one listing answers for many.
         """
-        commit_sha = commits[files[-1].path]
+        listable = [file for file in files if not file.is_part]
+        single = files if len(listable) == 1 else [file for file in files if file.is_part]
+        found: dict[str, str | None] = {}
         try:
-            if len(files) == 1:
-                call = ReadFile(files[0].path, commit_sha, is_fresh=True)
-                return {files[0].path: self.gateway.perform(call).blob_sha}
-            listed = self.runs.list_files(run_id, commit_sha, is_fresh=True)
+            for file in single:
+                call = ReadFile(file.path, commits[file.path], is_fresh=True)
+                found[file.path] = self.gateway.perform(call).blob_sha
+            if len(listable) > 1:
+                listed = self.runs.list_files(run_id, commits[listable[-1].path], is_fresh=True)
+                found.update({f.path: listed.get(self.layout.name_of(run_id, f.path)) for f in listable})
         except Missing as error:
             raise Unverified(error.path, "what was just written is not visible yet") from error
-        return {file.path: listed.get(self.layout.name_of(run_id, file.path)) for file in files}
+        return found
 
     def _delete_obsolete(self, view: RunView, publication: Publication, intent: Intent) -> None:
         """Delete what an earlier attempt wrote under a number that it could not keep."""

@@ -1,17 +1,21 @@
 """Numbers: what a checkpoint is called in the run once the repository has had its say."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import structlog
 
-from holdfast.core.envelope import Envelope, renumber_body, seal
+from holdfast.core.envelope import Envelope, renumber_body
 from holdfast.core.publication import RunView, assign_sequences
 from holdfast.core.ticket import Ticket
 from holdfast.errors import SpoolDamaged
 from holdfast.spool import Spool
 
 log = structlog.get_logger()
+
+
+Seal = Callable[[bytes], Envelope]
+"""Makes of a body what the repository will hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,28 +27,28 @@ class Numbered:
 
 
 def settle_numbers(
-    spool: Spool, view: RunView, tickets: Sequence[Ticket], known_blobs: Iterable[str]
+    spool: Spool, view: RunView, tickets: Sequence[Ticket], known_blobs: Iterable[str], seal: Seal
 ) -> list[Numbered]:
     """Return the sealed checkpoints under numbers that no other one of the run has.
 
     A new number is durable, in ticket and receipt, before anything is sent under it. A ticket whose
     bytes are damaged is set aside by the spool and left out here.
     """
-    sealed = _read(spool, tickets)
+    sealed = _read(spool, tickets, seal)
     blobs = {*known_blobs, *(numbered.envelope.blob_sha for numbered in sealed)}
     changed = assign_sequences(view, [numbered.envelope.header for numbered in sealed], blobs)
     newest = view.index.newest
     if newest and newest.sequence > spool.known_sequence(view.run_id):
         spool.learn_sequence(view.run_id, newest.sequence)
     return [
-        _renumber(spool, numbered.ticket, changed[numbered.ticket.checkpoint_id])
+        _renumber(spool, numbered.ticket, changed[numbered.ticket.checkpoint_id], seal)
         if numbered.ticket.checkpoint_id in changed
         else numbered
         for numbered in sealed
     ]
 
 
-def _renumber(spool: Spool, ticket: Ticket, sequence: int) -> Numbered:
+def _renumber(spool: Spool, ticket: Ticket, sequence: int, seal: Seal) -> Numbered:
     body = renumber_body(spool.read(ticket), sequence)
     log.info(
         "checkpoint_renumbered",
@@ -56,7 +60,7 @@ def _renumber(spool: Spool, ticket: Ticket, sequence: int) -> Numbered:
     return Numbered(spool.renumber(ticket, sequence, body), seal(body))
 
 
-def _read(spool: Spool, tickets: Sequence[Ticket]) -> list[Numbered]:
+def _read(spool: Spool, tickets: Sequence[Ticket], seal: Seal) -> list[Numbered]:
     bodies = []
     for ticket in tickets:
         try:

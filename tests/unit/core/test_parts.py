@@ -1,0 +1,117 @@
+"""Oversized checkpoints: what moves out, and that all of it comes back."""
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.core.envelope import draft_from_mapping, open_stored, seal
+from holdfast.core.parts import Split, join_parts, part_paths, split_body
+from holdfast.errors import IntegrityFailure
+
+LIMIT = 20_000
+PATH = "checkpoints/r/cp_001_manual.json"
+
+
+def body_of(state: Any) -> bytes:
+    checkpoint = {"run_id": "r", "trigger": "manual", "state": state}
+    draft = draft_from_mapping(
+        checkpoint, now="2026-11-16T10:00:00Z", new_id=lambda: "550e8400-e29b-41d4-a716-446655440000"
+    )
+    return draft.body(1)
+
+
+def split(state: Any) -> Split:
+    return split_body(body_of(state), limit_bytes=LIMIT, run_folder="checkpoints/r")
+
+
+def join(parts: Split) -> bytes:
+    stored = {f"checkpoints/r/{name}": content for name, content in parts.parts.items()}
+    return join_parts(seal(parts.body).content, stored.__getitem__, PATH)
+
+
+def text(kilobytes: int, letter: str = "x") -> str:
+    return letter * (kilobytes * 1000)
+
+
+@pytest.mark.parametrize(
+    ("state", "places"),
+    [
+        ({"big": text(30), "small": 1}, [["state_snapshot", "big"]]),
+        ({"small": [1.0], "big": text(30), "middle": text(9)}, [["state_snapshot", "big"]]),
+        (
+            {"phase_outputs": {"phase_1": text(5), "phase_2": text(90), "phase_3": text(5)}, "n": 1},
+            [["state_snapshot", "phase_outputs", "phase_2"]],
+        ),
+        ({"a": text(30), "b": text(30, "y")}, [["state_snapshot", "a"], ["state_snapshot", "b"]]),
+        (text(30), [["state_snapshot"]]),
+        ([text(15), text(15)], [["state_snapshot"]]),
+    ],
+    ids=["one", "the largest alone", "within a member", "two", "a text", "a list"],
+)
+def test_largest_members_move_out_and_come_back(state: Any, places: list[list[str]]) -> None:
+    parts = split(state)
+
+    assert len(parts.body) <= LIMIT
+    assert sorted(json.loads(parts.body)["parts"]) == sorted(places)
+    assert join(parts) == body_of(state)
+
+
+def test_small_checkpoint_stays_whole() -> None:
+    body = body_of({"small": 1})
+
+    assert split_body(body, limit_bytes=LIMIT, run_folder="checkpoints/r") == Split(body, {})
+
+
+def test_reference_says_where_how_long_and_what() -> None:
+    parts = split({"big": text(30)})
+
+    reference = json.loads(parts.body)["state_snapshot"]["big"]
+    ((name, content),) = parts.parts.items()
+    assert reference == {"$part": f"checkpoints/r/{name}", "sha256": name[6:-5], "bytes": len(content)}
+    assert part_paths(json.loads(parts.body)) == [reference["$part"]]
+
+
+def test_same_large_output_is_the_same_part_in_every_checkpoint() -> None:
+    assert split({"big": text(30), "n": 1}).parts == split({"big": text(30), "n": 2}).parts
+
+
+def test_stored_form_is_sealed_like_any_other() -> None:
+    envelope, _ = open_stored(seal(split({"big": text(30)}).body).content, PATH)
+
+    assert envelope.sequence == 1
+
+
+def test_state_that_looks_like_a_reference_is_left_alone() -> None:
+    lookalike = {"$part": "checkpoints/r/parts/x.json", "sha256": "0", "bytes": 1}
+    state = {"mine": lookalike, "big": text(30)}
+
+    assert join(split(state)) == body_of(state)
+
+
+def test_altered_part_is_named() -> None:
+    parts = split({"big": text(30)})
+    stored = {f"checkpoints/r/{name}": content.replace(b"x", b"y") for name, content in parts.parts.items()}
+
+    with pytest.raises(
+        IntegrityFailure, match=r"is not the part that checkpoints/r/cp_001_manual\.json refers to"
+    ):
+        join_parts(parts.body, stored.__getitem__, PATH)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda document: document["parts"].append(["state_snapshot", "gone"]), "where there is nothing"),
+        (lambda document: document["state_snapshot"].update(big=5), "no reference to one"),
+        (lambda document: document["state_snapshot"].update(big={}), "no reference to one"),
+    ],
+)
+def test_list_of_parts_that_does_not_fit_is_refused(change: Any, reason: str) -> None:
+    parts = split({"big": text(30)})
+    document = json.loads(parts.body)
+    change(document)
+    stored = {f"checkpoints/r/{name}": content for name, content in parts.parts.items()}
+
+    with pytest.raises(IntegrityFailure, match=reason):
+        join_parts(json.dumps(document).encode(), stored.__getitem__, PATH)
