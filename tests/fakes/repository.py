@@ -38,7 +38,7 @@ def files_of_run(files: Mapping[str, bytes], run_id: str) -> dict[str, Any]:
 def check_files(files: Mapping[str, bytes], run_id: str) -> dict[int, str]:
     """Assert that index, files and latest of a run agree, and return the checkpoint ids by number.
 
-    Every checkpoint is stored once, whole, under its own number; the index names it; the latest is the newest.
+    Every checkpoint is stored once, whole, under its own number, and indexed; the latest is the newest.
     """
     parsed = files_of_run(files, run_id)
     index, latest = parsed.pop("index.json"), parsed.pop("latest.json")

@@ -64,17 +64,21 @@ class Publication:
     latest: FileWrite | None
     merged: Index
 
+    @property
+    def own_files(self) -> tuple[FileWrite, ...]:
+        """Return the files that are nobody else's; a part may belong to other checkpoints as well."""
+        return tuple(file for file in self.files if not file.is_part)
+
     def view_after(self, view: RunView, layout: Layout) -> RunView:
         """Return what the folder holds once everything is written."""
-        blobs = dict(view.blobs)
-        blobs.update({layout.name_of(view.run_id, file.path): file.blob_sha for file in self.files})
+        own = {layout.name_of(view.run_id, file.path): file.blob_sha for file in self.own_files}
         newest = self.merged.newest
         return RunView(
             index=self.merged,
             index_sha=self.index.blob_sha if self.index else view.index_sha,
             latest_sha=self.latest.blob_sha if self.latest else view.latest_sha,
             latest_sequence=newest.sequence if self.latest and newest else view.latest_sequence,
-            blobs=blobs,
+            blobs={**view.blobs, **own},
         )
 
 

@@ -98,7 +98,7 @@ class ContentsWriter:
             now=format_moment(self.clock.now()),
         )
         if publication.files:
-            work.intent = work.intent.adding((file.path, file.blob_sha) for file in publication.files)
+            work.intent = work.intent.adding((file.path, file.blob_sha) for file in publication.own_files)
             self.spool.note(work.intent.name, work.intent.to_bytes())
         return publication
 
