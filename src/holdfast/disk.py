@@ -46,11 +46,15 @@ def unseal(key: str, sealed: bytes) -> bytes:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make `folder` for this user alone, and sync the entry in its parent. Raises SpoolUnwritable."""
+    """Make `folder` for this user alone, and sync its name, and that of every folder made above it.
+
+    Raises SpoolUnwritable.
+    """
     try:
-        if not folder.is_dir():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            sync_folder(folder.parent)
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for made in missing:
+            sync_folder(made.parent)
         if folder.stat().st_mode & 0o077:
             folder.chmod(0o700)
     except OSError as error:

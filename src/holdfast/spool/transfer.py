@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from holdfast.core.ticket import Ticket
-from holdfast.disk import digest_of, make_private_folder, sync_folder, translate
+from holdfast.disk import digest_of, sync_folder, translate
 from holdfast.errors import HoldfastError, InvalidCheckpoint, SpoolDamaged, SpoolError
 from holdfast.spool.admission import Entry
 from holdfast.spool.queue import Spool
@@ -66,10 +66,10 @@ def export_spool(spool: Spool, folder: Path) -> Manifest:
     aside: list[tuple[Ticket, str | None]] = [
         (each.ticket, each.reason) for each in spool.set_aside_entries()
     ]
-    make_private_folder(folder)
     exported: list[ExportedCheckpoint] = []
     damaged: list[str] = []
     with _our_errors(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for ticket, reason in waiting + aside:
             try:
                 body = spool.read(ticket)
