@@ -14,8 +14,8 @@ import shutil
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -233,24 +233,13 @@ class Store:
         """Remove the rows of all `keys`, or none; absent ones are passed over."""
         self._write(_DELETE, [(key,) for key in keys])
 
-    @contextmanager
-    def transact(self) -> Iterator[None]:
+    def transact(self) -> AbstractContextManager[None]:
         """Hold the write lock: what is written inside is stored together at the end, or not at all.
 
-        When this returns, the disk has confirmed it (a durable store) and the file is still in its place.
+        When it has ended, the disk has confirmed it (a durable store) and the file is still in its place.
+        Not to be nested.
         """
-        with self._lock, self._our_errors():
-            self._check_usable()
-            try:
-                with self._database.transact():
-                    self._writer = threading.get_ident()
-                    yield
-            except BaseException:
-                self._abandon()
-                raise
-            finally:
-                self._writer = None
-            self._check_in_place()
+        return _Transaction(self)
 
     def is_in_place(self) -> bool:
         """Tell whether the database in the folder is still the one that was opened."""
@@ -269,8 +258,8 @@ class Store:
             with self.transact():
                 self._database._con.executemany(statement, rows)  # noqa: SLF001
 
-    def _sql(self, statement: str, values: Iterable[object]) -> sqlite3.Cursor:
-        cursor: sqlite3.Cursor = self._database._con.execute(statement, tuple(values))  # noqa: SLF001
+    def _sql(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        cursor: sqlite3.Cursor = self._database._con.execute(statement, values)  # noqa: SLF001
         return cursor
 
     def _open_row(self, row: tuple[str, object, object, object]) -> tuple[str, bytes]:
@@ -294,13 +283,27 @@ class Store:
     def _moved(self) -> StoreMoved:
         return StoreMoved(f"the database in {self.folder} was replaced")
 
-    def _check_usable(self) -> None:
+    def _begin(self) -> None:
         if self._failure:
             raise SpoolUnwritable(f"{self.folder} takes nothing more: {self._failure}")
+        self._sql("BEGIN IMMEDIATE")
+        # diskcache's own methods join a transaction of this thread.
+        self._writer = self._database._txn_id = threading.get_ident()  # noqa: SLF001
+
+    def _end(self, *, is_whole: bool) -> None:
+        self._writer = self._database._txn_id = None  # noqa: SLF001
+        if not is_whole:
+            self._abandon()
+            return
+        try:
+            self._sql("COMMIT")
+        except sqlite3.Error:
+            self._abandon()
+            raise
         self._check_in_place()
 
     def _abandon(self) -> None:
-        """Leave no transaction open: diskcache does so when the commit itself fails."""
+        """Leave no transaction open, not even after a commit that failed."""
         connection = self._database._con  # noqa: SLF001
         try:
             if connection.in_transaction:
@@ -317,6 +320,39 @@ class Store:
             # Linux forgets what a failed fsync did not write: a second one would succeed and lie.
             self._failure = "the disk failed to confirm a write; check the disk, then start Holdfast again"
         return translate(cause, self.folder) if self.is_in_place() else self._moved()
+
+
+class _Transaction(AbstractContextManager[None]):
+    """The time between BEGIN and COMMIT, for one thread at a time.
+
+    diskcache's own leaves the transaction open when the commit fails, and names no cause when the
+    beginning does.
+    """
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __enter__(self) -> None:
+        store = self._store
+        store._lock.acquire()  # noqa: SLF001
+        try:
+            with store._our_errors():  # noqa: SLF001
+                store._begin()  # noqa: SLF001
+        except BaseException:
+            store._lock.release()  # noqa: SLF001
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        store = self._store
+        try:
+            with store._our_errors():  # noqa: SLF001
+                store._end(is_whole=error is None)  # noqa: SLF001
+                if error is not None:
+                    raise error
+        finally:
+            store._lock.release()  # noqa: SLF001
 
 
 class _OurErrors:
