@@ -96,7 +96,7 @@ def die_at_request(number: int, *, is_done: bool) -> None:
             die()
         return response
 
-    httpx.HTTPTransport.handle_request = send_or_die  # type: ignore[method-assign]
+    httpx.HTTPTransport.handle_request = send_or_die  # type: ignore[method-assign, assignment]
 
 
 def die_at_event(number: int) -> None:

@@ -2,23 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-from holdfast.core.ticket import Progress, Receipt
+from holdfast.core.ticket import Delivery, Progress, Receipt
 from holdfast.errors import UnknownRun
 from holdfast.spool import keys
 from holdfast.spool.records import Record, RunNumbers, Totals
 from holdfast.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """Where a checkpoint has arrived in the repository, and under which number."""
-
-    commit_sha: str
-    blob_sha: str
-    file_path: str
-    sequence: int
 
 
 @contextmanager

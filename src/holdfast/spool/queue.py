@@ -11,13 +11,13 @@ from pathlib import Path
 
 from holdfast.clock import Clock
 from holdfast.core.layout import Layout
-from holdfast.core.ticket import Persistence, Progress, Receipt, Ticket
+from holdfast.core.ticket import Delivery, Persistence, Progress, Receipt, Ticket
 from holdfast.core.triggers import Priority
 from holdfast.disk import digest_of
 from holdfast.errors import HoldfastError, SpoolDamaged, UnknownRun
 from holdfast.spool import keys
 from holdfast.spool.admission import Entry, Outcome, SpoolLimits, Terms, admit
-from holdfast.spool.change import Delivery, changing
+from holdfast.spool.change import changing
 from holdfast.spool.home import Home
 from holdfast.spool.lookup import list_tickets, read_body
 from holdfast.spool.records import DAMAGED, Hold, Record, RunNumbers, Totals

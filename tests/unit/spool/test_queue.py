@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.ticket import Persistence, Progress
+from holdfast.core.ticket import Delivery, Persistence, Progress
 from holdfast.core.triggers import Priority, Trigger
 from holdfast.errors import (
     CheckpointChanged,
@@ -13,7 +13,7 @@ from holdfast.errors import (
     SpoolUnwritable,
     UnknownRun,
 )
-from holdfast.spool import Delivery, Spool, SpoolLimits
+from holdfast.spool import Spool, SpoolLimits
 from tests.fakes.clock import VirtualClock
 from tests.fakes.spooling import FakeEntry, open_spool, start_python
 
@@ -31,7 +31,8 @@ def spool(tmp_path: Path, clock: VirtualClock) -> Iterator[Spool]:
 
 
 def delivery(sequence: int = 1) -> Delivery:
-    return Delivery("c0ffee", "b10b", f"checkpoints/build-1/cp_{sequence:03d}_manual.json", sequence)
+    path = f"checkpoints/build-1/cp_{sequence:03d}_manual.json"
+    return Delivery(sequence, path, blob_sha="b10b", commit_sha="c0ffee")
 
 
 def test_put_answers_with_a_receipt_and_keeps_the_bytes(spool: Spool) -> None:

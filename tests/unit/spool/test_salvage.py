@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from holdfast.core.ticket import Progress
+from holdfast.core.ticket import Delivery, Progress
 from holdfast.errors import SpoolDamaged, SpoolUnwritable, UnknownRun
-from holdfast.spool import Delivery, Spool
+from holdfast.spool import Spool
 from holdfast.spool.salvage import REPORT
 from tests.fakes.spooling import FakeEntry, open_spool, start_python
 
@@ -167,7 +167,7 @@ def test_what_was_verified_or_set_aside_stays_so(tmp_path: Path) -> None:
     fill(tmp_path, 30)
     spool = open_spool(tmp_path / "spool")
     tickets = spool.pending()
-    spool.acknowledge({each.checkpoint_id: Delivery("c", "b", "p", each.sequence) for each in tickets[:10]})
+    spool.acknowledge({each.checkpoint_id: Delivery(each.sequence, "p", "b", "c") for each in tickets[:10]})
     spool.set_aside(tickets[10], "a rule refuses it")
     moved = spool.renumber(tickets[11], 99, b"99:moved")
     spool.note("intent", b"1")
