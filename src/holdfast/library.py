@@ -16,7 +16,7 @@ from holdfast.core.moments import format_moment
 from holdfast.core.ticket import Persistence, Progress, Receipt
 from holdfast.core.triggers import Priority, Trigger
 from holdfast.core.trouble import NOTE
-from holdfast.errors import CheckpointTooLarge, SpoolBusy
+from holdfast.errors import CheckpointTooLarge, SpoolBusy, Stopped
 from holdfast.overview import overview
 from holdfast.settings import MOST_BYTES, Settings
 from holdfast.spool import ImportReport, Manifest, export_spool, import_spool
@@ -158,6 +158,8 @@ class Holdfast:
                 break
             except SpoolBusy:
                 clock.sleep(BUSY_POLL_S)
+            except Stopped:
+                break
         return self.receipt(checkpoint_id)
 
     def status(self) -> dict[str, Any]:
