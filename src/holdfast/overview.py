@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.core.budget import Budget
 from holdfast.core.limits import Limits
+from holdfast.core.planning import forecast_drain_s
 from holdfast.core.trouble import NOTE, parse_trouble
 from holdfast.errors import SpoolError
 from holdfast.spool import SetAside, Spool, SpoolLimits, SpoolStatus
@@ -40,12 +41,14 @@ def overview(assembly: Assembly) -> dict[str, Any]:
 
 def _tell_spool(assembly: Assembly) -> dict[str, Any]:
     spool = assembly.spool
-    status = spool.status(assembly.clock.now())
+    now = assembly.clock.now()
+    status = spool.status(now)
+    forecast_s = forecast_drain_s(spool.pending(), assembly.ledger.budget, now, assembly.policy)
     trouble = parse_trouble(spool.notes().get(NOTE))
     aside = spool.set_aside_entries()[:SHOWN_SET_ASIDE] if status.set_aside else []
     return {
         "spool": asdict(status),
-        "budget": assembly.ledger.report(spool_depth=status.depth),
+        "budget": assembly.ledger.report(spool_depth=status.depth, drain_forecast_s=forecast_s),
         "last_error": trouble.sentence if trouble else None,
         "set_aside": [_tell_set_aside(entry) for entry in aside],
     }

@@ -61,6 +61,11 @@ class Assembly:
         name = "embedded" if settings.is_embedded else self.repository.replace("/", "--")
         return settings.data_dir / "targets" / f"{name}-{digest}"
 
+    @property
+    def policy(self) -> DrainPolicy:
+        """Return how the spool is to be drained."""
+        return DrainPolicy(mode=self.settings.write_mode, max_file_bytes=self.settings.max_checkpoint_bytes)
+
     @cached_property
     def tokens(self) -> TokenSource:
         """Return where the token comes from."""
@@ -154,7 +159,7 @@ class Assembly:
             contents=ContentsWriter(*parts, max_file_bytes=self.settings.max_checkpoint_bytes),
             commits=CommitWriter(*parts, max_file_bytes=self.settings.max_checkpoint_bytes),
             ledger=self.ledger,
-            policy=DrainPolicy(mode=self.settings.write_mode),
+            policy=self.policy,
             layout=self.layout,
             clock=self.clock,
             is_stopping=self.stop.is_set,
