@@ -2,24 +2,25 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holdfast.core.index import Index
-from holdfast.core.ticket import Receipt
-from holdfast.reader import RunSummary
+if TYPE_CHECKING:
+    from holdfast.core.index import Index
+    from holdfast.core.ticket import Receipt
+    from holdfast.reader import RunSummary
 
 
-def receipt_document(receipt: Receipt) -> dict[str, Any]:
+def receipt_document(receipt: "Receipt") -> dict[str, Any]:
     """Return a receipt; what is not known yet is left out."""
     return {name: value for name, value in asdict(receipt).items() if value is not None}
 
 
-def runs_document(runs: Iterable[RunSummary]) -> dict[str, Any]:
+def runs_document(runs: Iterable["RunSummary"]) -> dict[str, Any]:
     """Return the runs."""
     return {"runs": [asdict(run) for run in runs]}
 
 
-def list_document(index: Index) -> dict[str, Any]:
+def list_document(index: "Index") -> dict[str, Any]:
     """Return the checkpoints of a run."""
     names = ("sequence", "checkpoint_id", "trigger", "timestamp", "file_path", "status")
     checkpoints = [{name: getattr(entry, name) for name in names} for entry in index.entries]

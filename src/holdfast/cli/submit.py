@@ -49,11 +49,12 @@ def register(commands: Commands) -> None:
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Save one checkpoint and print its receipt."""
     from holdfast.cli.submission import compose
+    from holdfast.settings import MOST_BYTES
 
     if arguments.timeout is not None and not arguments.wait:
         raise WrongUse("--timeout says how long to wait; give --wait with it")
     with stop_on_signals() as stop, open_session(arguments, stop=stop) as session:
-        text = _read(arguments.file, session.settings.max_checkpoint_bytes)
+        text = _read(arguments.file, MOST_BYTES)
         receipt = session.holdfast.submit(compose(text, arguments))
         if not arguments.wait:
             _print(receipt, screen)
@@ -105,8 +106,8 @@ def _read(name: str, limit_bytes: int) -> bytes:
             ) from error
     if len(text) > limit_bytes:
         raise WrongUse(
-            f"{label} has more than {limit_bytes:,} bytes, which is the limit; "
-            "keep large outputs elsewhere and store references, or raise HOLDFAST_MAX_CHECKPOINT_BYTES"
+            f"{label} has more than {limit_bytes:,} bytes, which is the most that GitHub can take; "
+            "keep large outputs elsewhere and store references to them"
         )
     if not text.strip():
         raise WrongUse(f"{label} is empty; a checkpoint is a JSON document")

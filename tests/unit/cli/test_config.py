@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+
+from .conftest import Holdfast
+
+
+def test_every_setting_has_its_value_and_its_source(
+    holdfast: Holdfast, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_API_URL", "https://github.example.com/api/v3")
+
+    settings = holdfast("config", "--json", "--branch", "state").document["settings"]
+
+    assert settings["data_dir"]["value"] == str(data_dir)
+    assert settings["data_dir"]["source"] == "HOLDFAST_DATA_DIR"
+    assert (settings["branch"]["value"], settings["branch"]["source"]) == ("state", "command line")
+    assert settings["api_url"]["source"] == "GITHUB_API_URL"
+    assert (settings["low_budget"]["value"], settings["low_budget"]["source"]) == (100, "default")
+    assert settings["low_budget"]["variable"] == "HOLDFAST_LOW_BUDGET"
+    assert settings["write_interval_s"]["source"] == "embedded GitHub"
+    assert settings["repo"]["value"] is None
+
+
+def test_commands_log_warnings_unless_told_otherwise(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def level(*options: str) -> object:
+        return holdfast("config", "--json", *options).document["settings"]["log_level"]["value"]
+
+    assert level() == "warning"
+    assert level("--log-level", "debug") == "debug"
+    monkeypatch.setenv("HOLDFAST_LOG_LEVEL", "info")
+    assert level() == "info"
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_secrets_are_never_shown(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "ghp_canary")
+    monkeypatch.setenv("HOLDFAST_API_TOKEN", "another-canary")
+
+    ended = holdfast("config", *options)
+
+    assert "canary" not in ended.out + ended.err
+    assert "set (GITHUB_TOKEN)" in ended.out
+    assert "set (HOLDFAST_API_TOKEN)" in ended.out
+
+
+def test_config_makes_nothing(holdfast: Holdfast, data_dir: Path) -> None:
+    assert holdfast("config").code == 0
+    assert not data_dir.exists()

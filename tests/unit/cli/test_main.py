@@ -1,0 +1,261 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast import __version__
+from holdfast.cli import status
+from holdfast.cli.arguments import Commands
+from holdfast.cli.exits import CommandFailed, ExitCode, WrongUse, describe, exit_code_of
+from holdfast.errors import (
+    CheckpointChanged,
+    GatewayError,
+    HoldfastError,
+    IntegrityFailure,
+    InvalidCheckpoint,
+    InvalidSettings,
+    Refused,
+    SpoolBusy,
+    SpoolFull,
+    Throttled,
+    UnknownRun,
+)
+
+from .conftest import Holdfast
+
+COMMANDS = [
+    ("demo",),
+    ("submit",),
+    ("drain",),
+    ("status",),
+    ("runs",),
+    ("list",),
+    ("show",),
+    ("spool",),
+    ("spool", "export"),
+    ("spool", "import"),
+    ("emulator",),
+    ("config",),
+]
+
+
+@pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
+def test_every_help_has_an_example_and_the_shared_options(
+    holdfast: Holdfast, command: tuple[str, ...]
+) -> None:
+    ended = holdfast(*command, "--help")
+
+    assert ended.code == 0
+    assert f"example:\n  {' '.join(('holdfast', *command))}" in ended.out
+    assert "--data-dir" in ended.out
+    assert ended.err == ""
+
+
+def test_help_names_every_command(holdfast: Holdfast) -> None:
+    out = holdfast("--help").out
+
+    assert [name for name, *_ in COMMANDS if f"\n    {name} " not in out] == []
+
+
+def test_version_is_printed(holdfast: Holdfast) -> None:
+    assert holdfast("--version").out == f"holdfast {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ((), "name a command; see holdfast --help"),
+        (("spool",), "name a command; see holdfast spool --help"),
+        (("frobnicate",), "invalid choice: 'frobnicate'"),
+        (("show",), "the following arguments are required: RUN"),
+        (("show", "r", "0"), "'0' is not a checkpoint's number"),
+        (("show", "r", "two"), "'two' is not a checkpoint's number"),
+        (("drain", "--timeout", "soon"), "'soon' is not a number of seconds"),
+        (("drain", "--timeout", "-1"), "'-1' is not a number of seconds"),
+        (("drain", "--timeout", "inf"), "'inf' is not a number of seconds"),
+        (("runs", "--write-mode", "wish"), "invalid choice: 'wish'"),
+        (("status", "--repo", "no-slash"), "HOLDFAST_REPO (from the command line): use owner/name"),
+        (("runs", "--resum"), "unrecognized arguments: --resum"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line_and_exits_2(
+    holdfast: Holdfast, words: tuple[str, ...], complaint: str
+) -> None:
+    ended = holdfast(*words)
+
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err.startswith("holdfast: ")
+    assert complaint in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_every_wrong_variable_is_reported_at_once(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_LOW_BUDGET", "many")
+    monkeypatch.setenv("HOLDFAST_BRANCH", "a..b")
+
+    ended = holdfast("status")
+
+    assert ended.code == 2
+    assert "HOLDFAST_LOW_BUDGET" in ended.err
+    assert "HOLDFAST_BRANCH" in ended.err
+
+
+def test_shared_options_are_taken_before_and_after_the_command(holdfast: Holdfast, tmp_path: Path) -> None:
+    before = holdfast("--branch", "early", "config", "--json").document["settings"]["branch"]
+    after = holdfast("config", "--json", "--branch", "late").document["settings"]["branch"]
+    both = holdfast("--branch", "early", "config", "--json", "--branch", "late").document["settings"][
+        "branch"
+    ]
+
+    assert [each["value"] for each in (before, after, both)] == ["early", "late", "late"]
+    assert before["source"] == "command line"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (WrongUse("x"), 2),
+        (InvalidCheckpoint("state", "x"), 2),
+        (CheckpointChanged("id"), 2),
+        (InvalidSettings(["x"]), 2),
+        (UnknownRun("x"), 1),
+        (IntegrityFailure("path", "x"), 1),
+        (SpoolFull("x"), 1),
+        (SpoolBusy("x"), 1),
+        (GatewayError("path", "x"), 1),
+        (CommandFailed("x"), 1),
+    ],
+)
+def test_each_error_has_its_exit_code(error: Exception, code: int) -> None:
+    assert exit_code_of(error) == code
+
+
+def test_a_refusal_is_told_with_the_advice() -> None:
+    refused = Refused("contents", "the token was refused", "auth", "Set a new HOLDFAST_TOKEN.")
+
+    assert describe(refused) == "contents: the token was refused. Set a new HOLDFAST_TOKEN."
+
+
+def test_a_limit_is_told_with_the_time_to_wait() -> None:
+    throttled = Throttled("", "the hour is used up", kind="primary", retry_after_s=17.2)
+
+    assert describe(throttled) == "the hour is used up; try again in 17 s"
+
+
+def test_an_error_without_words_is_told_by_its_name() -> None:
+    assert describe(HoldfastError()) == "HoldfastError"
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def run(*_: object) -> ExitCode:
+        raise error
+
+    def register(commands: Commands) -> None:
+        commands.add("status", run, description="Fails.", example="holdfast status")
+
+    monkeypatch.setattr(status, "register", register)
+
+
+def test_our_own_errors_show_no_traceback_and_no_control_characters(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_with(monkeypatch, UnknownRun("no run \x1b[31m\nhere"))
+
+    ended = holdfast("status")
+
+    assert (ended.code, ended.err) == (1, "holdfast: no run \\x1b[31m\\nhere\n")
+
+
+def test_debug_level_shows_the_traceback_too(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, UnknownRun("no such run"))
+
+    ended = holdfast("status", "--log-level", "debug")
+
+    assert ended.code == 1
+    assert "Traceback" in ended.err
+    assert ended.err.endswith("holdfast: no such run\n")
+
+
+def test_ctrl_c_ends_without_a_traceback(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(monkeypatch, KeyboardInterrupt())
+
+    ended = holdfast("status")
+
+    assert (ended.code, ended.err) == (1, "holdfast: interrupted\n")
+
+
+def run_process(*words: str, **keywords: object) -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-m", "holdfast", *words]
+    return subprocess.run(command, stderr=subprocess.PIPE, timeout=60, check=False, **keywords)  # type: ignore[call-overload,no-any-return]
+
+
+def test_a_reader_that_goes_away_ends_a_command_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ended = run_process("config", stdout=writing)
+    finally:
+        os.close(writing)
+
+    assert ended.returncode == 1
+    assert ended.stderr == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_output_that_cannot_be_written_is_a_failure_in_one_line() -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = run_process("config", "--json", stdout=full)
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(b"holdfast: ")
+    assert ended.stderr.count(b"\n") == 1
+
+
+def loaded_modules(*words: str) -> set[str]:
+    script = (
+        "import sys; from holdfast.cli import main; main(sys.argv[1:]);"
+        "sys.stderr.write('\\n'.join(sys.modules))"
+    )
+    command = [sys.executable, "-c", script, *words]
+    ended = subprocess.run(command, capture_output=True, timeout=60, check=True, text=True)
+    return set(ended.stderr.split())
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = {
+        "pydantic",
+        "structlog",
+        "rich",
+        "orjson",
+        "httpx",
+        "githubkit",
+        "diskcache",
+        "sqlite3",
+        "asyncio",
+    }
+
+    assert loaded_modules("--help") & heavy == set()
+
+
+def test_a_submit_loads_neither_the_client_nor_the_emulator(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    state.write_text("{}")
+
+    loaded = loaded_modules("submit", str(state), "--run-id", "r", "--json")
+
+    assert "holdfast.library" in loaded
+    assert (
+        loaded & {"githubkit", "httpx", "graphql", "pygit2", "holdfast.emulator", "holdfast.reader"} == set()
+    )
+
+
+def test_a_terminal_that_knows_only_ascii_is_no_error() -> None:
+    ended = run_process("--help", stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+
+    assert ended.returncode == 0
+    assert b"HOLDFAST_\\u2026 variable" in ended.stdout
