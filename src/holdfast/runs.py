@@ -77,13 +77,13 @@ class Runs:
             files = self.list_files(run_id, self._branch)
         except Missing:
             return RunView(Index(run_id))
-        index = self._index(run_id, files)
+        index, is_stored = self._index(run_id, files)
         latest_sha = files.get(LATEST)
         latest_sequence = 0
         if latest_sha:
             path = self._layout.path(run_id, LATEST)
             latest_sequence = sequence_of_latest(index, latest_sha, path, lambda: self.read_blob(latest_sha))
-        return RunView(index, files.get(INDEX), latest_sha, latest_sequence, files)
+        return RunView(index, files.get(INDEX), latest_sha, latest_sequence, files, is_stored)
 
     def _walk(self, folder: str, ref: str) -> tuple[Entry, ...]:
         """List a folder that is too large for the contents API, from the top of the tree down."""
@@ -95,28 +95,39 @@ class Runs:
                 raise Missing(folder, "there is no such folder")
         return self._gateway.perform(ReadTree(sha)).entries
 
-    def _index(self, run_id: str, files: dict[str, str]) -> Index:
+    def _index(self, run_id: str, files: dict[str, str]) -> tuple[Index, bool]:
+        """Return the index, and whether it is the one that the folder holds."""
         path = self._layout.path(run_id, INDEX)
         if INDEX in files:
             try:
-                return parse_index(self.read_blob(files[INDEX]), path)
+                return parse_index(self.read_blob(files[INDEX]), path), True
             except IntegrityFailure as error:
                 log.warning("index_damaged", run_id=run_id, cause=str(error))
         elif not any(parse_sequences(name) for name in files):
-            return Index(run_id)
-        return self._rebuild_index(run_id, files)
+            return Index(run_id), True
+        return self._rebuild_index(run_id, files), False
 
     def _rebuild_index(self, run_id: str, files: dict[str, str]) -> Index:
-        """Make the index anew from the checkpoint files themselves, leaving out what is not whole."""
+        """Make the index anew from the checkpoint files themselves, leaving out what is not whole.
+
+        Where two files claim one number, their writers did not get to the index. The second is left out as
+        a whole; whoever wrote it stores it again under numbers that are free.
+        """
         entries: list[IndexEntry] = []
+        taken: set[int | str] = set()
         for name, sha in sorted(files.items()):
             if not parse_sequences(name):
                 continue
             path = self._layout.path(run_id, name)
             try:
-                entries += [entry for _, entry in open_file(self.read_blob(sha), path)]
+                found = [entry for _, entry in open_file(self.read_blob(sha), path)]
             except IntegrityFailure as error:
                 log.warning("checkpoint_damaged", path=path, cause=error.reason)
+                continue
+            claimed = {claim for entry in found for claim in (entry.sequence, entry.checkpoint_id)}
+            if not taken & claimed:
+                taken |= claimed
+                entries += found
         return Index(run_id).with_entries(entries, workflow=None, now="")
 
 

@@ -25,13 +25,17 @@ from holdfast.core.stored import entry_of
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """What we believe a run's folder to hold. `blobs` has the files that we know of, by name."""
+    """What we believe a run's folder to hold. `blobs` has the files that we know of, by name.
+
+    An index that was made anew from the files, as there was none or a damaged one, is not stored yet.
+    """
 
     index: Index
     index_sha: str | None = None
     latest_sha: str | None = None
     latest_sequence: int = 0
     blobs: Mapping[str, str] = field(default_factory=dict)
+    is_index_stored: bool = True
 
     @property
     def run_id(self) -> str:
@@ -121,7 +125,8 @@ def plan_publication(
     paths = {identity: write.path for write, identities in planned for identity in identities}
     added = [entry_of(envelope, paths[envelope.checkpoint_id]) for envelope in missing]
     workflow = next((e.header.workflow for e in reversed(envelopes) if e.header.workflow), None)
-    merged = view.index.with_entries(added, workflow=workflow, now=now) if added else view.index
+    is_index_due = bool(added) or not view.is_index_stored
+    merged = view.index.with_entries(added, workflow=workflow, now=now) if is_index_due else view.index
     parts = [part for envelope in missing for part in _parts(run_id, envelope, layout)]
     files = [
         write for write, _ in planned if view.blobs.get(layout.name_of(run_id, write.path)) != write.blob_sha
@@ -129,7 +134,7 @@ def plan_publication(
     return Publication(
         entries={envelope.checkpoint_id: merged.by_id[envelope.checkpoint_id] for envelope in envelopes},
         files=(*parts, *files),
-        index=_index_write(view, merged, added, layout) if added else None,
+        index=_index_write(view, merged, added, layout) if is_index_due else None,
         latest=_latest_write(view, merged, envelopes, layout),
         merged=merged,
     )
