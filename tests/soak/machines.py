@@ -1,0 +1,221 @@
+"""Machines of a simulated world: the real stack from the spool to the HTTP client, and processes that die."""
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import structlog
+
+from holdfast.core.layout import Layout
+from holdfast.core.limits import Limits
+from holdfast.core.planning import DrainPolicy
+from holdfast.emulator import Emulator, EmulatorTransport
+from holdfast.github.budgeted import BudgetedGateway
+from holdfast.github.client import GitHubClient
+from holdfast.github.retrying import RetryingGateway
+from holdfast.github.stopping import StoppableGateway
+from holdfast.ledger import Ledger
+from holdfast.mirror import Mirror
+from holdfast.runs import Runs
+from holdfast.spool import Spool, SpoolLimits
+from holdfast.store import Store
+from holdfast.worker import Worker
+from holdfast.writer.commits import CommitWriter
+from holdfast.writer.contents import ContentsWriter
+from tests.soak.schedules import Budget, Death, Drain, Moment
+from tests.soak.simulation import Simulation
+
+BRANCH = "checkpoints"
+LAYOUT = Layout()
+LIMITS: dict[Budget, Limits] = {
+    "open": Limits(write_interval_s=0, content_per_minute=0, content_per_hour=0),
+    "few": Limits(write_interval_s=0, content_per_hour=30),
+    "real": Limits(),
+}
+MOST_REQUESTS = 4000
+
+T = TypeVar("T")
+_dooms = threading.local()
+
+
+class Killed(BaseException):
+    """The process dies here; nothing of it runs any further."""
+
+
+class Doom:
+    """Kills the process of this thread at the moment that `death` names."""
+
+    def __init__(self, death: Death | None) -> None:
+        self._death = death
+        self._left = death.nth if death else 0
+        _dooms.doom = self
+
+    def meet(self, moment: Moment) -> None:
+        """Pass such a moment, or die at it."""
+        if self._death and self._death.moment == moment:
+            self._left -= 1
+            if self._left == 0:
+                raise Killed
+
+
+def meet(moment: Moment) -> None:
+    """Pass such a moment, or die at it, as the process of this thread is doomed to."""
+    doom: Doom | None = getattr(_dooms, "doom", None)
+    if doom:
+        doom.meet(moment)
+
+
+def count_event(logger: Any, method: str, event: Any) -> Any:
+    """Let an event of the log be a moment to die at, and keep it to ourselves."""
+    meet("event")
+    raise structlog.DropEvent
+
+
+def open_spool(folder: Path, world: Simulation) -> Spool:
+    """Open a spool at whose every step its process may die."""
+    spool = Spool.open(folder / "spool", limits=SpoolLimits(min_free_bytes=0), clock=world, layout=LAYOUT)
+    use = spool._home.use
+
+    def use_or_die(work: Callable[[Store], T]) -> T:
+        meet("before_spool")
+        result = use(work)
+        meet("after_spool")
+        return result
+
+    spool._home.use = use_or_die  # type: ignore[method-assign]
+    return spool
+
+
+class Line(httpx.BaseTransport):
+    """The line of one machine to GitHub: it takes its time, and a process may die on either end of it."""
+
+    def __init__(self, emulator: Emulator, world: Simulation, pace: random.Random) -> None:
+        self._emulator = emulator
+        self._inner = EmulatorTransport(emulator, world.sleep)
+        self._world = world
+        self._pace = pace
+        self._off_limits: dict[str, float] = {}
+        self.requests = 0
+        self.too_early: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self._travel()
+        meet("before_request")
+        self._note_if_too_early(request)
+        refusals = self._emulator.limits.primary_refusals
+        try:
+            response = self._inner.handle_request(request)
+            response.read()
+        except httpx.TransportError:
+            self._travel()
+            meet("after_request")
+            raise
+        self._travel()
+        meet("after_request")
+        if (
+            self._emulator.limits.primary_refusals > refusals
+            and b"API rate limit exceeded" in response.content
+        ):
+            resource = response.headers["x-ratelimit-resource"]
+            self._off_limits[resource] = float(response.headers["x-ratelimit-reset"])
+        return response
+
+    def _travel(self) -> None:
+        self.requests += 1
+        assert self.requests < MOST_REQUESTS, "this would never come to an end"
+        self._world.sleep(self._pace.choice((0.02, 0.05, 0.1, 0.4)))
+
+    def _note_if_too_early(self, request: httpx.Request) -> None:
+        """A limit of the REST API keeps us from everything, one of GraphQL from GraphQL."""
+        resource = "graphql" if request.url.path.endswith("/graphql") else "core"
+        if self._world.now() < max(self._off_limits.get(name, 0.0) for name in ("core", resource)):
+            self.too_early.append(f"{request.method} {request.url.path} at {self._world.now()}")
+
+
+@dataclass
+class Life:
+    """One process on a machine, from its start to its end."""
+
+    spool: Spool
+    mirror: Mirror
+    client: GitHubClient
+    worker: Worker
+
+    def end(self) -> None:
+        """Let go of what the operating system would take back; nothing is written."""
+        self.client.close()
+        self.mirror.close()
+        self.spool.close()
+
+
+class Workplace:
+    """A machine with its data folder; its process is started when it is needed."""
+
+    def __init__(
+        self, folder: Path, emulator: Emulator, world: Simulation, budget: Budget, pace: int
+    ) -> None:
+        self.folder = folder
+        self.line = Line(emulator, world, random.Random(pace))
+        self.crashes = 0
+        self._emulator = emulator
+        self._world = world
+        self._limits = LIMITS[budget]
+        self._random = random.Random(pace)
+        self._life: Life | None = None
+
+    def drain(self, drain: Drain) -> None:
+        """Drain as told; a process that dies of it is gone."""
+        Doom(drain.dies)
+        try:
+            self._life = self._life or self._start()
+            worker = self._life.worker
+            worker.policy = replace(worker.policy, mode=drain.mode)
+            worker.drain(patience_s=drain.patience_s)
+        except Killed:
+            self.crashes += 1
+            self.end()
+        finally:
+            Doom(None)
+
+    def end(self) -> None:
+        """End the process, if one runs."""
+        if self._life:
+            self._life.end()
+            self._life = None
+
+    def _start(self) -> Life:
+        world = self._world
+        spool, mirror = open_spool(self.folder, world), Mirror.open(self.folder / "mirror")
+        ledger = Ledger(self.folder / "budget.json", self._limits, world)
+        client = GitHubClient(
+            "holdfast/checkpoints",
+            token=lambda: "token",
+            api_url="http://github.test",
+            clock=world,
+            observe=ledger.observe,
+            transport=self.line,
+        )
+        stop = threading.Event()
+        gateway = RetryingGateway(
+            StoppableGateway(BudgetedGateway(client, ledger, world), world, stop),
+            sleep=world.sleep,
+            random_share=self._random.random,
+        )
+        runs = Runs(gateway, mirror, LAYOUT, BRANCH)
+        worker = Worker(
+            spool=spool,
+            contents=ContentsWriter(gateway, spool, runs, LAYOUT, BRANCH, world),
+            commits=CommitWriter(gateway, spool, runs, LAYOUT, BRANCH, world),
+            ledger=ledger,
+            policy=DrainPolicy(),
+            layout=LAYOUT,
+            clock=world,
+            is_stopping=stop.is_set,
+            credentials=lambda: "token",
+            jitter=self._random.random,
+        )
+        return Life(spool, mirror, client, worker)

@@ -1,0 +1,215 @@
+"""Plays a schedule in a world of its own and judges the outcome."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import structlog
+
+from holdfast.core.envelope import Draft, draft_from_mapping, draft_from_text
+from holdfast.core.moments import format_moment
+from holdfast.emulator import Emulator, EmulatorOptions, Request, parse_fault
+from holdfast.spool import Spool, export_spool, import_spool
+from tests.soak.machines import BRANCH, Doom, Killed, Workplace, count_event, open_spool
+from tests.soak.schedules import Call, Drain, Exhaust, Machine, Schedule, Stranger, Submit, Transfer
+from tests.soak.simulation import Simulation
+from tests.soak.verdict import (
+    Acknowledged,
+    check_history,
+    check_order,
+    check_receipts,
+    check_repository,
+)
+
+TRIGGERS = ("manual", "error", "phase_complete", "iteration")
+ENOUGH_S = 30 * 24 * 3600.0
+REPOSITORY = "holdfast/checkpoints"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How much a play had in it."""
+
+    schedules: int = 0
+    submits: int = 0
+    requests: int = 0
+    faults: int = 0
+    crashes: int = 0
+    commits: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.schedules + other.schedules,
+            self.submits + other.submits,
+            self.requests + other.requests,
+            self.faults + other.faults,
+            self.crashes + other.crashes,
+            self.commits + other.commits,
+        )
+
+
+def play(schedule: Schedule, folder: Path) -> Tally:
+    """Play a schedule in `folder` to its end and return what it had in it. Raises AssertionError."""
+    configured = structlog.get_config()
+    structlog.configure(processors=[count_event])
+    stage = _Stage(schedule, folder)
+    try:
+        stage.play()
+        return stage.judge()
+    finally:
+        stage.close()
+        structlog.configure(**configured)
+
+
+class _Stage:
+    def __init__(self, schedule: Schedule, folder: Path) -> None:
+        self._schedule = schedule
+        self._folder = folder
+        self._world = Simulation()
+        self._emulator = Emulator(
+            EmulatorOptions(root=folder / "github", repo=REPOSITORY, clock=self._world.now)
+        )
+        self._workplaces = [
+            Workplace(
+                folder / f"machine-{number}",
+                self._emulator,
+                self._world,
+                machine.budget,
+                schedule.pace + number,
+            )
+            for number, machine in enumerate(schedule.machines)
+        ]
+        self._spools: list[Spool] = [open_spool(place.folder, self._world) for place in self._workplaces]
+        self._acknowledged: list[Acknowledged] = []
+        self._crashes = 0
+        self._strangers = 0
+        self._exports = 0
+
+    @property
+    def _repository(self) -> Path:
+        return self._folder / "github" / f"{REPOSITORY}.git"
+
+    def close(self) -> None:
+        for workplace in self._workplaces:
+            workplace.end()
+        for spool in self._spools:
+            spool.close()
+        self._emulator.close()
+
+    def play(self) -> None:
+        """Play what the schedule says; then, without faults, let everyone finish."""
+        for fault in self._schedule.faults:
+            self._emulator.faults.add(parse_fault(fault))
+        programs: dict[str, Callable[[], None]] = {"callers": self._call_all}
+        for number, machine in enumerate(self._schedule.machines):
+            programs[f"machine-{number}"] = self._program(number, machine)
+        self._world.run(programs)
+        self._faults = sum(armed.fired for armed in self._emulator.faults.rules)
+        self._emulator.faults.clear()
+        self._finish()
+        self._world.sleep(ENOUGH_S)  # whatever GitHub still had under way lands now
+        self._write_as_stranger()
+
+    def _program(self, number: int, machine: Machine) -> Callable[[], None]:
+        def program() -> None:
+            for drain in machine.drains:
+                self._world.sleep(drain.after_s)
+                self._workplaces[number].drain(drain)
+
+        return program
+
+    def _finish(self) -> None:
+        modes = [
+            machine.drains[-1].mode if machine.drains else "contents" for machine in self._schedule.machines
+        ]
+        last = [Machine(drains=(Drain(mode, patience_s=ENOUGH_S),)) for mode in modes]
+        self._world.run(
+            {f"machine-{number}": self._program(number, machine) for number, machine in enumerate(last)}
+        )
+
+    def _call_all(self) -> None:
+        for call in self._schedule.calls:
+            self._world.sleep(call.after_s)
+            self._call(call)
+
+    def _call(self, call: Call) -> None:
+        match call:
+            case Submit():
+                self._submit(call)
+            case Transfer():
+                self._transfer(call)
+            case Stranger():
+                self._write_as_stranger()
+            case Exhaust():
+                options, now = self._emulator.options, self._world.now()
+                self._emulator.limits.spend_primary(options, now, call.resource, call.remaining)
+
+    def _submit(self, call: Submit) -> None:
+        draft, state = self._draft(call)
+        is_certain = True
+        Doom(call.dies)
+        try:
+            self._spools[call.machine].put(draft)
+        except Killed:
+            self._crashes += 1
+            is_certain = False
+        finally:
+            Doom(None)
+        self._acknowledged.append(
+            Acknowledged(
+                call.machine, draft.run_id, draft.checkpoint_id, state, call.number is None, is_certain
+            )
+        )
+
+    def _draft(self, call: Submit) -> tuple[Draft, object]:
+        number = call.checkpoint
+        state = {"checkpoint": number, "text": "x" * number}
+        checkpoint = {
+            "checkpoint_id": str(UUID(int=random.Random(number).getrandbits(128), version=4)),
+            "run_id": "run-b" if number % 3 == 2 else "run-a",
+            "trigger": TRIGGERS[number // 3 % len(TRIGGERS)],
+            "sequence_number": call.number,
+            "state": state,
+        }
+        return draft_from_mapping(checkpoint, now=format_moment(self._world.now()), new_id=str), state
+
+    def _transfer(self, call: Transfer) -> None:
+        self._exports += 1
+        folder = self._folder / f"export-{self._exports}"
+        now = format_moment(self._world.now())
+        export_spool(self._spools[call.source], folder)
+        report = import_spool(
+            self._spools[call.target], folder, lambda body: draft_from_text(body, now=now, new_id=str)
+        )
+        assert not report.damaged
+        assert not report.refused
+        known = {each.checkpoint_id: each for each in self._acknowledged}
+        self._acknowledged += [
+            Acknowledged(call.target, known[identity].run_id, identity, known[identity].state)
+            for identity in (*report.taken, *report.known)
+        ]
+
+    def _write_as_stranger(self) -> None:
+        self._strangers += 1
+        body = b'{"message":"A note","content":"bm90ZQ==","branch":"%s"}' % BRANCH.encode()
+        target = f"/repos/{REPOSITORY}/contents/notes/{self._strangers}.txt"
+        self._emulator.handle(Request.from_target("PUT", target, {}, body))
+
+    def judge(self) -> Tally:
+        """Return what the play had in it. Raises AssertionError if it ended badly."""
+        entries = check_repository(self._repository, self._acknowledged)
+        check_receipts(self._spools, self._acknowledged, entries, self._repository)
+        check_order(self._acknowledged, entries)
+        commits = check_history(self._repository)
+        for workplace in self._workplaces:
+            assert not workplace.line.too_early, f"asked while limited: {workplace.line.too_early}"
+        return Tally(
+            schedules=1,
+            submits=len(self._acknowledged),
+            requests=len(self._emulator.journal),
+            faults=self._faults,
+            crashes=self._crashes + sum(workplace.crashes for workplace in self._workplaces),
+            commits=commits,
+        )

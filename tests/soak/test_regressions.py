@@ -1,0 +1,29 @@
+"""Schedules that once ended badly, as small as they could be made, each with what it broke."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.soak.play import play
+from tests.soak.schedules import Death, Drain, Machine, Schedule, Submit
+
+IDLE = Machine()
+
+SCHEDULES = {
+    "the first index of a run was never written when the process died before it": Schedule(
+        machines=(IDLE, Machine((Drain(dies=Death("event", 1)),))),
+        calls=(Submit(machine=1, checkpoint=0),),
+    ),
+    "two files under one number were both indexed when no index was there yet": Schedule(
+        machines=(
+            Machine((Drain(dies=Death("event", 1)),)),
+            Machine((Drain(after_s=10, dies=Death("event", 1)),)),
+        ),
+        calls=(Submit(machine=0, checkpoint=0), Submit(machine=1, checkpoint=3)),
+    ),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=[*SCHEDULES])
+def test_schedule_that_ended_badly_once_ends_well(schedule: Schedule, tmp_path: Path) -> None:
+    play(schedule, tmp_path)
