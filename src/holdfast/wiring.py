@@ -110,9 +110,9 @@ class Assembly:
         from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
 
         options = EmulatorOptions(root=self.settings.data_dir / "github", repo=EMBEDDED_REPOSITORY)
-        server = EmulatorServer(Emulator(options))
-        self._open.enter_context(server)
-        return server
+        emulator = Emulator(options)
+        self._open.callback(emulator.close)
+        return self._open.enter_context(EmulatorServer(emulator))
 
     @cached_property
     def client(self) -> "GitHubClient":

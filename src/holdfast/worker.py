@@ -56,7 +56,7 @@ class Worker:
     jitter: Callable[[], float] = random.random
     _verified: int = 0
     _is_paced: bool = False
-    _credentials_in_trouble: str = ""
+    _ignores_trouble: bool = False
     _listeners: list[Callable[[int, int], None]] = field(default_factory=list)
 
     def on_progress(self, listener: Callable[[int, int], None]) -> None:
@@ -66,12 +66,14 @@ class Worker:
     def drain(self, *, patience_s: float = 0.0, is_paced: bool = False) -> DrainResult:
         """Write what is spooled. Waits for limits, outages and persons for `patience_s` in all, no longer.
 
-        If `is_paced`, a busy hour's checkpoints are collected for a while, for a worker that never ends.
+        If `is_paced`, a busy hour's checkpoints are collected for a while, for a worker that never ends. Who
+        asks for a drain by hand may have mended what was wrong: then a known trouble is tried again at once.
         Raises SpoolBusy when another process is draining this spool.
         """
         self._verified = 0
         reason = ""
         self._is_paced = is_paced
+        self._ignores_trouble = not is_paced
         self.ledger.begin_run()
         with self.spool.drainer():
             deadline = self.clock.now() + patience_s
@@ -92,7 +94,9 @@ class Worker:
         """Plan once and carry it out. Returns how long to wait, or None when nothing is left, and why."""
         now = self.clock.now()
         trouble = self._trouble()
-        if trouble and trouble.retry_at > now and self._credentials_in_trouble in ("", self.credentials()):
+        is_news = self._ignores_trouble or (trouble and trouble.credentials != self.credentials())
+        self._ignores_trouble = False
+        if trouble and trouble.retry_at > now and not is_news:
             return trouble.retry_at - now, trouble.sentence
         pending = self.spool.pending()
         if not pending:
@@ -214,9 +218,10 @@ class Worker:
 
     def _stay_away(self, error: GatewayError) -> tuple[float, str]:
         now = self.clock.now()
-        trouble = trouble_after(error, self._trouble(), now=now, jitter=self.jitter())
+        trouble = trouble_after(
+            error, self._trouble(), now=now, jitter=self.jitter(), credentials=self.credentials()
+        )
         self._set_trouble(trouble)
-        self._credentials_in_trouble = self.credentials()
         log.error("drain_halted", kind=trouble.kind, cause=trouble.reason, advice=trouble.advice)
         return trouble.retry_at - now, trouble.sentence
 

@@ -140,15 +140,48 @@ def test_refusal_is_retried_slowly(workshop: Workshop, repository: MemoryGateway
 def test_new_token_is_tried_at_once(workshop: Workshop, repository: MemoryGateway) -> None:
     workshop.save()
     halt(repository, NO_AUTH)
-    workshop.worker.drain()
+    workshop.worker.drain(is_paced=True)
     heal(repository)
-    workshop.token[0] = "renewed"
     began = workshop.clock.now()
 
-    result = workshop.worker.drain(patience_s=60)
-
-    assert result.verified == 1
+    assert workshop.worker.drain(patience_s=1, is_paced=True).left == 1
+    workshop.token[0] = "renewed"
+    assert workshop.worker.drain(patience_s=1, is_paced=True).verified == 1
     assert workshop.clock.now() - began <= 10
+
+
+def test_new_token_in_a_new_process_is_tried_at_once(tmp_path: Path, repository: MemoryGateway) -> None:
+    with open_workshop(tmp_path, repository) as workshop:
+        workshop.save()
+        halt(repository, NO_AUTH)
+        workshop.worker.drain()
+        heal(repository)
+    with open_workshop(tmp_path, repository) as workshop:
+        workshop.token[0] = "renewed"
+
+        assert workshop.worker.drain(is_paced=True).verified == 1
+
+
+def test_who_asks_by_hand_is_not_told_yesterdays_trouble(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    workshop.save()
+    halt(repository, NO_AUTH)
+    workshop.worker.drain()
+    heal(repository)
+
+    assert workshop.worker.drain().verified == 1
+
+
+def test_a_worker_that_never_ends_retries_a_refusal_slowly(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    workshop.save()
+    halt(repository, NO_AUTH)
+    for _ in range(10):
+        workshop.worker.drain(patience_s=1, is_paced=True)
+
+    assert len(repository.calls) == 1
 
 
 def test_one_run_in_conflict_does_not_hold_up_the_others(

@@ -16,7 +16,7 @@ _PAUSES_S = {"auth": 60.0, "permission": 120.0, "not_found_or_no_access": 600.0,
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One reason why nothing is written at present."""
+    """One reason why nothing is written at present. `credentials` tells which token it befell."""
 
     kind: str
     reason: str
@@ -24,6 +24,7 @@ class Trouble:
     since: float
     retry_at: float
     failures: int = 1
+    credentials: str = ""
 
     @property
     def sentence(self) -> str:
@@ -40,7 +41,9 @@ def parse_trouble(content: bytes | None) -> Trouble | None:
     return Trouble(**orjson.loads(content)) if content else None
 
 
-def trouble_after(error: GatewayError, before: Trouble | None, *, now: float, jitter: float) -> Trouble:
+def trouble_after(
+    error: GatewayError, before: Trouble | None, *, now: float, jitter: float, credentials: str
+) -> Trouble:
     """Return how to go on after `error`. `jitter` is a random number from 0 to 1.
 
     An outage is met with pauses that grow to half a minute, a refusal with long ones.
@@ -56,6 +59,7 @@ def trouble_after(error: GatewayError, before: Trouble | None, *, now: float, ji
         since=before.since if before and is_same else now,
         retry_at=now + pause_s,
         failures=failures,
+        credentials=credentials,
     )
 
 
