@@ -15,6 +15,7 @@ from holdfast.github.gateway import (
     ReadCommit,
     ReadFile,
     ReadHead,
+    ReadHeadIfChanged,
     ReadRepository,
     ReadSnapshot,
     ReadTree,
@@ -50,6 +51,7 @@ def test_repository_names_its_default_branch_and_that_we_may_write(gateway: Gate
     "call",
     [
         ReadHead("main"),
+        ReadHeadIfChanged("main", etag='W/"0"'),
         ReadFile("a.json", "main"),
         ListFolder("runs", "main"),
         ReadTree(NO_SHA),
@@ -384,3 +386,15 @@ def test_every_failure_is_a_gateway_error_that_names_what_it_is_about(started: G
 
     assert caught.value.path == "nothing.json"
     assert caught.value.reason
+
+
+def test_head_is_told_again_only_once_it_has_changed(started: Gateway) -> None:
+    first = started.perform(ReadHeadIfChanged("main"))
+    again = started.perform(ReadHeadIfChanged("main", first.etag))
+    moved = write(started, "a.json", b"1")
+    changed = started.perform(ReadHeadIfChanged("main", again.etag))
+
+    assert first.sha == started.perform(ReadCommit(first.sha or "")).sha
+    assert (again.sha, again.etag) == (None, first.etag)
+    assert changed.sha == moved.commit_sha
+    assert changed.etag != first.etag

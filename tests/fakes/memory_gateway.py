@@ -21,12 +21,14 @@ from holdfast.github.gateway import (
     DeleteFile,
     Entry,
     File,
+    HeadReading,
     ListFolder,
     Listing,
     ReadBlob,
     ReadCommit,
     ReadFile,
     ReadHead,
+    ReadHeadIfChanged,
     ReadRepository,
     ReadSnapshot,
     ReadTree,
@@ -218,6 +220,12 @@ class MemoryGateway:
     @_answer.register
     def _read_head(self, call: ReadHead) -> str:
         return self._head(call.branch)
+
+    @_answer.register
+    def _read_head_if_changed(self, call: ReadHeadIfChanged) -> HeadReading:
+        sha = self._head(call.branch)
+        etag = f'W/"{sha}"'
+        return HeadReading(None if call.etag == etag else sha, etag)
 
     @_answer.register
     def _read_commit(self, call: ReadCommit) -> CommitRecord:

@@ -141,8 +141,9 @@ class GitHubClient:
             query=request.query,
             body=request.body,
             accept=request.accept,
+            etag=request.etag,
         )
-        if not reply.is_success:
+        if not (reply.is_success or (request.etag and reply.is_unchanged)):
             raise error_for(reply, call, now=self._clock.now())
         with _understanding(call):
             return request.read(reply)
@@ -205,14 +206,16 @@ class GitHubClient:
         query: dict[str, str] | None = None,
         body: dict[str, Any] | None = None,
         accept: str = "application/vnd.github+json",
+        etag: str = "",
     ) -> Reply:
         """Send one request, and once more where a renamed repository on the same server redirects us to."""
         content = None if body is None else _encode(body, call)
-        reply = self._exchange(call, method, url, params=query, content=content, accept=accept)
+        headers = {"Accept": accept, **({"If-None-Match": etag} if etag else {})}
+        reply = self._exchange(call, method, url, params=query, content=content, headers=headers)
         if reply.status not in _REDIRECTS:
             return reply
         target = self._redirect_target(reply, call)
-        reply = self._exchange(call, method, target, params=None, content=content, accept=accept)
+        reply = self._exchange(call, method, target, params=None, content=content, headers=headers)
         if reply.status in _REDIRECTS:
             raise _refuse_redirect(call, "GitHub redirects more than once")
         return reply
@@ -225,9 +228,9 @@ class GitHubClient:
         *,
         params: dict[str, str] | None,
         content: bytes | None,
-        accept: str,
+        headers: dict[str, str],
     ) -> Reply:
-        headers = {"Accept": accept, "X-GitHub-Api-Version": _API_VERSION, **self._authorization(call)}
+        headers = {**headers, "X-GitHub-Api-Version": _API_VERSION, **self._authorization(call)}
         if content is not None:
             headers["Content-Type"] = "application/json"
         try:

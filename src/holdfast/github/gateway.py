@@ -75,6 +75,14 @@ class RepositoryRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadReading:
+    """The branch's newest commit, or None if it is still the one that `etag` stood for."""
+
+    sha: str | None
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Some files of a branch, all read at one commit; a path that is not there has None."""
 
@@ -150,6 +158,18 @@ class ReadHead(Call[str]):
     """Read the SHA of the branch's newest commit. Raises Missing."""
 
     branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHeadIfChanged(Call[HeadReading]):
+    """Read the SHA of the branch's newest commit, unless the branch still answers to `etag`.
+
+    An unchanged branch costs nothing of GitHub's hourly limit. GitHub binds an `etag` to the token, so
+    that after a change of token the SHA is read again. Raises Missing.
+    """
+
+    branch: str
+    etag: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,11 @@ class Reply:
         """Whether GitHub did what was asked."""
         return 200 <= self.status < 300
 
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether GitHub says that we have what was asked for already."""
+        return self.status == 304
+
     def json(self) -> Any:
         """Return the body as JSON, or raise ValueError."""
         return orjson.loads(self.body)

@@ -19,12 +19,14 @@ from holdfast.github.gateway import (
     DeleteFile,
     Entry,
     File,
+    HeadReading,
     ListFolder,
     Listing,
     ReadBlob,
     ReadCommit,
     ReadFile,
     ReadHead,
+    ReadHeadIfChanged,
     ReadRepository,
     ReadTree,
     RepositoryRecord,
@@ -47,7 +49,10 @@ _CONTENT_KINDS = {"file": "file", "dir": "folder"}
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[ResultT]):
-    """One REST request, relative to the repository, and the reader of its answer."""
+    """One REST request, relative to the repository, and the reader of its answer.
+
+    With an `etag` the answer may also be that nothing has changed, which `read` must then expect.
+    """
 
     method: str
     path: str
@@ -55,6 +60,7 @@ class Request(Generic[ResultT]):
     query: dict[str, str] = field(default_factory=dict)
     body: dict[str, Any] | None = None
     accept: str = _JSON
+    etag: str = ""
 
 
 def build_request(call: Call[ResultT]) -> Request[ResultT]:
@@ -180,6 +186,16 @@ def _read_head(call: ReadHead) -> Request[str]:
     return Request("GET", f"/git/ref/heads/{format_url_path(call.branch)}", read)
 
 
+def _read_head_if_changed(call: ReadHeadIfChanged) -> Request[HeadReading]:
+    whole = _read_head(ReadHead(call.branch))
+
+    def read(reply: Reply) -> HeadReading:
+        sha = None if reply.is_unchanged else whole.read(reply)
+        return HeadReading(sha, reply.headers.get("etag", call.etag if reply.is_unchanged else ""))
+
+    return Request("GET", whole.path, read, etag=call.etag)
+
+
 def _read_commit(call: ReadCommit) -> Request[CommitRecord]:
     def read(reply: Reply) -> CommitRecord:
         content = reply.json()
@@ -254,6 +270,7 @@ _BUILDERS: dict[type[Call[Any]], Callable[[Any], Request[Any]]] = {
     ReadTree: _read_tree,
     ReadBlob: _read_blob,
     ReadHead: _read_head,
+    ReadHeadIfChanged: _read_head_if_changed,
     ReadCommit: _read_commit,
     WriteFile: _write_file,
     DeleteFile: _delete_file,

@@ -27,11 +27,13 @@ from holdfast.github.gateway import (
     Call,
     CreateBranch,
     DeleteFile,
+    HeadReading,
     ListFolder,
     ReadBlob,
     ReadCommit,
     ReadFile,
     ReadHead,
+    ReadHeadIfChanged,
     ReadRepository,
     ReadTree,
     RepositoryRecord,
@@ -533,3 +535,21 @@ def test_conflict_reaches_the_caller_as_ours(respx_mock: respx.MockRouter, clien
         client.perform(WRITE)
 
     assert caught.value.kind == "stale_file"
+
+
+@respx.mock
+def test_unchanged_head_is_asked_for_by_its_etag(client: GitHubClient) -> None:
+    route = respx.get(f"{ROOT}/git/ref/heads/checkpoints").mock(return_value=httpx.Response(304))
+
+    reading = client.perform(ReadHeadIfChanged("checkpoints", 'W/"1"'))
+
+    assert reading == HeadReading(None, 'W/"1"')
+    assert route.calls.last.request.headers["if-none-match"] == 'W/"1"'
+
+
+@respx.mock
+def test_unchanged_is_no_answer_to_a_plain_request(client: GitHubClient) -> None:
+    respx.get(f"{ROOT}/git/ref/heads/checkpoints").mock(return_value=httpx.Response(304))
+
+    with pytest.raises(Unavailable):
+        client.perform(ReadHeadIfChanged("checkpoints"))
