@@ -220,7 +220,8 @@ class Budget:
         own = self.timeline.own_time(now)
         window = self.windows.get(self.last_resource)
         room = self.room(self.last_resource, now, is_critical=True)
-        blocked = _longest([*self._blocks_of("graphql", own), *self._blocks_of("core", own)])
+        exhausted = self.delay(Cost(self.last_resource), now, is_critical=True)
+        blocked = _longest([*self._blocks_of("graphql", own), *self._blocks_of("core", own), exhausted])
         if drain_forecast_s is None:
             drain_forecast_s = self.seconds_for_content(LEAST_CAPACITY * ceil(spool_depth / 100), now)
         return {

@@ -80,8 +80,9 @@ def forecast_drain_s(tickets: Sequence[Ticket], budget: Budget, now: float, poli
     drafts = _drafts(tickets, budget, now, policy)
     pause_s = _pause_s(drafts, budget, now, policy)
     waiting_s = max(0.0, min(draft.wait_s(pause_s, now) for draft in drafts))
+    closed_s = budget.delay_for(drafts[0].need, now, is_critical=drafts[0].is_critical).seconds
     content = sum(draft.need.content for draft in drafts)
-    return waiting_s + budget.seconds_for_content(content, now, policy.resource)
+    return max(waiting_s, closed_s) + budget.seconds_for_content(content, now, policy.resource)
 
 
 def _drafts(tickets: Sequence[Ticket], budget: Budget, now: float, policy: DrainPolicy) -> list[Draft]:

@@ -18,7 +18,7 @@ from holdfast.core.planning import (
     plan_drain,
 )
 from holdfast.core.ticket import Ticket
-from holdfast.core.triggers import Priority
+from holdfast.core.triggers import Priority, Trigger
 from tests.fakes.drain_simulation import (
     START,
     CountingGitHub,
@@ -430,3 +430,20 @@ def test_whoever_follows_the_plans_writes_everything_in_the_end(
         now += plan.wait_s
 
     assert pending == []
+
+
+def test_used_up_calls_show_in_the_forecast_before_github_refuses_any() -> None:
+    headers = {
+        "x-ratelimit-limit": "5000",
+        "x-ratelimit-remaining": "0",
+        "x-ratelimit-used": "5000",
+        "x-ratelimit-reset": "11800",
+        "x-ratelimit-resource": "core",
+    }
+    budget = Budget(Limits()).observe(200, headers, 10_000.0, "core")
+    waiting = [Ticket("a", "r", 1, Trigger.MANUAL, Priority.MEDIUM, 100, 10_000.0)]
+
+    forecast_s = forecast_drain_s(waiting, budget, 10_000.0, DrainPolicy())
+
+    assert forecast_s >= 1800
+    assert budget.report(10_000.0)["blocked_until"] == pytest.approx(11_805, abs=10)
