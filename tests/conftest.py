@@ -1,0 +1,15 @@
+"""What holds for every test: the same random examples each time, and nothing of the caller's settings."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# A slow machine is no failure, and a test that fails must fail again.
+settings.register_profile(
+    "holdfast", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("holdfast")
+
+for _variable in list(os.environ):
+    if _variable.startswith(("HOLDFAST_", "GITHUB_")) and _variable != "HOLDFAST_GITHUB_SCHEMA":
+        del os.environ[_variable]
