@@ -147,12 +147,15 @@ class Assembly:
     @cached_property
     def worker(self) -> "Worker":
         """Return what drains the spool."""
+        from holdfast.github.budgeted import BudgetedGateway
+        from holdfast.github.gateway import ReadRepository
         from holdfast.worker import Worker
         from holdfast.writer.commits import CommitWriter
         from holdfast.writer.contents import ContentsWriter
 
         # The planner keeps the reserve for critical checkpoints, so the way must let them use it.
         gateway = self._gateway(may_use_reserve=True)
+        budgeted = BudgetedGateway(self.client, self.ledger, self.clock)
         parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, self.clock)
         return Worker(
             spool=self.spool,
@@ -164,6 +167,7 @@ class Assembly:
             clock=self.clock,
             is_stopping=self.stop.is_set,
             credentials=self.tokens.fingerprint,
+            probe=lambda: budgeted.perform(ReadRepository()),
         )
 
     @cached_property

@@ -53,6 +53,8 @@ class Worker:
     is_stopping: Callable[[], bool]
     credentials: Callable[[], str]
     """A fingerprint of the token in use: a new one is reason to try again at once."""
+    probe: Callable[[], object] = lambda: None
+    """Asks GitHub one small question, once; raises Unavailable while there is an outage."""
     jitter: Callable[[], float] = random.random
     _verified: int = 0
     _is_paced: bool = False
@@ -101,6 +103,11 @@ class Worker:
         pending = self.spool.pending()
         if not pending:
             return None, ""
+        if trouble and trouble.is_outage:
+            try:
+                self.probe()
+            except GatewayError as error:
+                return self._stay_away(error)
         due = self._due(pending, now)
         if not due:
             return RELEASE_PAUSE_S, "what is left could not be stored just now and is tried again soon"

@@ -15,7 +15,7 @@ from holdfast.core.parts import MAX_FILE_BYTES
 from holdfast.core.planning import DrainPolicy
 from holdfast.core.ticket import Receipt
 from holdfast.github.budgeted import BudgetedGateway
-from holdfast.github.gateway import Gateway
+from holdfast.github.gateway import Gateway, ReadRepository
 from holdfast.ledger import Ledger
 from holdfast.mirror import Mirror
 from holdfast.reader import Reader
@@ -79,6 +79,7 @@ def open_workshop(
         clock=clock,
         is_stopping=stop.is_set,
         credentials=lambda: token[0],
+        probe=lambda: gateway.perform(ReadRepository()),
         jitter=lambda: 1.0,
     )
     reader = Reader(gateway, spool, runs, layout, BRANCH)

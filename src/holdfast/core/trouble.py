@@ -6,10 +6,13 @@ import orjson
 
 from holdfast.errors import GatewayError, Refused
 
+UNAVAILABLE = "unavailable"
 NOTE = "trouble"
 """The name of the note in the spool that remembers a trouble across restarts."""
 
 _LONGEST_OUTAGE_PAUSE_S = 30.0
+# From this many failures on GitHub is down, not stumbling.
+_FAILURES_OF_AN_OUTAGE = 5
 # How long to stay away when only a person can help. A new token is noticed at once, whatever this says.
 _PAUSES_S = {"auth": 60.0, "permission": 120.0, "not_found_or_no_access": 600.0, "protected_branch": 600.0}
 
@@ -25,6 +28,11 @@ class Trouble:
     retry_at: float
     failures: int = 1
     credentials: str = ""
+
+    @property
+    def is_outage(self) -> bool:
+        """Whether GitHub has been away for long enough that one small question should go ahead of a write."""
+        return self.kind == UNAVAILABLE and self.failures >= _FAILURES_OF_AN_OUTAGE
 
     @property
     def sentence(self) -> str:
@@ -48,7 +56,7 @@ def trouble_after(
 
     An outage is met with pauses that grow to half a minute, a refusal with long ones.
     """
-    kind = error.kind if isinstance(error, Refused) else "unavailable"
+    kind = error.kind if isinstance(error, Refused) else UNAVAILABLE
     is_same = before is not None and before.kind == kind
     failures = before.failures + 1 if before and is_same else 1
     pause_s = _PAUSES_S.get(kind) or _outage_pause(failures, jitter)
@@ -64,6 +72,6 @@ def trouble_after(
 
 
 def _outage_pause(failures: int, jitter: float) -> float:
-    ceiling: float = min(_LONGEST_OUTAGE_PAUSE_S, 2.0 ** min(failures, 10))
-    # From the fifth failure on GitHub is down, not stumbling: one look every half minute is enough.
-    return ceiling if ceiling == _LONGEST_OUTAGE_PAUSE_S else ceiling * jitter
+    if failures >= _FAILURES_OF_AN_OUTAGE:
+        return _LONGEST_OUTAGE_PAUSE_S
+    return float(2.0**failures * jitter)
