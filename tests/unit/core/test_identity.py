@@ -20,7 +20,8 @@ def test_names_that_others_use_are_taken_as_they_are(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["", ".", "..", "../up", "a/b", "a\\b", "a%2e%2e", ".git", "-x", "_x", "a b", "a\n", "a\x00", "ü",
-     "\u0430", "a" * 129, "a..b", "end.", "CON", "con.txt", "Lpt1", "NUL", "preserved_runs.json", "retention_log.json"],
+     "\u0430", "a" * 129, "a..b", "end.", "CON", "con.txt", "Lpt1", "NUL",
+     "preserved_runs.json", "retention_log.json"],
 )  # fmt: skip
 def test_names_that_could_lead_astray_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"use 1 to 128|no '\.\.'|something else"):
