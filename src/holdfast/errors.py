@@ -2,11 +2,13 @@
 
 HoldfastError
 ├── InvalidCheckpoint        the caller's data is wrong: the place and the reason
+│   ├── MalformedJson            the text is not the JSON that we keep: the byte where it shows
 │   ├── CheckpointTooLarge       more than the limit: the number of bytes and the limit
 │   └── CheckpointChanged        this checkpoint_id is known already, with other content
 ├── InvalidSettings          the configuration is wrong: every problem at once
 ├── SpoolError               the local disk did not do what we asked
 │   ├── SpoolUnwritable          disk full, read-only, input/output error: nothing was acknowledged
+│   │   └── DiskFailed               a write was not confirmed: nothing is stored until we are started again
 │   ├── SpoolFull                the spool has reached its own limit
 │   ├── SpoolBusy                another process is draining this spool
 │   └── SpoolDamaged             stored bytes do not match their digest
@@ -42,6 +44,10 @@ class InvalidCheckpoint(HoldfastError):
         super().__init__(f"{place}: {reason}" if place else reason)
         self.place = place
         self.reason = reason
+
+
+class MalformedJson(InvalidCheckpoint):
+    """The text cannot be kept as JSON: syntax, encoding, depth, a name given twice; `reason` names the byte."""
 
 
 class CheckpointTooLarge(InvalidCheckpoint):
@@ -81,6 +87,10 @@ class SpoolError(HoldfastError):
 
 class SpoolUnwritable(SpoolError):
     """The disk refuses to take more: full, read-only or failing."""
+
+
+class DiskFailed(SpoolUnwritable):
+    """The disk failed to confirm a write, and what it says after that cannot be trusted: start again."""
 
 
 class SpoolFull(SpoolError):

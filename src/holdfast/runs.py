@@ -1,5 +1,6 @@
 """What the folder of a run holds, asked of GitHub as seldom as possible."""
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -28,6 +29,7 @@ class Runs:
         self._layout = layout
         self._branch = branch
         self._views: OrderedDict[str, RunView] = OrderedDict()
+        self._lock = threading.Lock()
 
     def view(self, run_id: str) -> RunView:
         """Return how the folder stands, as remembered if it can be; a writer finds out if that is old."""
@@ -48,7 +50,8 @@ class Runs:
 
     def forget(self, run_id: str) -> None:
         """Drop what we believed: it was wrong, or may be."""
-        self._views.pop(run_id, None)
+        with self._lock:
+            self._views.pop(run_id, None)
         self._mirror.forget_view(run_id)
 
     def read_blob(self, sha: str) -> bytes:
@@ -67,10 +70,11 @@ class Runs:
         return {entry.path: entry.sha for entry in entries if entry.kind == "file"}
 
     def _remember(self, view: RunView) -> None:
-        self._views[view.run_id] = view
-        self._views.move_to_end(view.run_id)
-        if len(self._views) > MAX_REMEMBERED_RUNS:
-            self._views.popitem(last=False)
+        with self._lock:
+            self._views[view.run_id] = view
+            self._views.move_to_end(view.run_id)
+            if len(self._views) > MAX_REMEMBERED_RUNS:
+                self._views.popitem(last=False)
 
     def _read(self, run_id: str) -> RunView:
         try:

@@ -33,7 +33,7 @@ from holdfast.disk import (
     translate,
     unseal,
 )
-from holdfast.errors import SpoolError, SpoolUnwritable
+from holdfast.errors import DiskFailed, SpoolError, SpoolUnwritable
 
 DATABASE = "cache.db"
 
@@ -319,6 +319,7 @@ class Store:
         if _is_failed_sync(cause):
             # Linux forgets what a failed fsync did not write: a second one would succeed and lie.
             self._failure = "the disk failed to confirm a write; check the disk, then start Holdfast again"
+            return DiskFailed(str(translate(cause, self.folder)))
         return translate(cause, self.folder) if self.is_in_place() else self._moved()
 
 

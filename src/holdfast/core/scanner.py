@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import orjson
 
-from holdfast.errors import InvalidCheckpoint
+from holdfast.errors import InvalidCheckpoint, MalformedJson
 
 MAX_DEPTH = 200
 # Python's own default: https://docs.python.org/3/library/stdtypes.html#int-max-str-digits
@@ -108,7 +108,7 @@ def _decode(text: bytes, place: str) -> str:
             if not scanner.ends_too_early:
                 raise
             place = flaw.place
-        raise InvalidCheckpoint(
+        raise MalformedJson(
             place, f"at byte {error.start}: this is not UTF-8; send UTF-8 text"
         ) from error
 
@@ -228,9 +228,9 @@ class _Scanner:
             path.append(name)
         return self._error(position, reason, path)
 
-    def _error(self, position: int, reason: str, path: list[str | int]) -> InvalidCheckpoint:
+    def _error(self, position: int, reason: str, path: list[str | int]) -> MalformedJson:
         offset = len(self._text[:position].encode())
-        return InvalidCheckpoint(format_place(self._place, path), f"at byte {offset}: {reason}")
+        return MalformedJson(format_place(self._place, path), f"at byte {offset}: {reason}")
 
     def _diagnose(self, position: int) -> InvalidCheckpoint:
         """Find out why no member or item can be read at `position`."""
