@@ -47,7 +47,7 @@ class InvalidCheckpoint(HoldfastError):
 
 
 class MalformedJson(InvalidCheckpoint):
-    """The text cannot be kept as JSON: syntax, encoding, depth, a name given twice; `reason` names the byte."""
+    """The text cannot be kept as JSON: syntax, encoding, depth, a name given twice, at a byte."""
 
 
 class CheckpointTooLarge(InvalidCheckpoint):

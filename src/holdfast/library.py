@@ -1,7 +1,7 @@
 """The library: what a Python program saves its checkpoints with."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +16,7 @@ from holdfast.core.moments import format_moment
 from holdfast.core.ticket import Persistence, Progress, Receipt
 from holdfast.core.triggers import Priority, Trigger
 from holdfast.core.trouble import NOTE
-from holdfast.errors import CheckpointTooLarge, SpoolBusy, Stopped
+from holdfast.errors import CheckpointTooLarge, HoldfastError, SpoolBusy, Stopped
 from holdfast.overview import overview
 from holdfast.settings import MOST_BYTES, Settings
 from holdfast.spool import ImportReport, Manifest, export_spool, import_spool
@@ -104,17 +104,42 @@ class Holdfast:
         Bytes are taken as JSON text and kept as they are. Raises like `save`, and CheckpointChanged
         when its checkpoint_id is known with other content.
         """
-        draft = self._draft(checkpoint, run_id)
-        persistence = self._persistence()
-        receipt = self._assembly.spool.put(draft, persistence=persistence)
-        if receipt.persistence is Persistence.DELAYED and receipt.status is Progress.SPOOLED:
-            log.warning(
-                "persistence_delayed",
-                run_id=receipt.run_id,
-                checkpoint_id=receipt.checkpoint_id,
-                priority=draft.priority.value,
-            )
-        return receipt
+        (outcome,) = self.submit_all([self.draft(checkpoint, run_id=run_id)])
+        if isinstance(outcome, HoldfastError):
+            raise outcome
+        return outcome
+
+    def draft(
+        self,
+        checkpoint: Mapping[str, Any] | BaseModel | bytes,
+        *,
+        run_id: str | None = None,
+        checkpoint_id: str | None = None,
+    ) -> Draft:
+        """Check a checkpoint and fill in what it lacks, without saving it. Raises InvalidCheckpoint.
+
+        A checkpoint that names no id gets `checkpoint_id`, as if its caller had named it.
+        """
+        draft = self._draft(checkpoint, run_id, lambda: checkpoint_id or _new_id())
+        return replace(draft, is_id_given=True) if checkpoint_id else draft
+
+    def submit_all(self, drafts: Sequence[Draft]) -> list[Receipt | HoldfastError]:
+        """Save many checkpoints with one sync; one that is refused has its error in place of a receipt.
+
+        Raises SpoolUnwritable if none of them could be stored.
+        """
+        outcomes = self._assembly.spool.put_all(drafts, persistence=self._persistence())
+        for draft, receipt in zip(drafts, outcomes, strict=True):
+            if isinstance(receipt, HoldfastError) or receipt.persistence is Persistence.NORMAL:
+                continue
+            if receipt.status is Progress.SPOOLED:
+                log.warning(
+                    "persistence_delayed",
+                    run_id=receipt.run_id,
+                    checkpoint_id=receipt.checkpoint_id,
+                    priority=draft.priority.value,
+                )
+        return outcomes
 
     def drain(self, *, timeout_s: float = 0.0) -> "DrainResult":
         """Write what is spooled to the repository; wait for limits to reset for `timeout_s` at most.
@@ -172,19 +197,24 @@ class Holdfast:
 
     def import_spool(self, folder: Path) -> ImportReport:
         """Take in what `export_spool` wrote, here or elsewhere; doing it again changes nothing."""
-        return import_spool(self._assembly.spool, folder, lambda body: self._draft(body, None))
+        return import_spool(self._assembly.spool, folder, self.draft)
 
     def _is_settled(self, checkpoint_id: str) -> bool:
         receipt = self.receipt(checkpoint_id)
         return receipt is None or receipt.status in (Progress.VERIFIED, Progress.REFUSED)
 
-    def _draft(self, checkpoint: Mapping[str, Any] | BaseModel | bytes, run_id: str | None) -> Draft:
+    def _draft(
+        self,
+        checkpoint: Mapping[str, Any] | BaseModel | bytes,
+        run_id: str | None,
+        new_id: Callable[[], str],
+    ) -> Draft:
         now = format_moment(self._assembly.clock.now())
         if isinstance(checkpoint, bytes):
             self._check_size(len(checkpoint))
-            return draft_from_text(checkpoint, now=now, new_id=_new_id, run_id=run_id)
+            return draft_from_text(checkpoint, now=now, new_id=new_id, run_id=run_id)
         mapping = checkpoint.model_dump() if isinstance(checkpoint, BaseModel) else checkpoint
-        draft = draft_from_mapping(mapping, now=now, new_id=_new_id, run_id=run_id)
+        draft = draft_from_mapping(mapping, now=now, new_id=new_id, run_id=run_id)
         self._check_size(draft.size_bytes)
         return draft
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from platformdirs import user_data_path
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from holdfast.errors import InvalidSettings
 
@@ -52,6 +52,13 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _names(value: object) -> object:
+    """Return the names that a text lists between commas."""
+    if not isinstance(value, str):
+        return value
+    return tuple(name.strip().lower() for name in value.split(",") if name.strip())
+
+
 class Settings(BaseModel):
     """What is in force. `sources` says where each value came from; what it leaves out has its default."""
 
@@ -69,7 +76,12 @@ class Settings(BaseModel):
     write_interval_s: Annotated[float, Field(ge=0, le=3600)] = 1.0
     content_per_minute: Annotated[int, Field(ge=0)] = 80
     content_per_hour: Annotated[int, Field(ge=0)] = 500
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8723
     api_token: SecretStr | None = None
+    api_token_file: Path | None = None
+    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    max_body_bytes: Annotated[int, Field(ge=1024, le=MOST_BYTES)] = MOST_BYTES
     max_checkpoint_bytes: Annotated[int, Field(ge=64 * 1024, le=MOST_BYTES)] = 10 * MEGABYTE
     max_spool_bytes: Annotated[int, Field(ge=1)] = 1024 * MEGABYTE
     max_spool_items: Annotated[int, Field(ge=1)] = 100_000

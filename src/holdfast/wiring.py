@@ -18,7 +18,8 @@ from holdfast.tokens import TokenSource
 if TYPE_CHECKING:
     from holdfast.emulator import EmulatorServer
     from holdfast.github.client import GitHubClient
-    from holdfast.github.gateway import Gateway
+    from holdfast.github.gateway import Answer, Gateway
+    from holdfast.github.metered import Meter
     from holdfast.ledger import Ledger
     from holdfast.mirror import Mirror
     from holdfast.reader import Reader
@@ -35,9 +36,15 @@ class Assembly:
     """
 
     def __init__(
-        self, settings: Settings, *, clock: Clock | None = None, stop: threading.Event | None = None
+        self,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        stop: threading.Event | None = None,
+        meter: "Meter | None" = None,
     ) -> None:
         self.settings = settings
+        self.meter = meter
         self.stop = stop or threading.Event()
         self.clock = clock or SystemClock(self.stop)
         self.layout = Layout(settings.base_path)
@@ -71,6 +78,12 @@ class Assembly:
         """Return where the token comes from."""
         token = self.settings.token
         return TokenSource(token.get_secret_value() if token else None, self.settings.token_file)
+
+    @cached_property
+    def api_tokens(self) -> TokenSource:
+        """Return where the token of the sidecar's own HTTP API comes from."""
+        token = self.settings.api_token
+        return TokenSource(token.get_secret_value() if token else None, self.settings.api_token_file)
 
     @cached_property
     def spool(self) -> Spool:
@@ -125,7 +138,7 @@ class Assembly:
             token=self.tokens.token,
             api_url=api_url,
             clock=self.clock,
-            observe=self.ledger.observe,
+            observe=self._observe,
         )
         self._open.callback(client.close)
         return client
@@ -133,11 +146,24 @@ class Assembly:
     def _gateway(self, *, may_use_reserve: bool) -> "Gateway":
         """Return the way to GitHub: each attempt spends budget, and a shutdown gets through."""
         from holdfast.github.budgeted import BudgetedGateway
+        from holdfast.github.metered import MeteredGateway
         from holdfast.github.retrying import RetryingGateway
         from holdfast.github.stopping import StoppableGateway
 
-        budgeted = BudgetedGateway(self.client, self.ledger, self.clock, may_use_reserve=may_use_reserve)
-        return RetryingGateway(StoppableGateway(budgeted, self.clock, self.stop), sleep=self.clock.sleep)
+        gateway: Gateway = MeteredGateway(self.client, self.meter) if self.meter else self.client
+        budgeted = BudgetedGateway(gateway, self.ledger, self.clock, may_use_reserve=may_use_reserve)
+        stoppable = StoppableGateway(budgeted, self.clock, self.stop)
+        return RetryingGateway(stoppable, sleep=self._pause_before_repeating)
+
+    def _observe(self, answer: "Answer") -> None:
+        self.ledger.observe(answer)
+        if self.meter:
+            self.meter.request_answered(type(answer.call).__name__, answer.status)
+
+    def _pause_before_repeating(self, seconds: float) -> None:
+        if self.meter:
+            self.meter.call_repeated()
+        self.clock.sleep(seconds)
 
     def _runs(self, gateway: "Gateway") -> "Runs":
         from holdfast.runs import Runs

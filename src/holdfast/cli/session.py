@@ -82,6 +82,7 @@ def start_logs(settings: "Settings", assembly: "Assembly | None" = None) -> None
                 yield secret.get_secret_value()
         if assembly:
             yield assembly.tokens.token() or ""
+            yield assembly.api_tokens.token() or ""
 
     configure_logs(
         settings.log_format, settings.log_level, secrets=secrets, has_colour=has_colour(sys.stderr)

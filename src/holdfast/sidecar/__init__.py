@@ -1,0 +1,1 @@
+"""The sidecar: the HTTP API with the worker inside, one process on one port."""
