@@ -7,19 +7,25 @@ from holdfast.errors import Conflict, GatewayError, Missing, Refused
 from holdfast.github.gateway import (
     Call,
     CommitFiles,
+    CountCommits,
     CreateBranch,
     DeleteFile,
     Gateway,
     ListFolder,
+    MoveBranch,
     ReadBlob,
+    ReadBlobs,
     ReadCommit,
     ReadFile,
     ReadHead,
     ReadHeadIfChanged,
+    ReadHistory,
     ReadRepository,
     ReadSnapshot,
     ReadTree,
+    ReplaceBranch,
     Revision,
+    Signature,
     WriteCommit,
     WriteFile,
     WriteTree,
@@ -398,3 +404,94 @@ def test_head_is_told_again_only_once_it_has_changed(started: Gateway) -> None:
     assert (again.sha, again.etag) == (None, first.etag)
     assert changed.sha == moved.commit_sha
     assert changed.etag != first.etag
+
+
+def test_write_and_delete_name_the_commit_that_they_were_made_on(started: Gateway) -> None:
+    before = started.perform(ReadHead("main"))
+
+    written = write(started, "a.json", b"{}")
+    deleted = started.perform(DeleteFile("a.json", "Delete", "main", blob_sha(b"{}")))
+
+    assert (written.parent_sha, deleted.parent_sha) == (before, written.commit_sha)
+
+
+def test_blobs_are_read_together_by_their_shas(started: Gateway) -> None:
+    contents = [b"{}", b'"\xc3\xa9"\n', b"\xff\x00 binary", b"x" * 700_000]
+    for number, content in enumerate(contents):
+        write(started, f"{number}.json", content)
+
+    found = started.perform(ReadBlobs(tuple(blob_sha(content) for content in contents)))
+
+    assert found == {blob_sha(content): content for content in contents}
+
+
+def test_blob_that_is_not_there_is_missing_among_others_too(started: Gateway) -> None:
+    with pytest.raises(Missing) as caught:
+        started.perform(ReadBlobs((blob_sha(b"hello\n"), NO_SHA)))
+
+    assert caught.value.path == NO_SHA
+
+
+def test_history_is_read_in_pages_and_counted(started: Gateway) -> None:
+    tree_sha = started.perform(ReadCommit(started.perform(ReadHead("main")))).tree_sha
+    head = ""
+    made = []
+    for number in range(101):
+        head = started.perform(WriteCommit(tree_sha, f"Commit {number}", (head,) if head else ()))
+        made.append(head)
+    started.perform(CreateBranch("long", head))
+
+    first, second = (started.perform(ReadHistory(head, page)) for page in (1, 2))
+
+    assert [commit.sha for commit in (*first, *second)] == made[::-1]
+    assert (len(first), len(second)) == (100, 1)
+    assert first[0].tree_sha == tree_sha
+    assert started.perform(CountCommits("long")) == 101
+
+
+def test_commit_keeps_the_people_and_dates_that_it_is_given(started: Gateway) -> None:
+    tree_sha = started.perform(ReadCommit(started.perform(ReadHead("main")))).tree_sha
+    author = Signature("Ada", "ada@example.com", "2026-11-01T10:00:00Z")
+    committer = Signature("Bob", "bob@example.com", "2026-11-02T10:00:00Z")
+
+    sha = started.perform(WriteCommit(tree_sha, "Made again", (), author, committer))
+
+    record = started.perform(ReadCommit(sha))
+    assert (record.author, record.committer) == (author, committer)
+
+
+def test_branch_moves_forward_to_a_commit_on_top_of_it(started: Gateway) -> None:
+    head = started.perform(ReadHead("main"))
+    commit_sha = started.perform(WriteCommit(started.perform(ReadCommit(head)).tree_sha, "Next", (head,)))
+
+    started.perform(MoveBranch("main", commit_sha))
+
+    assert started.perform(ReadHead("main")) == commit_sha
+
+
+def test_branch_moves_to_another_history_only_by_force(started: Gateway) -> None:
+    head = started.perform(ReadHead("main"))
+    commit_sha = started.perform(WriteCommit(started.perform(ReadCommit(head)).tree_sha, "Anew"))
+
+    with pytest.raises(Conflict) as caught:
+        started.perform(MoveBranch("main", commit_sha))
+    assert caught.value.kind == "head_moved"
+    assert started.perform(ReadHead("main")) == head
+
+    started.perform(MoveBranch("main", commit_sha, is_forced=True))
+    assert started.perform(ReadHead("main")) == commit_sha
+
+
+def test_branch_is_replaced_only_if_it_is_where_we_expect_it(started: Gateway) -> None:
+    repository_id = started.perform(ReadRepository()).node_id
+    head = started.perform(ReadHead("main"))
+    commit_sha = started.perform(WriteCommit(started.perform(ReadCommit(head)).tree_sha, "Anew"))
+    newer = write(started, "a.json", b"{}").commit_sha
+
+    with pytest.raises(Conflict) as caught:
+        started.perform(ReplaceBranch("main", repository_id, head, commit_sha))
+    assert caught.value.kind == "head_moved"
+    assert started.perform(ReadHead("main")) == newer
+
+    started.perform(ReplaceBranch("main", repository_id, newer, commit_sha))
+    assert started.perform(ReadHead("main")) == commit_sha

@@ -13,10 +13,12 @@ from typing import Any, TypeVar
 from holdfast.core.encoding import blob_sha
 from holdfast.errors import Conflict, GatewayError, Missing, Refused
 from holdfast.github.gateway import (
+    HISTORY_PAGE,
     NO_GRAPHQL,
     Call,
     CommitFiles,
     CommitRecord,
+    CountCommits,
     CreateBranch,
     DeleteFile,
     Entry,
@@ -24,16 +26,21 @@ from holdfast.github.gateway import (
     HeadReading,
     ListFolder,
     Listing,
+    MoveBranch,
     ReadBlob,
+    ReadBlobs,
     ReadCommit,
     ReadFile,
     ReadHead,
     ReadHeadIfChanged,
+    ReadHistory,
     ReadRepository,
     ReadSnapshot,
     ReadTree,
+    ReplaceBranch,
     RepositoryRecord,
     Revision,
+    Signature,
     Snapshot,
     WriteCommit,
     WriteFile,
@@ -61,6 +68,7 @@ class MemoryGateway:
         self.calls: list[Call[Any]] = []
         self.branches: dict[str, str] = {}
         self.has_graphql = has_graphql
+        self.date = "2027-01-15T08:00:00Z"
         self._default_branch = default_branch
         self._blobs: dict[str, bytes] = {}
         self._trees: dict[str, Tree] = {}
@@ -106,8 +114,10 @@ class MemoryGateway:
 
     def history(self, branch: str) -> list[CommitRecord]:
         """Return the branch's commits, the newest first, along the first parents."""
+        return self._walk(self.branches.get(branch))
+
+    def _walk(self, sha: str | None) -> list[CommitRecord]:
         commits = []
-        sha: str | None = self.branches.get(branch)
         while sha:
             commits.append(self._commits[sha])
             sha = next(iter(self._commits[sha].parent_shas), None)
@@ -144,10 +154,20 @@ class MemoryGateway:
         self._trees[sha] = dict(tree)
         return sha
 
-    def _keep_commit(self, tree_sha: str, message: str, parents: tuple[str, ...]) -> str:
+    def _keep_commit(
+        self,
+        tree_sha: str,
+        message: str,
+        parents: tuple[str, ...],
+        author: Signature | None = None,
+        committer: Signature | None = None,
+    ) -> str:
         text = f"{tree_sha}\n{parents}\n{message}\n{len(self._commits)}"
         sha = hashlib.sha1(text.encode()).hexdigest()
-        self._commits[sha] = CommitRecord(sha, tree_sha, parents, message)
+        someone = Signature("Someone", "someone@example.com", self.date)
+        self._commits[sha] = CommitRecord(
+            sha, tree_sha, parents, message, author or someone, committer or author or someone
+        )
         return sha
 
     def _advance(self, branch: str, tree: Tree, message: str) -> str:
@@ -177,7 +197,9 @@ class MemoryGateway:
     @_answer.register
     def _read_repository(self, call: ReadRepository) -> RepositoryRecord:
         name = "memory/repository"
-        return RepositoryRecord(name, self._default_branch, f"https://github.test/{name}", can_write=True)
+        return RepositoryRecord(
+            name, self._default_branch, f"https://github.test/{name}", can_write=True, node_id="R_1"
+        )
 
     @_answer.register
     def _read_file(self, call: ReadFile) -> File:
@@ -243,7 +265,8 @@ class MemoryGateway:
         if found and found != call.expected_sha:
             raise Conflict(call.path, "the file is another one by now", kind="stale_file")
         tree[call.path] = self._keep_blob(call.content)
-        return Revision(self._advance(branch, tree, call.message), {call.path: tree[call.path]})
+        parent = self.branches.get(branch, "")
+        return Revision(self._advance(branch, tree, call.message), {call.path: tree[call.path]}, parent)
 
     @_answer.register
     def _delete_file(self, call: DeleteFile) -> Revision:
@@ -252,7 +275,8 @@ class MemoryGateway:
             raise Missing(call.path, "there is no such file")
         if tree.pop(call.path) != call.expected_sha:
             raise Conflict(call.path, "the file is another one by now", kind="stale_file")
-        return Revision(self._advance(call.branch, tree, call.message))
+        parent = self.branches[call.branch]
+        return Revision(self._advance(call.branch, tree, call.message), parent_sha=parent)
 
     @_answer.register
     def _write_tree(self, call: WriteTree) -> str:
@@ -272,7 +296,7 @@ class MemoryGateway:
         self._refuse_if_empty()
         if call.tree_sha not in self._trees:
             raise Missing(call.tree_sha, "there is no such tree")
-        return self._keep_commit(call.tree_sha, call.message, call.parent_shas)
+        return self._keep_commit(call.tree_sha, call.message, call.parent_shas, call.author, call.committer)
 
     @_answer.register
     def _create_branch(self, call: CreateBranch) -> None:
@@ -294,6 +318,42 @@ class MemoryGateway:
         written = {path: self._keep_blob(content) for path, content in call.additions.items()}
         message = f"{call.headline}\n\n{call.body}" if call.body else call.headline
         return Revision(self._advance(call.branch, tree | written, message), written)
+
+    @_answer.register
+    def _read_blobs(self, call: ReadBlobs) -> dict[str, bytes]:
+        self._refuse_graphql()
+        for sha in call.shas:
+            if sha not in self._blobs:
+                raise Missing(sha, "there is no such blob")
+        return {sha: self._blobs[sha] for sha in call.shas}
+
+    @_answer.register
+    def _read_history(self, call: ReadHistory) -> tuple[CommitRecord, ...]:
+        if call.sha not in self._commits:
+            raise Missing(call.sha, "there is no such commit")
+        start = (call.page - 1) * HISTORY_PAGE
+        return tuple(self._walk(call.sha)[start : start + HISTORY_PAGE])
+
+    @_answer.register
+    def _count_commits(self, call: CountCommits) -> int:
+        self._refuse_graphql()
+        return len(self._walk(self._head(call.branch)))
+
+    @_answer.register
+    def _move_branch(self, call: MoveBranch) -> None:
+        head = self._head(call.branch)
+        if call.commit_sha not in self._commits:
+            raise Missing(call.branch, "there is no such commit")
+        if not call.is_forced and head not in {commit.sha for commit in self._walk(call.commit_sha)}:
+            raise Conflict(call.branch, "the update is not a fast forward", kind="head_moved")
+        self.branches[call.branch] = call.commit_sha
+
+    @_answer.register
+    def _replace_branch(self, call: ReplaceBranch) -> None:
+        self._refuse_graphql()
+        if self._head(call.branch) != call.expected_head_sha:
+            raise Conflict(call.branch, "the branch has moved on", kind="head_moved")
+        self.branches[call.branch] = call.commit_sha
 
     @_answer.register
     def _read_snapshot(self, call: ReadSnapshot) -> Snapshot:

@@ -17,12 +17,17 @@ from holdfast.github.documents import (
     PATHS_PER_QUERY,
     Document,
     FoundFile,
+    build_blobs_query,
     build_branch_query,
     build_commit,
     build_commit_query,
+    build_count,
+    build_replacement,
     is_absent_file,
+    read_blobs,
     read_branch,
     read_commit,
+    read_count,
     read_files_of_commit,
 )
 from holdfast.github.gateway import (
@@ -30,9 +35,12 @@ from holdfast.github.gateway import (
     Answer,
     Call,
     CommitFiles,
+    CountCommits,
     File,
     ReadBlob,
+    ReadBlobs,
     ReadSnapshot,
+    ReplaceBranch,
     Revision,
     Snapshot,
 )
@@ -128,6 +136,13 @@ class GitHubClient:
             result = self._commit_files(call)
         elif isinstance(call, ReadSnapshot):
             result = self._read_snapshot(call)
+        elif isinstance(call, ReadBlobs):
+            result = self._read_blobs(call)
+        elif isinstance(call, CountCommits):
+            result = self._count_commits(call)
+        elif isinstance(call, ReplaceBranch):
+            self._replace_branch(call)
+            result = None
         else:
             result = self._perform_rest(call)
         return result  # type: ignore[no-any-return]
@@ -165,6 +180,25 @@ class GitHubClient:
             with _understanding(call):
                 files |= read_files_of_commit(found, chunk)
         return Snapshot(head_sha, {path: self._complete(files[path]) for path in paths})
+
+    def _read_blobs(self, call: ReadBlobs) -> dict[str, bytes]:
+        if not call.shas:
+            return {}
+        found = self._query(call, build_blobs_query(call.shas, self._repository))
+        with _understanding(call):
+            blobs = read_blobs(found, call.shas)
+        complete = (self._complete(blob) for blob in blobs)
+        return {file.blob_sha: file.content for file in complete if file}
+
+    def _count_commits(self, call: CountCommits) -> int:
+        found = self._query(call, build_count(call.branch, self._repository))
+        with _understanding(call):
+            return read_count(found, call.branch)
+
+    def _replace_branch(self, call: ReplaceBranch) -> None:
+        found = self._query(call, build_replacement(call))
+        if not found.get("updateRefs"):
+            raise Unavailable(call.branch, "GitHub does not say whether it moved the branch")
 
     def _complete(self, found: FoundFile | None) -> File | None:
         if found is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.core.encoding import blob_sha
 from holdfast.errors import Missing, Unavailable
-from holdfast.github.gateway import CommitFiles, Revision
+from holdfast.github.gateway import CommitFiles, ReplaceBranch, Revision
 
 PATHS_PER_QUERY = 100
 """How many files one query asks for."""
@@ -97,6 +97,64 @@ def read_branch(
 def read_files_of_commit(found: Mapping[str, Any], paths: Sequence[str]) -> dict[str, FoundFile | None]:
     """Return the files that a commit query found. Raises TypeError when the commit is not there."""
     return _read_files(found["repository"]["object"], paths)
+
+
+def build_blobs_query(shas: Sequence[str], repository: str) -> Document:
+    """Return the query for blobs by their SHAs."""
+    owner, name = repository.split("/")
+    declarations = "".join(f", $o{number}: GitObjectID!" for number in range(len(shas)))
+    fields = "... on Blob { oid text isBinary isTruncated }"
+    selection = "".join(f" f{number}: object(oid: $o{number}) {{ {fields} }}" for number in range(len(shas)))
+    text = (
+        f"query($owner: String!, $name: String!{declarations}) {{\n"
+        f"  repository(owner: $owner, name: $name) {{ id{selection} }}\n"
+        "}"
+    )
+    oids = {f"o{number}": sha for number, sha in enumerate(shas)}
+    return Document(text, {"owner": owner, "name": name, **oids})
+
+
+def read_blobs(found: Mapping[str, Any], shas: Sequence[str]) -> list[FoundFile]:
+    """Return the blobs in the order asked for. Raises Missing for the first that is not there."""
+    blobs = []
+    for number, sha in enumerate(shas):
+        blob = _read_file({"object": found["repository"][f"f{number}"]})
+        if blob is None:
+            raise Missing(sha, "there is no such blob")
+        blobs.append(blob)
+    return blobs
+
+
+def build_count(branch: str, repository: str) -> Document:
+    """Return the query for the number of commits of a branch."""
+    owner, name = repository.split("/")
+    text = (
+        "query($owner: String!, $name: String!, $ref: String!) {\n"
+        "  repository(owner: $owner, name: $name) { ref(qualifiedName: $ref) {"
+        " target { ... on Commit { history(first: 1) { totalCount } } } } }\n"
+        "}"
+    )
+    return Document(text, {"owner": owner, "name": name, "ref": f"refs/heads/{branch}"})
+
+
+def read_count(found: Mapping[str, Any], branch: str) -> int:
+    """Return the number of commits. Raises Missing when there is no such branch."""
+    repository = found["repository"]
+    if repository is None or repository["ref"] is None:
+        raise Missing(branch, "there is no such branch or repository, or the token may not see it")
+    return int(repository["ref"]["target"]["history"]["totalCount"])
+
+
+def build_replacement(call: ReplaceBranch) -> Document:
+    """Return the mutation that moves a branch if it is where we expect it."""
+    text = "mutation($input: UpdateRefsInput!) { updateRefs(input: $input) { clientMutationId } }"
+    update = {
+        "name": f"refs/heads/{call.branch}",
+        "beforeOid": call.expected_head_sha,
+        "afterOid": call.commit_sha,
+        "force": True,
+    }
+    return Document(text, {"input": {"repositoryId": call.repository_id, "refUpdates": [update]}})
 
 
 def is_absent_file(error: Mapping[str, Any]) -> bool:

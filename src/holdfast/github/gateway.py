@@ -19,6 +19,12 @@ Resource = Literal["core", "graphql"]
 NO_GRAPHQL = "graphql"
 """The `path` of the Missing that says: this server has no GraphQL endpoint."""
 
+HISTORY_PAGE = 100
+"""How many commits one page of the history has."""
+
+BLOBS_PER_QUERY = 100
+"""How many blobs may be asked for at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class File:
@@ -48,30 +54,47 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """The commit that a write made, and the blob it put at each path."""
+    """The commit that a write made, the blob it put at each path, and the commit it was made on, if known."""
 
     commit_sha: str
     blob_shas: dict[str, str] = field(default_factory=dict)
+    parent_sha: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Who made a commit, and when, in ISO 8601."""
+
+    name: str
+    email: str
+    date: str
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """One commit: its tree and its parents."""
+    """One commit: its tree, its parents, and who made it, if that is known."""
 
     sha: str
     tree_sha: str
     parent_shas: tuple[str, ...]
     message: str
+    author: Signature | None = field(default=None, compare=False)
+    committer: Signature | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRecord:
-    """What the repository says of itself; `can_write` is false when GitHub says that the token may not."""
+    """What the repository says of itself; `can_write` is false when GitHub says that the token may not.
+
+    `size_bytes` is GitHub's own figure for the whole repository, which is rounded and some time behind.
+    """
 
     full_name: str
     default_branch: str
     html_url: str
     can_write: bool
+    node_id: str = field(default="", compare=False)
+    size_bytes: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +203,44 @@ class ReadCommit(Call[CommitRecord]):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadHistory(Call[tuple[CommitRecord, ...]]):
+    """Read one page of the history of the commit `sha`, newest first; only the last has under HISTORY_PAGE.
+
+    Raises Missing.
+    """
+
+    sha: str
+    page: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CountCommits(Call[int]):
+    """Count the commits of the branch, through GraphQL. Raises Missing, with NO_GRAPHQL without GraphQL."""
+
+    resource: ClassVar[Resource] = "graphql"
+
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBlobs(Call[dict[str, bytes]]):
+    """Read up to BLOBS_PER_QUERY blobs by their SHAs in one request, through GraphQL.
+
+    One more request, of `core`, for each blob that GraphQL does not give whole (large or binary ones).
+    Raises Missing, with the path NO_GRAPHQL when there is no GraphQL.
+    """
+
+    resource: ClassVar[Resource] = "graphql"
+
+    shas: tuple[str, ...]
+
+    @property
+    def subject(self) -> str:
+        """The first blob stands for all."""
+        return self.shas[0] if self.shas else ""
+
+
+@dataclass(frozen=True, slots=True)
 class WriteFile(Call[Revision]):
     """Put `content` at `path`. Without `expected_sha` the file must be new; with it, it must be that blob.
 
@@ -235,6 +296,8 @@ class WriteCommit(Call[str]):
     tree_sha: str
     message: str
     parent_shas: tuple[str, ...] = ()
+    author: Signature | None = None
+    committer: Signature | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +311,40 @@ class CreateBranch(Call[None]):
     creates_content: ClassVar[bool] = True
 
     branch: str
+    commit_sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveBranch(Call[None]):
+    """Make `branch` point to another commit: one that has the present one among its ancestors.
+
+    With `is_forced` any commit will do, and whatever was written meanwhile is off the branch.
+    Raises Conflict with kind `head_moved` if it is no descendant, Missing if branch or commit is not there.
+    """
+
+    is_mutation: ClassVar[bool] = True
+    creates_content: ClassVar[bool] = True
+
+    branch: str
+    commit_sha: str
+    is_forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceBranch(Call[None]):
+    """Make `branch` point to any commit if it still points to `expected_head_sha`, through GraphQL.
+
+    `repository_id` is the repository's `node_id`. Raises Conflict with kind `head_moved`; Missing, with the
+    path NO_GRAPHQL when there is no GraphQL; Unavailable when the branch may have been moved.
+    """
+
+    resource: ClassVar[Resource] = "graphql"
+    is_mutation: ClassVar[bool] = True
+    creates_content: ClassVar[bool] = True
+
+    branch: str
+    repository_id: str
+    expected_head_sha: str
     commit_sha: str
 
 

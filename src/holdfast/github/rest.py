@@ -6,13 +6,14 @@ TypeError or ValueError.
 
 import base64
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from holdfast.core.encoding import blob_sha
 from holdfast.errors import Missing, Refused, Unavailable
 from holdfast.github.gateway import (
+    HISTORY_PAGE,
     Call,
     CommitRecord,
     CreateBranch,
@@ -22,15 +23,18 @@ from holdfast.github.gateway import (
     HeadReading,
     ListFolder,
     Listing,
+    MoveBranch,
     ReadBlob,
     ReadCommit,
     ReadFile,
     ReadHead,
     ReadHeadIfChanged,
+    ReadHistory,
     ReadRepository,
     ReadTree,
     RepositoryRecord,
     Revision,
+    Signature,
     WriteCommit,
     WriteFile,
     WriteTree,
@@ -99,6 +103,8 @@ def _read_repository(_: ReadRepository) -> Request[RepositoryRecord]:
             default_branch=content["default_branch"],
             html_url=content["html_url"],
             can_write=bool(permissions["push"]) and not content.get("archived", False),
+            node_id=str(content.get("node_id", "")),
+            size_bytes=int(content.get("size") or 0) * 1024,
         )
 
     return Request("GET", "", read)
@@ -199,14 +205,32 @@ def _read_head_if_changed(call: ReadHeadIfChanged) -> Request[HeadReading]:
 def _read_commit(call: ReadCommit) -> Request[CommitRecord]:
     def read(reply: Reply) -> CommitRecord:
         content = reply.json()
-        return CommitRecord(
-            sha=content["sha"],
-            tree_sha=content["tree"]["sha"],
-            parent_shas=tuple(parent["sha"] for parent in content["parents"]),
-            message=content["message"],
-        )
+        return _commit_record(content["sha"], content["parents"], content)
 
     return Request("GET", f"/git/commits/{format_url_path(call.sha)}", read)
+
+
+def _read_history(call: ReadHistory) -> Request[tuple[CommitRecord, ...]]:
+    def read(reply: Reply) -> tuple[CommitRecord, ...]:
+        return tuple(_commit_record(each["sha"], each["parents"], each["commit"]) for each in reply.json())
+
+    query = {"sha": call.sha, "per_page": str(HISTORY_PAGE), "page": str(call.page)}
+    return Request("GET", "/commits", read, query=query)
+
+
+def _commit_record(sha: str, parents: list[dict[str, Any]], content: dict[str, Any]) -> CommitRecord:
+    return CommitRecord(
+        sha=sha,
+        tree_sha=content["tree"]["sha"],
+        parent_shas=tuple(parent["sha"] for parent in parents),
+        message=content["message"],
+        author=_signature(content.get("author")),
+        committer=_signature(content.get("committer")),
+    )
+
+
+def _signature(person: dict[str, Any] | None) -> Signature | None:
+    return Signature(person["name"], person["email"], person["date"]) if person else None
 
 
 def _write_file(call: WriteFile) -> Request[Revision]:
@@ -216,7 +240,7 @@ def _write_file(call: WriteFile) -> Request[Revision]:
         content = reply.json()
         if content["content"]["sha"] != sent_sha:
             raise Unavailable(call.path, "what GitHub stored is not what was sent")
-        return Revision(_text(content["commit"]["sha"]), {call.path: sent_sha})
+        return Revision(_text(content["commit"]["sha"]), {call.path: sent_sha}, _parent(content["commit"]))
 
     body = {"message": call.message, "content": base64.b64encode(call.content).decode("ascii")}
     body |= {"branch": call.branch} if call.branch else {}
@@ -226,7 +250,8 @@ def _write_file(call: WriteFile) -> Request[Revision]:
 
 def _delete_file(call: DeleteFile) -> Request[Revision]:
     def read(reply: Reply) -> Revision:
-        return Revision(_text(reply.json()["commit"]["sha"]))
+        commit = reply.json()["commit"]
+        return Revision(_text(commit["sha"]), parent_sha=_parent(commit))
 
     body = {"message": call.message, "branch": call.branch, "sha": call.expected_sha}
     return Request("DELETE", f"/contents/{format_url_path(call.path)}", read, body=body)
@@ -243,8 +268,16 @@ def _write_tree(call: WriteTree) -> Request[str]:
 
 
 def _write_commit(call: WriteCommit) -> Request[str]:
-    body = {"message": call.message, "tree": call.tree_sha, "parents": list(call.parent_shas)}
+    body: dict[str, Any] = {"message": call.message, "tree": call.tree_sha, "parents": list(call.parent_shas)}
+    people = {"author": call.author, "committer": call.committer}
+    body |= {role: asdict(person) for role, person in people.items() if person}
     return Request("POST", "/git/commits", _read_sha, body=body)
+
+
+def _move_branch(call: MoveBranch) -> Request[None]:
+    body = {"sha": call.commit_sha, "force": call.is_forced}
+    path = f"/git/refs/heads/{format_url_path(call.branch)}"
+    return Request("PATCH", path, lambda _: None, body=body)
 
 
 def _create_branch(call: CreateBranch) -> Request[None]:
@@ -255,6 +288,12 @@ def _create_branch(call: CreateBranch) -> Request[None]:
 
 def _read_sha(reply: Reply) -> str:
     return _text(reply.json()["sha"])
+
+
+def _parent(commit: dict[str, Any]) -> str:
+    """Return the commit that another one was made on; empty for a first one, or if GitHub does not say."""
+    parents = commit.get("parents") or [{}]
+    return str(parents[0].get("sha", ""))
 
 
 def _text(value: object) -> str:
@@ -277,4 +316,6 @@ _BUILDERS: dict[type[Call[Any]], Callable[[Any], Request[Any]]] = {
     WriteTree: _write_tree,
     WriteCommit: _write_commit,
     CreateBranch: _create_branch,
+    ReadHistory: _read_history,
+    MoveBranch: _move_branch,
 }
