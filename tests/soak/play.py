@@ -24,6 +24,7 @@ from tests.soak.verdict import (
 )
 
 TRIGGERS = ("manual", "error", "phase_complete", "iteration")
+TICK_S = 0.001
 ENOUGH_S = 30 * 24 * 3600.0
 REPOSITORY = "holdfast/checkpoints"
 
@@ -131,7 +132,7 @@ class _Stage:
 
     def _call_all(self) -> None:
         for call in self._schedule.calls:
-            self._world.sleep(call.after_s)
+            self._world.sleep(call.after_s + TICK_S)
             self._call(call)
 
     def _call(self, call: Call) -> None:

@@ -21,6 +21,11 @@ SCHEDULES = {
         ),
         calls=(Submit(machine=0, checkpoint=0), Submit(machine=1, checkpoint=3)),
     ),
+    "the file of a checkpoint that had lost its number kept the next one from taking that name": Schedule(
+        machines=(Machine((Drain(),)), IDLE, IDLE),
+        calls=(Submit(0, 0), Submit(1, 18), Submit(1, 30), Submit(2, 1)),
+        faults=("any:500:nth=1:times=1",),
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""What must be true in the end, looked at with git: nothing lost, nothing doubled, everything in agreement."""
+"""What must be true in the end, seen with git: nothing lost, nothing doubled, everything in agreement."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ class Acknowledged:
 
 
 def check_repository(repository: Path, acknowledged: Sequence[Acknowledged]) -> dict[str, Any]:
-    """Assert that each acknowledged checkpoint is stored once and whole, and return the index entries by id."""
+    """Assert that each acknowledged checkpoint is stored once and whole; return the index entries by id."""
     by_id = {each.checkpoint_id: each for each in acknowledged}
     entries: dict[str, Any] = {}
     if BRANCH not in pygit2.Repository(str(repository)).branches.local:

@@ -86,29 +86,69 @@ class Publication:
         )
 
 
-def assign_sequences(view: RunView, wanted: Sequence[Header], known_blobs: Iterable[str]) -> dict[str, int]:
-    """Return new numbers for those checkpoints whose own number another one has.
+StoredFile = tuple[str, str]
+"""A file of a run's folder: its name and its blob."""
 
-    `known_blobs` are blobs of our own earlier writes, so that a file we wrote before a crash does not
-    push itself away. Whoever is in the index first keeps the number; within a run the order stays.
+
+def assign_sequences(
+    view: RunView,
+    wanted: Sequence[Header],
+    *,
+    tried: Iterable[StoredFile] = (),
+    own: Mapping[str, StoredFile] | None = None,
+) -> dict[str, int]:
+    """Return new numbers for those checkpoints whose own number another one has: the next free ones.
+
+    `tried` are files of our own earlier attempts: they may be there even if nobody sees them yet, so their
+    numbers are taken. `own` has, by checkpoint, the file that it is about to become; where that is there
+    already, it does not push itself away. Whoever is in the index first keeps the number, and the order
+    stays within the run.
     """
-    ours = set(known_blobs)
+    own = own or {}
+    changed = _assign(view, wanted, {*view.blobs.items(), *tried}, own)
+    given_up = {own[identity] for identity in changed if identity in own}
+    if any(file in given_up and identity not in changed for identity, file in own.items()):
+        # A batch loses its name with the first of its numbers, and is in the way of the others then.
+        kept = {identity: file for identity, file in own.items() if file not in given_up}
+        return assign_sequences(view, wanted, tried=tried, own=kept)
+    return changed
+
+
+def _assign(
+    view: RunView, wanted: Sequence[Header], files: Iterable[StoredFile], own: Mapping[str, StoredFile]
+) -> dict[str, int]:
     taken = {entry.sequence for entry in view.index.entries}
     if not taken:
         taken.update(range(1, view.latest_sequence + 1))  # retention may have left the latest alone
-    for name, sha in view.blobs.items():
-        if sha not in ours:
-            taken.update(parse_sequences(name))
+    holders: dict[int, set[StoredFile]] = {}
+    for file in files:
+        for number in parse_sequences(file[0]):
+            holders.setdefault(number, set()).add(file)
     changed: dict[str, int] = {}
+    previous = 0
     for header in sorted(wanted, key=lambda header: header.sequence_number or 0):
-        if header.checkpoint_id in view.index.by_id:
+        identity, asked = header.checkpoint_id, header.sequence_number or 0
+        if identity in view.index.by_id:
             continue
-        sequence = header.sequence_number or 0
-        if sequence in taken:
-            sequence = max(taken) + 1
-            changed[header.checkpoint_id] = sequence
-        taken.add(sequence)
+        sequence = max(asked, previous + 1)
+        itself = {own[identity]} if identity in own and sequence == asked else set()
+        while sequence in taken or holders.get(sequence, itself) != itself:
+            sequence, itself = sequence + 1, set()
+        if sequence != asked:
+            changed[identity] = sequence
+        previous = sequence
     return changed
+
+
+def own_files(
+    view: RunView, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout
+) -> dict[str, StoredFile]:
+    """Return the file that each checkpoint is about to become, unless the index has it already."""
+    return {
+        identity: (layout.name_of(view.run_id, write.path), write.blob_sha)
+        for write, identities in _plan_files(view, envelopes, is_batch=is_batch, layout=layout)
+        for identity in identities
+    }
 
 
 def plan_publication(
@@ -116,12 +156,8 @@ def plan_publication(
 ) -> Publication:
     """Return what must be written to add `envelopes`, whose numbers are settled, to the run."""
     run_id = view.run_id
-    missing = [envelope for envelope in envelopes if envelope.checkpoint_id not in view.index.by_id]
-    planned = (
-        _batch(run_id, missing, layout)
-        if is_batch and len(missing) > 1
-        else _singles(run_id, missing, layout)
-    )
+    missing = _missing(view, envelopes)
+    planned = _plan_files(view, envelopes, is_batch=is_batch, layout=layout)
     paths = {identity: write.path for write, identities in planned for identity in identities}
     added = [entry_of(envelope, paths[envelope.checkpoint_id]) for envelope in missing]
     workflow = next((e.header.workflow for e in reversed(envelopes) if e.header.workflow), None)
@@ -138,6 +174,20 @@ def plan_publication(
         latest=_latest_write(view, merged, envelopes, layout),
         merged=merged,
     )
+
+
+def _missing(view: RunView, envelopes: Sequence[Envelope]) -> list[Envelope]:
+    return [envelope for envelope in envelopes if envelope.checkpoint_id not in view.index.by_id]
+
+
+def _plan_files(
+    view: RunView, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout
+) -> list[tuple[FileWrite, list[str]]]:
+    """Return the files for what is missing, and which checkpoints each of them holds."""
+    missing = _missing(view, envelopes)
+    if is_batch and len(missing) > 1:
+        return _batch(view.run_id, missing, layout)
+    return _singles(view.run_id, missing, layout)
 
 
 def _singles(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list[tuple[FileWrite, list[str]]]:

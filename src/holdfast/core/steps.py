@@ -126,7 +126,8 @@ _Urgency = tuple[int, float, str, int]
 
 def _with_urgency(of_run: list[Ticket]) -> Iterator[tuple[_Urgency, Ticket]]:
     """Pair the tickets of a run with keys that rise with the sequence, as each counts later urgency too."""
-    in_order = sorted(of_run, key=attrgetter("sequence"))
+    # After a crash in the middle of renumbering two may have one number: then the older one goes first.
+    in_order = sorted(of_run, key=attrgetter("sequence", "arrived_at"))
     ranks = accumulate([ticket.priority.rank for ticket in reversed(in_order)], min)
     arrivals = accumulate([ticket.arrived_at for ticket in in_order], max)
     for ticket, rank, arrived_at in zip(in_order, reversed(list(ranks)), arrivals, strict=True):

@@ -99,7 +99,7 @@ class CommitWriter:
         for run_id, own in by_run.items():
             folder = self.layout.run_folder(run_id)
             seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
-            numbered = settle_numbers(self.spool, self._views[run_id], own, (), seal)
+            numbered = settle_numbers(self.spool, self._views[run_id], own, seal)
             tickets += [one.ticket for one in numbered]
             publications[run_id] = plan_publication(
                 self._views[run_id],

@@ -15,9 +15,10 @@ from holdfast.core.intent import Intent
 from holdfast.core.layout import Layout
 from holdfast.core.moments import format_moment
 from holdfast.core.parts import MAX_FILE_BYTES, seal_in_parts
-from holdfast.core.publication import FileWrite, Publication, RunView, plan_publication
+from holdfast.core.publication import FileWrite, Publication, RunView, own_files, plan_publication
+from holdfast.core.stored import open_file
 from holdfast.core.ticket import Delivery, Ticket
-from holdfast.errors import Conflict, Missing, Unavailable, Unverified
+from holdfast.errors import Conflict, IntegrityFailure, Missing, Unavailable, Unverified
 from holdfast.github.gateway import DeleteFile, Gateway, ReadFile, ReadHead, WriteFile
 from holdfast.runs import Runs
 from holdfast.spool import Spool
@@ -77,7 +78,7 @@ class ContentsWriter:
         for file in (publication.index, publication.latest):
             if file:
                 commits[file.path] = self._put(file)
-        self._delete_obsolete(view, publication, work.intent)
+        self._delete_obsolete(publication, work.intent)
         self.runs.keep(publication.view_after(view, self.layout))
         return self._deliveries(
             view, publication, commits or {"": self.gateway.perform(ReadHead(self.branch))}
@@ -85,10 +86,11 @@ class ContentsWriter:
 
     def _plan(self, view: RunView, work: _Work) -> Publication:
         """Settle the numbers, plan the files, and note on disk what may come to exist."""
-        seal = partial(
-            seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=self.layout.run_folder(view.run_id)
-        )
-        numbered = settle_numbers(self.spool, view, work.tickets, work.intent.files.values(), seal)
+        folder = self.layout.run_folder(view.run_id)
+        seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
+        locate = partial(own_files, view, is_batch=work.intent.is_batch, layout=self.layout)
+        tried = [(self.layout.name_of(view.run_id, path), sha) for path, sha in work.intent.files.items()]
+        numbered = settle_numbers(self.spool, view, work.tickets, seal, locate=locate, tried=tried)
         work.tickets = [one.ticket for one in numbered]
         publication = plan_publication(
             view,
@@ -136,8 +138,19 @@ class ContentsWriter:
             log.warning("verification_failed", path=wrong[0].path, files=len(wrong), attempt=attempt)
             if attempt < ATTEMPTS:
                 for file in wrong:
+                    self._check_ours(file, found[file.path])
                     commits[file.path] = self._put(replace(file, expected_sha=found[file.path]))
         raise Unverified(wrong[0].path, "what GitHub gives back is not what was sent, three times in a row")
+
+    def _check_ours(self, file: FileWrite, found_sha: str | None) -> None:
+        """Raise Conflict if what lies in the place of `file` is a sound checkpoint: another writer's."""
+        if found_sha is None or file.is_part:
+            return
+        try:
+            open_file(self.runs.read_blob(found_sha), file.path)
+        except (IntegrityFailure, Missing):
+            return
+        raise Conflict(file.path, "another writer has taken this name since", kind="stale_file")
 
     def _find(
         self, run_id: str, files: Sequence[FileWrite], commits: dict[str, str]
@@ -162,18 +175,31 @@ class ContentsWriter:
             raise Unverified(error.path, "what was just written is not visible yet") from error
         return found
 
-    def _delete_obsolete(self, view: RunView, publication: Publication, intent: Intent) -> None:
-        """Delete what an earlier attempt wrote under a number that it could not keep."""
-        indexed = {entry.file_path for entry in publication.merged.entries}
+    def _delete_obsolete(self, publication: Publication, intent: Intent) -> None:
+        """Delete what an earlier attempt wrote under a number that it could not keep.
+
+        Whether it is there is not looked up: just after a write a listing may not show it yet. Its
+        checkpoints are in the index elsewhere by now, so nobody else can come to need it.
+        """
+        merged = publication.merged
+        if not all(identity in merged.by_id for identity in intent.checkpoint_ids):
+            return
+        indexed = {entry.file_path for entry in merged.entries}
         for path, sha in intent.files.items():
-            if path in indexed or view.blobs.get(self.layout.name_of(view.run_id, path)) != sha:
-                continue
-            message = f"Remove {path}: it was stored again under another number"
-            try:
-                self.gateway.perform(DeleteFile(path, message, self.branch, sha))
-            except Missing:
-                continue
-            log.info("file_deleted", path=path)
+            if path not in indexed:
+                self._delete(path, sha)
+
+    def _delete(self, path: str, sha: str) -> None:
+        message = f"Remove {path}: it was stored again under another number"
+        try:
+            self.gateway.perform(DeleteFile(path, message, self.branch, sha))
+        except Missing:
+            return  # that attempt never arrived
+        except Conflict as error:
+            if error.kind == "head_moved":
+                raise
+            return  # another writer was quicker to take that name
+        log.info("file_deleted", path=path)
 
     def _deliveries(
         self, view: RunView, publication: Publication, commits: dict[str, str]

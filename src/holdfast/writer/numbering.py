@@ -1,12 +1,12 @@
 """Numbers: what a checkpoint is called in the run once the repository has had its say."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from holdfast.core.envelope import Envelope, renumber_body
-from holdfast.core.publication import RunView, assign_sequences
+from holdfast.core.publication import RunView, StoredFile, assign_sequences
 from holdfast.core.ticket import Ticket
 from holdfast.errors import SpoolDamaged
 from holdfast.spool import Spool
@@ -16,6 +16,9 @@ log = structlog.get_logger()
 
 Seal = Callable[[bytes], Envelope]
 """Makes of a body what the repository will hold."""
+
+Locate = Callable[[Sequence[Envelope]], Mapping[str, StoredFile]]
+"""Tells which file each checkpoint is about to become."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +30,23 @@ class Numbered:
 
 
 def settle_numbers(
-    spool: Spool, view: RunView, tickets: Sequence[Ticket], known_blobs: Iterable[str], seal: Seal
+    spool: Spool,
+    view: RunView,
+    tickets: Sequence[Ticket],
+    seal: Seal,
+    *,
+    locate: Locate = lambda _: {},
+    tried: Iterable[StoredFile] = (),
 ) -> list[Numbered]:
     """Return the sealed checkpoints under numbers that no other one of the run has.
 
-    A new number is durable, in ticket and receipt, before anything is sent under it. A ticket whose
-    bytes are damaged is set aside by the spool and left out here.
+    `tried` are the files of earlier attempts. A new number is durable, in ticket and receipt, before anything
+    is sent under it. A ticket whose bytes are damaged is set aside by the spool and left out here.
     """
     sealed = _read(spool, tickets, seal)
-    blobs = {*known_blobs, *(numbered.envelope.blob_sha for numbered in sealed)}
-    changed = assign_sequences(view, [numbered.envelope.header for numbered in sealed], blobs)
+    envelopes = [numbered.envelope for numbered in sealed]
+    headers = [envelope.header for envelope in envelopes]
+    changed = assign_sequences(view, headers, tried=tried, own=locate(envelopes))
     newest = view.index.newest
     if newest and newest.sequence > spool.known_sequence(view.run_id):
         spool.learn_sequence(view.run_id, newest.sequence)

@@ -10,7 +10,7 @@ from holdfast.core.encoding import blob_sha
 from holdfast.core.envelope import Envelope, draft_from_mapping, seal
 from holdfast.core.index import Index, parse_index
 from holdfast.core.layout import Layout
-from holdfast.core.publication import Publication, RunView, assign_sequences, plan_publication
+from holdfast.core.publication import Publication, RunView, assign_sequences, own_files, plan_publication
 from holdfast.core.stored import entry_of, open_file
 from holdfast.errors import IntegrityFailure
 
@@ -154,7 +154,7 @@ def test_damaged_checkpoint_in_a_batch_is_found() -> None:
     [
         (RunView(Index("r")), {}),
         (view_of(envelope(7, 2)), {2: 3}),
-        (view_of(envelope(7, 2), envelope(8, 9)), {2: 10}),
+        (view_of(envelope(7, 2), envelope(8, 9)), {2: 3}),
         (view_of(envelope(2)), {}),
         (RunView(Index("r"), blobs={"cp_002_error.json": "foreign"}), {2: 3}),
         (RunView(Index("r"), blobs={"batch_1_4.json": "foreign"}), {2: 5}),
@@ -175,7 +175,9 @@ def test_damaged_checkpoint_in_a_batch_is_found() -> None:
 def test_number_that_another_has_becomes_the_next_free_one(view: RunView, expected: dict[int, int]) -> None:
     mine = envelope(2)
 
-    changed = assign_sequences(view, [mine.header], [mine.blob_sha])
+    changed = assign_sequences(
+        view, [mine.header], own={mine.checkpoint_id: ("cp_002_manual.json", mine.blob_sha)}
+    )
 
     assert changed == {str(UUID(int=number)): sequence for number, sequence in expected.items()}
 
@@ -183,9 +185,48 @@ def test_number_that_another_has_becomes_the_next_free_one(view: RunView, expect
 def test_order_within_the_run_stays_when_numbers_change() -> None:
     view = view_of(envelope(7, 1), envelope(8, 2))
 
-    changed = assign_sequences(view, [envelope(1).header, envelope(2).header, envelope(3).header], [])
+    changed = assign_sequences(view, [envelope(1).header, envelope(2).header, envelope(3).header])
 
     assert changed == {str(UUID(int=1)): 3, str(UUID(int=2)): 4, str(UUID(int=3)): 5}
+
+
+def test_order_stays_also_where_others_have_left_gaps() -> None:
+    view = view_of(envelope(7, 1), envelope(8, 3), envelope(9, 9))
+
+    changed = assign_sequences(view, [envelope(number).header for number in (1, 2, 3, 5)])
+
+    assert changed == {str(UUID(int=1)): 2, str(UUID(int=2)): 4, str(UUID(int=3)): 5, str(UUID(int=5)): 6}
+
+
+def test_name_of_an_earlier_attempt_is_never_used_for_another_checkpoint() -> None:
+    first, second = envelope(1, 2), envelope(2, 3)
+    own = own_files(RunView(Index("r")), [first, second], is_batch=False, layout=LAYOUT)
+    view = view_of(envelope(7, 2))
+
+    changed = assign_sequences(view, [first.header, second.header], tried=own.values(), own=own)
+
+    assert changed == {str(UUID(int=1)): 4, str(UUID(int=2)): 5}
+
+
+def test_batch_that_loses_one_number_is_stored_under_others() -> None:
+    first, second = envelope(1), envelope(2)
+    own = own_files(RunView(Index("r")), [first, second], is_batch=True, layout=LAYOUT)
+    view = view_of(envelope(7, 1))
+
+    changed = assign_sequences(view, [first.header, second.header], tried=own.values(), own=own)
+
+    assert changed == {str(UUID(int=1)): 3, str(UUID(int=2)): 4}
+
+
+def test_batch_of_which_another_writer_has_indexed_a_part_is_stored_under_other_numbers() -> None:
+    envelopes = [envelope(1), envelope(2), envelope(3)]
+    tried = own_files(RunView(Index("r")), envelopes, is_batch=True, layout=LAYOUT).values()
+    view = view_of(envelope(2, 9))
+    own = own_files(view, envelopes, is_batch=True, layout=LAYOUT)
+
+    changed = assign_sequences(view, [each.header for each in envelopes], tried=tried, own=own)
+
+    assert changed == {str(UUID(int=1)): 4, str(UUID(int=3)): 5}
 
 
 def test_union_of_indexes_keeps_what_was_there() -> None:
