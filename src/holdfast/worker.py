@@ -59,6 +59,7 @@ class Worker:
     _verified: int = 0
     _is_paced: bool = False
     _ignores_trouble: bool = False
+    _unsettled: set[str] = field(default_factory=set)
     _listeners: list[Callable[[int, int], None]] = field(default_factory=list)
 
     def on_progress(self, listener: Callable[[int, int], None]) -> None:
@@ -111,16 +112,17 @@ class Worker:
         due = self._due(pending, now)
         if not due:
             return RELEASE_PAUSE_S, "what is left could not be stored just now and is tried again soon"
+        self._unsettled.clear()
         for step in self._unfinished(due):
             if wait := self._carry_out(step):
                 return wait
-            due = [ticket for ticket in due if ticket not in step.tickets]
+            due = [each for each in due if each.run_id not in self._unsettled and each not in step.tickets]
         policy = self.policy if self._is_paced else replace(self.policy, longest_pause_s=0)
         plan = plan_drain(due, self.ledger.budget, now, policy)
         for step in plan.steps:
             if self.is_stopping():
                 break
-            if wait := self._carry_out(step):
+            if self._unsettled.isdisjoint(_runs_of(step)) and (wait := self._carry_out(step)):
                 return wait
         return plan.wait_s if not plan.steps else 0.0, plan.reason
 
@@ -133,11 +135,12 @@ class Worker:
     def _unfinished(self, due: Sequence[Ticket]) -> list[Step]:
         """Return what was begun before, as it was planned then: finishing it first is what avoids doubles."""
         steps: list[Step] = []
+        waiting = {ticket.checkpoint_id for ticket in self.spool.pending()}
         for intent in self._intents():
             tickets = tuple(ticket for ticket in due if ticket.checkpoint_id in intent.checkpoint_ids)
             if tickets:
                 steps.append((WriteBatch if intent.is_batch else WriteSingles)(intent.run_id, tickets))
-            elif not any(ticket.run_id == intent.run_id for ticket in self.spool.pending()):
+            elif waiting.isdisjoint(intent.checkpoint_ids):
                 self.spool.forget(intent.name)
         return steps
 
@@ -145,7 +148,12 @@ class Worker:
         return [parse_intent(content) for name, content in self.spool.notes().items() if is_intent(name)]
 
     def _carry_out(self, step: Step) -> tuple[float, str] | None:
-        """Write one step. Returns None if the pass may go on, else how long to wait and why."""
+        """Write one step. Returns None if the pass may go on, else how long to wait and why.
+
+        Until the step is settled, nothing else of its runs is written: their order stays, and an intent is
+        not lost to another write.
+        """
+        self._unsettled |= _runs_of(step)
         try:
             self._acknowledge(step, self._write(step))
         except Throttled as error:
@@ -186,8 +194,7 @@ class Worker:
         if not deliveries:
             return
         self.spool.acknowledge(deliveries)
-        for run_id in {ticket.run_id for ticket in step.tickets}:
-            self.spool.forget(Intent(run_id, (), is_batch=False).name)
+        self._forget_intents(step)
         self._set_trouble(None)
         self._verified += len(deliveries)
         log.info("checkpoints_verified", checkpoints=len(deliveries))
@@ -204,6 +211,8 @@ class Worker:
             return self._isolate(step)
         if not culprits:
             return self._stay_away(error)
+        if len(culprits) == len(step.tickets):
+            self._unsettled -= _runs_of(step)
         for ticket in culprits:
             reason = f"{error.reason}. {error.advice}"
             self.spool.set_aside(ticket, reason)
@@ -214,11 +223,17 @@ class Worker:
 
     def _isolate(self, step: Step) -> tuple[float, str] | None:
         """Write what was refused together one by one, so that only the culprit is set aside."""
+        self._forget_intents(step)
         for ticket in step.tickets:
-            self.spool.forget(Intent(ticket.run_id, (), is_batch=False).name)
-            if wait := self._carry_out(WriteSingles(ticket.run_id, (ticket,))):
+            is_free = ticket.run_id not in self._unsettled
+            if is_free and (wait := self._carry_out(WriteSingles(ticket.run_id, (ticket,)))):
                 return wait
         return None
+
+    def _forget_intents(self, step: Step) -> None:
+        runs = _runs_of(step)
+        self.spool.forget(*(Intent(run_id, (), is_batch=False).name for run_id in runs))
+        self._unsettled -= runs
 
     def _path_of(self, ticket: Ticket) -> str:
         return self.layout.checkpoint_path(ticket.run_id, ticket.sequence, ticket.trigger)
@@ -245,3 +260,7 @@ class Worker:
             self.spool.note(NOTE, trouble.to_bytes())
         elif NOTE in self.spool.notes():
             self.spool.forget(NOTE)
+
+
+def _runs_of(step: Step) -> set[str]:
+    return {ticket.run_id for ticket in step.tickets}
