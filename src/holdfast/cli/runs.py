@@ -85,7 +85,7 @@ def check_run_id(text: str) -> str:
 
 def print_runs(runs: list["RunSummary"], screen: Screen) -> None:
     """Print runs as a table, or as the JSON document that is promised."""
-    from holdfast.cli.documents import runs_document
+    from holdfast.documents import runs_document
 
     if screen.is_json:
         screen.document(runs_document(runs))
@@ -112,7 +112,7 @@ def print_runs(runs: list["RunSummary"], screen: Screen) -> None:
 
 def print_checkpoints(index: "Index", session: Session, screen: Screen) -> None:
     """Print the checkpoints of a run as a table, or as the JSON document that is promised."""
-    from holdfast.cli.documents import list_document
+    from holdfast.documents import list_document
 
     if screen.is_json:
         screen.document(list_document(index))

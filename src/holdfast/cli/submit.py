@@ -82,7 +82,7 @@ def _judge(receipt: "Receipt", session: Session, screen: Screen) -> ExitCode:
 
 
 def _print(receipt: "Receipt", screen: Screen) -> None:
-    from holdfast.cli.documents import receipt_document
+    from holdfast.documents import receipt_document
 
     document = receipt_document(receipt)
     if screen.is_json:

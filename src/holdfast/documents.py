@@ -1,4 +1,4 @@
-"""The JSON shapes that commands print, as users rely on them."""
+"""The JSON shapes that commands print and the sidecar answers, as users rely on them."""
 
 from collections.abc import Iterable
 from dataclasses import asdict

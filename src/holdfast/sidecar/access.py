@@ -1,0 +1,93 @@
+"""Who may call: the address that is bound, the Host and Origin of a request, and its token."""
+
+import hmac
+import ipaddress
+from hashlib import sha256
+
+from holdfast.errors import InvalidSettings
+from holdfast.settings import Settings
+from holdfast.sidecar.problems import Problem
+from holdfast.tokens import TokenSource
+
+LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
+OPEN_PATHS = frozenset({"/healthz"})
+
+
+def check_binding(settings: Settings, tokens: TokenSource) -> None:
+    """Refuse to listen where others can reach us without a token. Raises InvalidSettings."""
+    has_token = bool(tokens.token())
+    if settings.api_token_file and not has_token:
+        raise InvalidSettings([f"HOLDFAST_API_TOKEN_FILE: {settings.api_token_file} holds no token"])
+    if not has_token and not is_loopback(settings.host):
+        problem = f"HOLDFAST_API_TOKEN: it is needed to listen on {settings.host}, where others can reach it"
+        advice = "set it (or HOLDFAST_API_TOKEN_FILE), or stay with --host 127.0.0.1"
+        raise InvalidSettings([f"{problem}; {advice}"])
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach `host`.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
+    (True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def host_name(host: str) -> str:
+    """Return the name in a Host header, without its port.
+
+    >>> host_name("holdfast:8723"), host_name("[::1]:8723"), host_name("[::1]")
+    ('holdfast', '::1', '::1')
+    """
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()
+
+
+class Access:
+    """Judges each request by its headers. A page in a browser can choose neither Host nor Origin."""
+
+    def __init__(self, settings: Settings, tokens: TokenSource) -> None:
+        self._names = {*LOOPBACK_NAMES, host_name_of_address(settings.host), *settings.allowed_hosts}
+        self._tokens = tokens
+        self._needs_token = settings.api_token is not None or settings.api_token_file is not None
+
+    def check(self, path: str, headers: dict[bytes, bytes]) -> None:
+        """Raise the Problem of a request that may not be answered."""
+        host = headers.get(b"host", b"").decode("latin-1")
+        if host_name(host) not in self._names:
+            raise Problem(
+                403,
+                "foreign_host",
+                f"This sidecar is not known as {host[:80]!r}; if it should be, add that name to "
+                "HOLDFAST_ALLOWED_HOSTS, else call it by 127.0.0.1.",
+            )
+        origin = headers.get(b"origin")
+        if origin is not None and origin.decode("latin-1").lower() != f"http://{host.lower()}":
+            raise Problem(403, "foreign_origin", "Pages of other origins may not call this sidecar.")
+        if self._needs_token and path not in OPEN_PATHS and not self._is_known(headers):
+            raise Problem(
+                401,
+                "token_needed",
+                "Send the sidecar's token (HOLDFAST_API_TOKEN) as Authorization: Bearer …",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+
+    def _is_known(self, headers: dict[bytes, bytes]) -> bool:
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        token = self._tokens.token()
+        if not token or scheme.lower() != b"bearer":
+            return False
+        return hmac.compare_digest(_digest(given.strip()), _digest(token.encode()))
+
+
+def host_name_of_address(address: str) -> str:
+    """Return by which name a bound address is called; an address that means "all" is no name."""
+    return "127.0.0.1" if address in ("0.0.0.0", "::") else address.lower()  # noqa: S104 (compared, not bound)
+
+
+def _digest(text: bytes) -> bytes:
+    return sha256(text).digest()

@@ -1,0 +1,119 @@
+"""The worker inside the sidecar: a thread that drains until it is told to stop, whatever happens."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from math import inf
+
+import structlog
+
+from holdfast.clock import SHORT_PAUSE_S, Clock
+from holdfast.errors import DiskFailed, SpoolBusy, Stopped
+from holdfast.worker import Worker
+
+log = structlog.get_logger()
+
+# Another process may have spooled something, or may have stopped draining.
+LOOK_EVERY_S = 5.0
+LONGEST_PAUSE_S = 30.0
+
+
+class WakingClock:
+    """A clock whose long waits end when something is `urgent`: a critical checkpoint, the order to stop."""
+
+    def __init__(self, inner: Clock, urgent: threading.Event) -> None:
+        self._inner = inner
+        self._urgent = urgent
+
+    def now(self) -> float:
+        return self._inner.now()
+
+    def sleep(self, seconds: float) -> None:
+        if seconds <= SHORT_PAUSE_S:
+            self._inner.sleep(seconds)
+        else:
+            self._urgent.wait(seconds)
+            self._urgent.clear()
+
+
+class Drainer:
+    """Drains the spool in a thread of its own. No failure ends it, but for a disk that failed.
+
+    `on_verified` is told how many checkpoints were verified, and `on_disk_failed` that we must end.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        stop: threading.Event,
+        *,
+        on_verified: Callable[[int], None],
+        on_disk_failed: Callable[[DiskFailed], None],
+    ) -> None:
+        self._stop = stop
+        self._news = threading.Event()
+        self._urgent = threading.Event()
+        self._worker = replace(worker, clock=WakingClock(worker.clock, self._urgent), _listeners=[])
+        self._worker.on_progress(self._tell)
+        self._on_verified = on_verified
+        self._on_disk_failed = on_disk_failed
+        self._told = 0
+        self._thread = threading.Thread(target=self._run, name="holdfast-drainer", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Tell whether the thread runs."""
+        return self._thread.is_alive()
+
+    def wake(self, *, is_urgent: bool) -> None:
+        """Tell that there is a new checkpoint; an urgent one ends a pause of a drain under way, too."""
+        self._news.set()
+        if is_urgent:
+            self._urgent.set()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end, once `stop` is set; tell whether it has come."""
+        self.wake(is_urgent=True)
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            self._news.clear()
+            try:
+                self._drain()
+                failures = 0
+            except Stopped:
+                return
+            except DiskFailed as error:
+                self._on_disk_failed(error)
+                return
+            except SpoolBusy as error:
+                log.info("drain_left_to_other", cause=str(error))
+                self._stop.wait(LOOK_EVERY_S)
+            except Exception:
+                failures += 1
+                pause_s = min(LONGEST_PAUSE_S, 2.0 ** min(failures, 10))
+                log.exception("drain_failed", pause_s=pause_s)
+                self._stop.wait(pause_s)
+            else:
+                self._rest()
+
+    def _drain(self) -> None:
+        """Drain until nothing is left."""
+        self._told = 0
+        if self._worker.spool.pending():
+            self._worker.drain(patience_s=inf, is_paced=True)
+
+    def _rest(self) -> None:
+        if not self._stop.is_set():
+            self._news.wait(LOOK_EVERY_S)
+
+    def _tell(self, verified: int, _left: int) -> None:
+        self._on_verified(verified - self._told)
+        self._told = verified

@@ -1,0 +1,100 @@
+"""Checkpoints on their way to the disk: what arrives while one commit runs shares the next one."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from holdfast.core.envelope import Draft
+from holdfast.core.ticket import Receipt
+from holdfast.errors import HoldfastError
+from holdfast.settings import MEGABYTE
+
+log = structlog.get_logger()
+
+MOST_TOGETHER = 256
+MOST_BYTES_TOGETHER = 64 * MEGABYTE
+
+Outcome = Receipt | Exception
+Commit = Callable[[Sequence[Draft]], Sequence[Receipt | HoldfastError]]
+_Waiting = tuple[Draft, "asyncio.Future[Receipt]"]
+
+
+class Intake:
+    """Commits for many requests at once, in one thread. A lone request is committed at once.
+
+    `on_committed` is told, in that thread, what was put to the disk together.
+    """
+
+    def __init__(self, commit: Commit, *, on_committed: Callable[[Sequence[Outcome]], None]) -> None:
+        self._commit = commit
+        self._on_committed = on_committed
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: list[_Waiting] = []
+        self._changed = threading.Condition()
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._run, name="holdfast-intake", daemon=True)
+
+    def start(self) -> None:
+        """Begin; to be called where the event loop runs."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Commit what is waiting, then end."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    async def submit(self, draft: Draft) -> Receipt:
+        """Return the receipt once the disk has confirmed it. Raises like `Holdfast.submit`."""
+        future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        with self._changed:
+            self._waiting.append((draft, future))
+            self._changed.notify()
+        return await future
+
+    def _run(self) -> None:
+        while batch := self._take():
+            outcomes = self._commit_all([draft for draft, _ in batch])
+            assert self._loop is not None  # noqa: S101 (set before the thread starts)
+            self._loop.call_soon_threadsafe(_settle, batch, outcomes)
+            self._on_committed(outcomes)
+
+    def _take(self) -> list[_Waiting]:
+        """Wait for the next requests, in the order of their arrival; none when it is time to end."""
+        with self._changed:
+            while not self._waiting and not self._is_closing:
+                self._changed.wait()
+            count, size = 0, 0
+            for draft, _ in self._waiting[:MOST_TOGETHER]:
+                size += draft.size_bytes
+                if count and size > MOST_BYTES_TOGETHER:
+                    break
+                count += 1
+            batch, self._waiting = self._waiting[:count], self._waiting[count:]
+        return batch
+
+    def _commit_all(self, drafts: list[Draft]) -> Sequence[Outcome]:
+        try:
+            return self._commit(drafts)
+        except HoldfastError as error:
+            return [error] * len(drafts)
+        except Exception as error:
+            if len(drafts) > 1:
+                # One of them may be to blame: the others must not suffer for it.
+                return [outcome for draft in drafts for outcome in self._commit_all([draft])]
+            log.exception("commit_failed", checkpoint_id=drafts[0].checkpoint_id)
+            return [error]
+
+
+def _settle(batch: Sequence[_Waiting], outcomes: Sequence[Outcome]) -> None:
+    for (_, future), outcome in zip(batch, outcomes, strict=True):
+        if future.done():  # its client has gone; the checkpoint is stored all the same
+            continue
+        if isinstance(outcome, Receipt):
+            future.set_result(outcome)
+        else:
+            future.set_exception(outcome)

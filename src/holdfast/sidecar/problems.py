@@ -1,0 +1,150 @@
+"""Errors as `application/problem+json` (RFC 9457), each with a `detail` that says what to do."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from holdfast.errors import (
+    CheckpointChanged,
+    CheckpointTooLarge,
+    HoldfastError,
+    IntegrityFailure,
+    InvalidCheckpoint,
+    MalformedJson,
+    Missing,
+    Refused,
+    SpoolError,
+    SpoolFull,
+    SpoolUnwritable,
+    Throttled,
+    UnknownRun,
+)
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SOON_S = 5
+
+TITLES = {
+    400: "Bad request",
+    401: "Not authenticated",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Request timeout",
+    409: "Conflict",
+    413: "Content too large",
+    415: "Unsupported media type",
+    422: "Unprocessable content",
+    500: "Internal error",
+    502: "GitHub did not do what was asked",
+    503: "Unavailable",
+    507: "Insufficient storage",
+}
+
+
+class Problem(Exception):
+    """An answer that is no success. `code` is for programs, `detail` for people, `field` is what is wrong."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        field: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.field = field
+        self.headers = dict(headers or {})
+        self.extra = dict(extra or {})
+
+    def document(self, request_id: str) -> dict[str, Any]:
+        """Return the body."""
+        named = {"field": self.field} if self.field else {}
+        return {
+            "type": f"urn:holdfast:problem:{self.code}",
+            "title": TITLES.get(self.status, "Error"),
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+            **named,
+            **self.extra,
+            "request_id": request_id,
+        }
+
+    def response(self, request_id: str) -> Response:
+        """Return the whole answer."""
+        body = orjson.dumps(self.document(request_id))
+        return Response(body, self.status, headers=self.headers, media_type=MEDIA_TYPE)
+
+
+def unavailable(code: str, detail: str, *, retry_after_s: float = RETRY_SOON_S) -> Problem:
+    """Return the problem of what may work after a while."""
+    seconds = max(1, min(3600, round(retry_after_s)))
+    return Problem(503, code, detail, headers={"Retry-After": str(seconds)})
+
+
+def invalid(field: str, detail: str) -> Problem:
+    """Return the problem of a value that cannot be used."""
+    return Problem(422, "invalid", f"{field}: {detail}", field=field)
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return how an error is answered; one that was not foreseen says nothing of the inside."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, HTTPException):
+        return _problem_of_routing(error)
+    if isinstance(error, InvalidCheckpoint):
+        return _problem_of_checkpoint(error)
+    if isinstance(error, HoldfastError):
+        return _problem_of_storage(error)
+    return Problem(
+        500,
+        "internal",
+        "Something went wrong here; the log of the sidecar has this request_id and the cause.",
+    )
+
+
+def _problem_of_routing(error: HTTPException) -> Problem:
+    if error.status_code == 405:
+        allowed = dict(error.headers or {})
+        detail = f"This address takes {allowed.get('Allow', 'other methods')}; see /openapi.json."
+        return Problem(405, "method_not_allowed", detail, headers=allowed)
+    return Problem(error.status_code, "http", error.detail)
+
+
+def _problem_of_checkpoint(error: InvalidCheckpoint) -> Problem:
+    if isinstance(error, CheckpointTooLarge):
+        return Problem(413, "too_large", str(error), extra={"limit_bytes": error.limit_bytes})
+    if isinstance(error, CheckpointChanged):
+        return Problem(409, "checkpoint_changed", str(error), field="checkpoint_id")
+    if isinstance(error, MalformedJson):
+        return Problem(400, "malformed_json", str(error), field=error.place or None)
+    return Problem(422, "invalid", str(error), field=error.place or None)
+
+
+def _problem_of_storage(error: HoldfastError) -> Problem:
+    if isinstance(error, UnknownRun):
+        return Problem(404, "unknown", str(error))
+    if isinstance(error, SpoolFull):
+        return Problem(507, "spool_full", str(error))
+    if isinstance(error, SpoolUnwritable):
+        return Problem(507, "spool_unwritable", str(error))
+    if isinstance(error, SpoolError):
+        return unavailable("spool_busy", str(error))
+    if isinstance(error, IntegrityFailure):
+        return Problem(502, "integrity_failure", f"{error}. Earlier checkpoints of the run may be sound.")
+    if isinstance(error, Refused):
+        return Problem(502, f"github_{error.kind}", f"{error}. {error.advice}")
+    if isinstance(error, Missing):
+        return Problem(502, "github_missing", f"{error}. See /v1/status, and holdfast config.")
+    retry_after_s = error.retry_after_s if isinstance(error, Throttled) else RETRY_SOON_S
+    return unavailable("github_unavailable", f"{error}. Try again later.", retry_after_s=retry_after_s)
