@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 from uuid import uuid4
 
 import structlog
@@ -25,6 +25,15 @@ from holdfast.wiring import Assembly
 if TYPE_CHECKING:
     from holdfast.core.index import Index
     from holdfast.reader import RunSummary
+    from holdfast.recorder import (
+        AgentsRun,
+        LayersRun,
+        PhasesRun,
+        Recorder,
+        RunOptions,
+        StepsRun,
+        TasksRun,
+    )
     from holdfast.worker import DrainResult
 
 log = structlog.get_logger()
@@ -104,10 +113,7 @@ class Holdfast:
         Bytes are taken as JSON text and kept as they are. Raises like `save`, and CheckpointChanged
         when its checkpoint_id is known with other content.
         """
-        (outcome,) = self.submit_all([self.draft(checkpoint, run_id=run_id)])
-        if isinstance(outcome, HoldfastError):
-            raise outcome
-        return outcome
+        return self._put(self.draft(checkpoint, run_id=run_id))
 
     def draft(
         self,
@@ -147,6 +153,39 @@ class Holdfast:
         Raises SpoolBusy when another process is draining.
         """
         return self._assembly.worker.drain(patience_s=timeout_s)
+
+    @overload
+    def run(
+        self, run_id: str, *, style: Literal["phases"] = "phases", **options: Unpack["RunOptions"]
+    ) -> "PhasesRun": ...
+    @overload
+    def run(
+        self, run_id: str, *, style: Literal["layers"], **options: Unpack["RunOptions"]
+    ) -> "LayersRun": ...
+    @overload
+    def run(
+        self, run_id: str, *, style: Literal["agents"], **options: Unpack["RunOptions"]
+    ) -> "AgentsRun": ...
+    @overload
+    def run(self, run_id: str, *, style: Literal["tasks"], **options: Unpack["RunOptions"]) -> "TasksRun": ...
+    @overload
+    def run(self, run_id: str, *, style: Literal["steps"], **options: Unpack["RunOptions"]) -> "StepsRun": ...
+    def run(self, run_id: str, *, style: str = "phases", **options: Unpack["RunOptions"]) -> "Recorder":
+        """Return a run that saves its checkpoints by itself. See RunOptions for what may be chosen.
+
+        Raises InvalidCheckpoint if the run or the style cannot be called that.
+        """
+        from holdfast.core.resume import plan_resume
+        from holdfast.recorder import Options, Outlets, open_run
+
+        outlets = Outlets(
+            draft=self.draft,
+            put=self._put,
+            resume=lambda name: plan_resume(self.checkpoint(name)),
+            drain=self.drain,
+            clock=self._assembly.clock,
+        )
+        return open_run(run_id, style, outlets, Options(**options))
 
     def receipt(self, checkpoint_id: str) -> Receipt | None:
         """Return how far a checkpoint has come; None if it is not known here."""
@@ -198,6 +237,12 @@ class Holdfast:
     def import_spool(self, folder: Path) -> ImportReport:
         """Take in what `export_spool` wrote, here or elsewhere; doing it again changes nothing."""
         return import_spool(self._assembly.spool, folder, self.draft)
+
+    def _put(self, draft: Draft) -> Receipt:
+        (outcome,) = self.submit_all([draft])
+        if isinstance(outcome, HoldfastError):
+            raise outcome
+        return outcome
 
     def _is_settled(self, checkpoint_id: str) -> bool:
         receipt = self.receipt(checkpoint_id)

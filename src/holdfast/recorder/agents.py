@@ -1,0 +1,167 @@
+"""Recording agents: saved when one has finished or failed, when a phase is done, and with every decision."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.core.progress import agents
+from holdfast.core.progress.decisions import Decision, add_decision
+from holdfast.core.progress.values import Document, freeze
+from holdfast.core.ticket import Receipt
+from holdfast.core.triggers import Trigger
+from holdfast.recorder.journal import Journal
+from holdfast.recorder.run import Recorder
+from holdfast.recorder.scope import Scope
+
+
+class AgentsRun(Recorder):
+    """A run of agents, known by their ids, in phases with numbers.
+
+    `outputs` and `metrics` are yours to fill.
+    """
+
+    style = agents.STYLE
+
+    def agent(self, agent_id: str) -> "Agent":
+        """Return the context of one agent, which works inside of it."""
+        return Agent(self._journal, str(agent_id))
+
+    def phase(self, number: int) -> "AgentsPhase":
+        """Return the context of one phase, in which agents work; each of them has its work to do anew."""
+        return AgentsPhase(self._journal, number)
+
+    def decide(
+        self,
+        *,
+        agent: str,
+        type: str,  # noqa: A002 - the name that the stored decision has
+        description: str,
+        rationale: str | None = None,
+        confidence: float | None = None,
+        alternatives: Iterable[object] = (),
+    ) -> Receipt | None:
+        """Save a decision, so that it can be replayed."""
+        journal = self._journal
+        decision = Decision(agent, type, description, rationale, confidence, list(alternatives))
+
+        def change() -> None:
+            journal.progress = add_decision(journal.progress, decision, journal.now())
+
+        return journal.record(Trigger.MANUAL, change)
+
+    @property
+    def outputs(self) -> list[Any]:
+        """Return the outputs of the run, to be added to freely."""
+        outputs: list[Any] = self.progress["outputs"]
+        return outputs
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """Return the metrics of the run, to be filled freely."""
+        metrics: dict[str, Any] = self.progress["metrics"]
+        return metrics
+
+    @property
+    def confidence(self) -> Any:
+        """Return how sure the run is as a whole."""
+        return self.progress["confidence"]
+
+    @confidence.setter
+    def confidence(self, value: Any) -> None:
+        self._journal.amend_progress(lambda progress: {**progress, "confidence": freeze(value)})
+
+    def is_done(self, name: str | int) -> bool:
+        """Tell whether the agent has done its work in this phase, or the phase with this number is over."""
+        if isinstance(name, int):
+            return agents.is_phase_done(self.progress, name)
+        return agents.is_agent_done(self.progress, name)
+
+    def _new_progress(self) -> Document:
+        return agents.new_progress()
+
+    def _restored(self, stored: Document) -> Document:
+        return agents.restore(stored, self._new_progress())
+
+    def _label(self) -> str | None:
+        return f"phase_{self.progress['phase']}"
+
+
+class Agent(Scope):
+    """One agent at work. After a resume it knows the state and the confidence that it had before."""
+
+    @property
+    def state(self) -> Any:
+        """Return what the agent keeps for itself."""
+        return self._field("state")
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self._alter(state=value)
+
+    @property
+    def confidence(self) -> Any:
+        """Return how sure the agent is."""
+        return self._field("confidence")
+
+    @confidence.setter
+    def confidence(self, value: float) -> None:
+        self._alter(confidence=value)
+
+    @property
+    def output_ref(self) -> Any:
+        """Return where the agent's output is."""
+        return self._field("output_ref")
+
+    @output_ref.setter
+    def output_ref(self, value: str) -> None:
+        self._alter(output_ref=value)
+
+    def block(self, reason: str) -> None:
+        """Enter what keeps the agent from going on."""
+        self._journal.amend_progress(lambda progress: agents.block(progress, self.name, reason))
+
+    def _field(self, name: str) -> Any:
+        return self._journal.progress["agents"].get(self.name, {}).get(name)
+
+    def _alter(self, **fields: Any) -> None:
+        self._journal.amend_progress(lambda progress: agents.alter(progress, self.name, **fields))
+
+    def _begin(self) -> None:
+        self._journal.amend_progress(lambda progress: agents.begin(progress, self.name))
+
+    def _complete(self) -> None:
+        journal = self._journal
+
+        def change() -> None:
+            journal.progress = agents.complete(journal.progress, self.name)
+
+        journal.record(Trigger.SPECIALIST_FINISHED, change)
+
+    def _fail(self, error: BaseException) -> None:
+        journal = self._journal
+
+        def change(text: str) -> None:
+            journal.progress = agents.fail(journal.progress, self.name, text)
+
+        journal.record_failure(Trigger.ERROR, self.name, error, change)
+
+
+class AgentsPhase(Scope):
+    """One phase under way, in which agents work."""
+
+    def __init__(self, journal: Journal, number: int) -> None:
+        super().__init__(journal, f"phase_{number}")
+        self.number = number
+
+    def _begin(self) -> None:
+        self._journal.amend_progress(lambda progress: agents.begin_phase(progress, self.number))
+
+    def _complete(self) -> None:
+        journal = self._journal
+
+        def change() -> None:
+            journal.progress = agents.complete_phase(journal.progress, self.number)
+
+        journal.record(Trigger.PHASE_COMPLETE, change, phase=self.name)
+
+    def _fail(self, error: BaseException) -> None:
+        self._journal.record_failure(Trigger.ERROR, self.name, error, lambda _: None)

@@ -1,0 +1,99 @@
+"""Recording layers: saved when one is completed, with the completed tasks alone."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.core.progress import layers
+from holdfast.core.progress.decisions import Decision, add_decision
+from holdfast.core.progress.values import Document, freeze
+from holdfast.core.triggers import Trigger
+from holdfast.recorder.journal import Journal
+from holdfast.recorder.run import Recorder
+from holdfast.recorder.scope import Scope
+
+
+class LayersRun(Recorder):
+    """A run in layers, which are known by their index; `context` and `messages` are yours to fill."""
+
+    style = layers.STYLE
+
+    def layer(self, index: int) -> "Layer":
+        """Return the context of one layer, whose tasks run inside of it."""
+        return Layer(self._journal, index)
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """Return what the tasks share, to be filled freely."""
+        context: dict[str, Any] = self.progress["context"]
+        return context
+
+    @property
+    def messages(self) -> list[Any]:
+        """Return the messages of the run, to be added to freely."""
+        messages: list[Any] = self.progress["messages"]
+        return messages
+
+    def decide(
+        self,
+        *,
+        type: str,  # noqa: A002 - the name that the stored decision has
+        description: str,
+        agent: str | None = None,
+        rationale: str | None = None,
+        confidence: float | None = None,
+        alternatives: Iterable[object] = (),
+    ) -> None:
+        """Enter a decision, which the next checkpoint takes along."""
+        decision = Decision(agent, type, description, rationale, confidence, alternatives)
+        now = self._journal.now()
+        self._journal.amend_progress(lambda progress: add_decision(progress, decision, now))
+
+    def is_done(self, name: int | str) -> bool:
+        """Tell whether the layer with this index, or the task with this id, is completed."""
+        if isinstance(name, int):
+            return layers.is_layer_done(self.progress, name)
+        return layers.is_task_done(self.progress, name)
+
+    def _all_work(self) -> Iterable[Any]:
+        return range(len(list(super()._all_work())))
+
+    def _new_progress(self) -> Document:
+        return layers.new_progress(self._options.work, self._options.execution_config)
+
+    def _restored(self, stored: Document) -> Document:
+        return layers.restore(stored, self._new_progress())
+
+    def _label(self) -> str | None:
+        return f"layer_{self.progress['layer_index']}"
+
+
+class Layer(Scope):
+    """One layer under way. Its tasks may be completed in several threads at once."""
+
+    def __init__(self, journal: Journal, index: int) -> None:
+        super().__init__(journal, f"layer_{index}")
+        self.index = index
+
+    def task(self, task_id: str, result: Any = None, *, duration_s: float | None = None) -> None:
+        """Enter that a task of this layer is completed; its result is kept as it is now.
+
+        The duration is that since the layer began, unless given.
+        """
+        now = self._journal.now()
+        elapsed_s = self._elapsed_s() if duration_s is None else duration_s
+        record = layers.TaskResult(task_id, freeze(result), now, elapsed_s)
+        self._journal.amend_progress(lambda progress: layers.complete_task(progress, record))
+
+    def _begin(self) -> None:
+        """Nothing is saved: the checkpoint before says already that this layer is next."""
+
+    def _complete(self) -> None:
+        journal = self._journal
+
+        def change() -> None:
+            journal.progress = layers.complete_layer(journal.progress, self.index)
+
+        journal.record(Trigger.LAYER_COMPLETE, change, phase=self.name)
+
+    def _fail(self, error: BaseException) -> None:
+        self._journal.record_failure(Trigger.ERROR, self.name, error, lambda _: None)

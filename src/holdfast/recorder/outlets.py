@@ -1,0 +1,71 @@
+"""What the recorder needs of its surroundings, and what its user may choose."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+from holdfast.clock import Clock
+from holdfast.core.envelope import Draft
+from holdfast.core.resume import ResumePlan
+from holdfast.core.ticket import Receipt
+
+AUTOSAVE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outlets:
+    """The ways out of the recorder: checking a checkpoint, putting it on disk, reading the run, the time."""
+
+    draft: Callable[[Mapping[str, Any]], Draft]
+    put: Callable[[Draft], Receipt]
+    resume: Callable[[str], ResumePlan]
+    drain: Callable[[], object]
+    clock: Clock
+
+
+class RunOptions(TypedDict, total=False):
+    """What may be said about a run.
+
+    workflow            its name or path
+    work                what there is to do, in order: steps, phases or tasks by name, or lists of task ids
+    strict              raise when a checkpoint cannot be saved, instead of only telling so
+    autosave_s          seconds between checkpoints in the background, if something has changed; None: never
+    on_saved, on_failed called with the receipt, or with the error, after each checkpoint
+    drain_at_end        take the checkpoints to the repository when the run ends
+    handle_signals      save when SIGINT or SIGTERM comes (only in the main thread)
+    working_directory   of a run of steps; the current one unless given
+    workflow_type       of a run of steps: standard, iterative, mapreduce, or an object with such a `kind`
+    execution_config    of a run in layers
+    metadata            of a run of tasks
+    """
+
+    workflow: str | None
+    work: Sequence[Any]
+    strict: bool
+    autosave_s: float | None
+    on_saved: Callable[[Receipt], object] | None
+    on_failed: Callable[[Exception], object] | None
+    drain_at_end: bool
+    handle_signals: bool
+    working_directory: str | None
+    workflow_type: str | Mapping[str, Any]
+    execution_config: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The choices of a user, with everything that was left open filled in. See RunOptions."""
+
+    workflow: str | None = None
+    work: Sequence[Any] = ()
+    strict: bool = False
+    autosave_s: float | None = AUTOSAVE_S
+    on_saved: Callable[[Receipt], object] | None = None
+    on_failed: Callable[[Exception], object] | None = None
+    drain_at_end: bool = False
+    handle_signals: bool = True
+    working_directory: str | None = None
+    workflow_type: str | Mapping[str, Any] = "standard"
+    execution_config: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
