@@ -12,7 +12,7 @@ from holdfast.core.layout import INDEX, LATEST, Layout, parse_sequences
 from holdfast.core.publication import RunView
 from holdfast.core.stored import open_file
 from holdfast.errors import IntegrityFailure, Missing
-from holdfast.github.gateway import Entry, Gateway, ListFolder, ReadBlob, ReadTree
+from holdfast.github.gateway import Entry, Gateway, ListFolder, ReadBlob, ReadTree, Revision
 from holdfast.mirror import Mirror
 
 log = structlog.get_logger()
@@ -30,29 +30,46 @@ class Runs:
         self._branch = branch
         self._views: OrderedDict[str, RunView] = OrderedDict()
         self._lock = threading.Lock()
+        self._own_commit = ""
+        self._certain: set[str] = set()
 
     def view(self, run_id: str) -> RunView:
         """Return how the folder stands, as remembered if it can be; a writer finds out if that is old."""
-        view = self._views.get(run_id) or self._mirror.view(run_id) or self._read(run_id)
+        view = self._views.get(run_id) or self._mirror.view(run_id)
+        if view is None:
+            return self.refresh(run_id)
         self._remember(view)
         return view
 
     def refresh(self, run_id: str) -> RunView:
         """Return how the folder stands now."""
+        self._certain.add(run_id)
         view = self._read(run_id)
         self._remember(view)
         return view
 
     def keep(self, view: RunView) -> None:
         """Remember how the folder stands after our own write."""
+        self._certain.add(view.run_id)
         self._remember(view)
         self._mirror.keep_view(view)
 
     def forget(self, run_id: str) -> None:
         """Drop what we believed: it was wrong, or may be."""
+        self._certain.discard(run_id)
         with self._lock:
             self._views.pop(run_id, None)
         self._mirror.forget_view(run_id)
+
+    def note_commit(self, revision: Revision) -> None:
+        """Learn of our own write. If it was not made on top of our last one, any run may have changed."""
+        if revision.parent_sha != self._own_commit:
+            self._certain.clear()
+        self._own_commit = revision.commit_sha
+
+    def is_certain(self, run_id: str) -> bool:
+        """Whether nobody else has written to the branch since we last read or wrote this run."""
+        return run_id in self._certain
 
     def read_blob(self, sha: str) -> bytes:
         """Return a blob, from the local copy if it is there."""

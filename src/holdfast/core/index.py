@@ -1,7 +1,7 @@
 """The index of a run: every checkpoint that is verified in the repository, by number."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,16 +22,21 @@ class IndexEntry:
     file_path: str
     status: str
     blob_sha: str
+    phase: str = ""
 
 
 @dataclass(frozen=True)
 class Index:
-    """All checkpoints of one run, in the order of their numbers."""
+    """All checkpoints of one run, in the order of their numbers.
+
+    Retention has removed checkpoints with numbers up to `pruned_through`: none of these is given again.
+    """
 
     run_id: str
     entries: tuple[IndexEntry, ...] = ()
     workflow: str | None = None
     last_updated: str = ""
+    pruned_through: int = 0
 
     @property
     def newest(self) -> IndexEntry | None:
@@ -52,11 +57,17 @@ class Index:
         """Return the union, by `checkpoint_id`; what is there already stays as it is."""
         united = {entry.checkpoint_id: entry for entry in added} | self.by_id
         entries = sorted(united.values(), key=_by_number)
-        return Index(self.run_id, tuple(entries), workflow or self.workflow, now)
+        return Index(self.run_id, tuple(entries), workflow or self.workflow, now, self.pruned_through)
+
+    def without(self, removed: Container[str]) -> "Index":
+        """Return the index without the checkpoints with these ids; their numbers stay taken."""
+        kept = tuple(entry for entry in self.entries if entry.checkpoint_id not in removed)
+        gone = (entry.sequence for entry in self.entries if entry.checkpoint_id in removed)
+        return replace(self, entries=kept, pruned_through=max(self.pruned_through, *gone, 0))
 
     def to_bytes(self) -> bytes:
         """Return the file's content: one line for each checkpoint, so that people and diffs can follow."""
-        head = {
+        head: dict[str, Any] = {
             "format_version": FORMAT_VERSION,
             "run_id": self.run_id,
             "status": self.status,
@@ -64,6 +75,8 @@ class Index:
             "last_updated": self.last_updated,
             "checkpoint_count": len(self.entries),
         }
+        if self.pruned_through:
+            head["pruned_through"] = self.pruned_through
         lines = b",\n".join(orjson.dumps(entry) for entry in self.entries)
         return orjson.dumps(head)[:-1] + b',"checkpoints":[\n' + lines + b"\n]}\n"
 
@@ -83,6 +96,7 @@ def parse_index(content: bytes, path: str) -> Index:
             tuple(ordered),
             document.get("workflow"),
             document.get("last_updated", ""),
+            int(document.get("pruned_through", 0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityFailure(path, f"it is not an index: {error!r}") from error
@@ -98,4 +112,5 @@ def _parse_entry(entry: dict[str, Any]) -> IndexEntry:
         file_path=str(entry["file_path"]),
         status=RunStatus(entry.get("status", RunStatus.IN_PROGRESS)).value,
         blob_sha=str(entry.get("blob_sha", "")),
+        phase=str(entry.get("phase", "")),
     )

@@ -4,8 +4,8 @@ Everything that concerns merging with other writers is decided here: numbers tha
 files that are there already, the union of two indexes, and which checkpoint is the latest.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -41,6 +41,11 @@ class RunView:
     def run_id(self) -> str:
         """Return the run."""
         return self.index.run_id
+
+    @property
+    def pruned_through(self) -> int:
+        """Return up to which number checkpoints are gone; retention may have left the latest alone."""
+        return self.index.pruned_through if self.index.entries else self.latest_sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,8 @@ def assign_sequences(
     stays within the run.
     """
     own = own or {}
-    changed = _assign(view, wanted, {*view.blobs.items(), *tried}, own)
+    tried = set(tried)
+    changed = _assign(view, wanted, tried, own)
     given_up = {own[identity] for identity in changed if identity in own}
     if any(file in given_up and identity not in changed for identity, file in own.items()):
         # A batch loses its name with the first of its numbers, and is in the way of the others then.
@@ -115,13 +121,11 @@ def assign_sequences(
 
 
 def _assign(
-    view: RunView, wanted: Sequence[Header], files: Iterable[StoredFile], own: Mapping[str, StoredFile]
+    view: RunView, wanted: Sequence[Header], tried: Set[StoredFile], own: Mapping[str, StoredFile]
 ) -> dict[str, int]:
     taken = {entry.sequence for entry in view.index.entries}
-    if not taken:
-        taken.update(range(1, view.latest_sequence + 1))  # retention may have left the latest alone
     holders: dict[int, set[StoredFile]] = {}
-    for file in files:
+    for file in {*view.blobs.items(), *tried}:
         for number in parse_sequences(file[0]):
             holders.setdefault(number, set()).add(file)
     changed: dict[str, int] = {}
@@ -132,6 +136,9 @@ def _assign(
             continue
         sequence = max(asked, previous + 1)
         itself = {own[identity]} if identity in own and sequence == asked else set()
+        # A number that retention has freed is as good as taken, but for a write that was begun under it.
+        if sequence <= view.pruned_through and not itself & tried:
+            sequence, itself = view.pruned_through + 1, set()
         while sequence in taken or holders.get(sequence, itself) != itself:
             sequence, itself = sequence + 1, set()
         if sequence != asked:
@@ -162,7 +169,10 @@ def plan_publication(
     added = [entry_of(envelope, paths[envelope.checkpoint_id]) for envelope in missing]
     workflow = next((e.header.workflow for e in reversed(envelopes) if e.header.workflow), None)
     is_index_due = bool(added) or not view.is_index_stored
-    merged = view.index.with_entries(added, workflow=workflow, now=now) if is_index_due else view.index
+    merged = view.index
+    if is_index_due:
+        united = view.index.with_entries(added, workflow=workflow, now=now)
+        merged = replace(united, pruned_through=view.pruned_through)
     parts = [part for envelope in missing for part in _parts(run_id, envelope, layout)]
     files = [
         write for write, _ in planned if view.blobs.get(layout.name_of(run_id, write.path)) != write.blob_sha

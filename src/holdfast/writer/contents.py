@@ -4,7 +4,7 @@ The order is what makes a crash harmless: a note of intent, the files, their ver
 the latest, and only then do the tickets leave the spool.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,7 +12,7 @@ import structlog
 
 from holdfast.clock import Clock
 from holdfast.core.intent import Intent
-from holdfast.core.layout import Layout
+from holdfast.core.layout import INDEX, LATEST, Layout
 from holdfast.core.moments import format_moment
 from holdfast.core.parts import MAX_FILE_BYTES, seal_in_parts
 from holdfast.core.publication import FileWrite, Publication, RunView, own_files, plan_publication
@@ -74,7 +74,7 @@ class ContentsWriter:
         publication = self._plan(view, work)
         commits = {file.path: self._put(file) for file in publication.files}
         self.spool.mark_committed(self._deliveries(view, publication, commits))
-        self._verify(run_id, publication.files, commits)
+        self._verify(view, publication.files, commits)
         for file in (publication.index, publication.latest):
             if file:
                 commits[file.path] = self._put(file)
@@ -122,18 +122,19 @@ class ContentsWriter:
                     raise
                 self.clock.sleep(PAUSE_S * attempt)
             else:
+                self.runs.note_commit(revision)
                 log.info("file_written", path=file.path, commit_sha=revision.commit_sha)
                 return revision.commit_sha
         raise Missing(file.path, f"the branch {self.branch} is not there, although it was made a moment ago")
 
-    def _verify(self, run_id: str, files: Sequence[FileWrite], commits: dict[str, str]) -> None:
+    def _verify(self, view: RunView, files: Sequence[FileWrite], commits: dict[str, str]) -> None:
         """Read back what was written; what is not as it was sent is written again, three attempts in all."""
         wrong = list(files)
         for attempt in range(1, ATTEMPTS + 1):
-            found = self._find(run_id, wrong, commits) if wrong else {}
+            found = self._find(view, wrong, commits) if wrong else {}
             wrong = [file for file in wrong if found[file.path] != file.blob_sha]
             if not wrong:
-                log.info("files_verified", run_id=run_id, files=len(files))
+                log.info("files_verified", run_id=view.run_id, files=len(files))
                 return
             log.warning("verification_failed", path=wrong[0].path, files=len(wrong), attempt=attempt)
             if attempt < ATTEMPTS:
@@ -153,23 +154,28 @@ class ContentsWriter:
         raise Conflict(file.path, "another writer has taken this name since", kind="stale_file")
 
     def _find(
-        self, run_id: str, files: Sequence[FileWrite], commits: dict[str, str]
+        self, view: RunView, files: Sequence[FileWrite], commits: dict[str, str]
     ) -> dict[str, str | None]:
         """Return the blob that GitHub holds at each path.
 
         It is read at the commit that our last write made: a branch read just after a write can be stale,
         a commit cannot. A blob's SHA is that of its content, so it vouches for the checkpoint_id as well.
-        One file is read whole; one listing answers for many.
+        One file is read whole; one listing answers for many, and for whether the run is as we believe if
+        someone else has written to the branch. Raises Conflict when it is not.
         """
+        run_id = view.run_id
         listable = [file for file in files if not file.is_part]
-        single = files if len(listable) == 1 else [file for file in files if file.is_part]
+        is_doubtful = bool(view.index_sha or view.latest_sha) and not self.runs.is_certain(run_id)
+        is_listed = len(listable) > 1 or (is_doubtful and bool(listable))
+        single = [file for file in files if file.is_part or not is_listed]
         found: dict[str, str | None] = {}
         try:
             for file in single:
                 call = ReadFile(file.path, commits[file.path], is_fresh=True)
                 found[file.path] = self.gateway.perform(call).blob_sha
-            if len(listable) > 1:
+            if is_listed:
                 listed = self.runs.list_files(run_id, commits[listable[-1].path], is_fresh=True)
+                _check_unchanged(view, listed)
                 found.update({f.path: listed.get(self.layout.name_of(run_id, f.path)) for f in listable})
         except Missing as error:
             raise Unverified(error.path, "what was just written is not visible yet") from error
@@ -192,7 +198,7 @@ class ContentsWriter:
     def _delete(self, path: str, sha: str) -> None:
         message = f"Remove {path}: it was stored again under another number"
         try:
-            self.gateway.perform(DeleteFile(path, message, self.branch, sha))
+            self.runs.note_commit(self.gateway.perform(DeleteFile(path, message, self.branch, sha)))
         except Missing:
             return  # that attempt never arrived
         except Conflict as error:
@@ -218,3 +224,14 @@ class ContentsWriter:
             for checkpoint_id, entry in publication.entries.items()
             if entry.file_path in commits or newest_commit
         }
+
+
+def _check_unchanged(view: RunView, listed: Mapping[str, str]) -> None:
+    """Raise Conflict unless index and latest are still those that the plan was made on.
+
+    GitHub takes an update of a file that is gone as a new file. An index that retention has removed would
+    come back that way, and name files that went with it.
+    """
+    for name, sha in ((INDEX, view.index_sha), (LATEST, view.latest_sha)):
+        if listed.get(name) != sha:
+            raise Conflict(f"{view.run_id}/{name}", "it was changed or removed meanwhile", kind="stale_file")

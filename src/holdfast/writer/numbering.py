@@ -48,8 +48,9 @@ def settle_numbers(
     headers = [envelope.header for envelope in envelopes]
     changed = assign_sequences(view, headers, tried=tried, own=locate(envelopes))
     newest = view.index.newest
-    if newest and newest.sequence > spool.known_sequence(view.run_id):
-        spool.learn_sequence(view.run_id, newest.sequence)
+    highest = max(newest.sequence if newest else 0, view.pruned_through)
+    if highest > spool.known_sequence(view.run_id):
+        spool.learn_sequence(view.run_id, highest)
     return [
         _renumber(spool, numbered.ticket, changed[numbered.ticket.checkpoint_id], seal)
         if numbered.ticket.checkpoint_id in changed
