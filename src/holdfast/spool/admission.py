@@ -219,14 +219,23 @@ class _Books:
         )
 
     def _check_room(self, size_bytes: int) -> None:
-        totals, limits = self._totals, self._terms.limits
-        items = totals.depth + totals.aside
-        held_bytes = totals.depth_bytes + totals.aside_bytes
-        if items >= limits.max_items or held_bytes + size_bytes > limits.max_bytes:
-            raise SpoolFull(
-                f"the spool holds {items:,} checkpoints in {held_bytes:,} bytes and takes at most "
-                f"{limits.max_items:,} in {limits.max_bytes:,}; let it drain, or raise its limit"
-            )
+        _check_totals(self._totals, size_bytes, self._terms.limits)
+
+
+def check_room(store: Store, limits: SpoolLimits) -> None:
+    """Raise what even the smallest checkpoint would be refused with: SpoolFull, or SpoolUnwritable."""
+    _check_free_space(store.folder, 1, limits)
+    _check_totals(Totals.decode(store.get(keys.TOTALS)), 1, limits)
+
+
+def _check_totals(totals: Totals, size_bytes: int, limits: SpoolLimits) -> None:
+    items = totals.depth + totals.aside
+    held_bytes = totals.depth_bytes + totals.aside_bytes
+    if items >= limits.max_items or held_bytes + size_bytes > limits.max_bytes:
+        raise SpoolFull(
+            f"the spool holds {items:,} checkpoints in {held_bytes:,} bytes and takes at most "
+            f"{limits.max_items:,} in {limits.max_bytes:,}; let it drain, or raise its limit"
+        )
 
 
 def _answer_again(entry: Entry, record: Record) -> Receipt:

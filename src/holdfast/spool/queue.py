@@ -16,7 +16,7 @@ from holdfast.core.triggers import Priority
 from holdfast.disk import digest_of
 from holdfast.errors import HoldfastError, SpoolDamaged, UnknownRun
 from holdfast.spool import keys
-from holdfast.spool.admission import Entry, Outcome, SpoolLimits, Terms, admit
+from holdfast.spool.admission import Entry, Outcome, SpoolLimits, Terms, admit, check_room
 from holdfast.spool.change import changing
 from holdfast.spool.home import Home
 from holdfast.spool.lookup import list_tickets, read_body
@@ -95,6 +95,10 @@ class Spool:
         """
         terms = Terms(self._limits, self._layout, self._clock.now(), persistence, self._next_numbers)
         return self._home.use(lambda store: admit(store, entries, terms))
+
+    def check_room(self) -> None:
+        """Raise what the next checkpoint would be refused with: SpoolFull, SpoolUnwritable."""
+        self._home.use(lambda store: check_room(store, self._limits))
 
     def pending(self, now: float | None = None) -> list[Ticket]:
         """Return the waiting tickets: critical first, then as they came in. No body is read.
