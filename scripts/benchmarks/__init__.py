@@ -1,0 +1,1 @@
+"""Measures Holdfast beside what people use today, side by side and interleaved."""

@@ -1,0 +1,37 @@
+"""The sections of the benchmark; each adds its figures and bars to the report."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from benchmarks.report import Report
+from benchmarks.sections import (
+    acknowledgement,
+    growth,
+    hour,
+    memory,
+    network,
+    reading,
+    requests,
+    start_up,
+)
+from benchmarks.workshop import Workshop
+
+
+@dataclass(frozen=True)
+class Section:
+    """One question and how it is answered. `is_quick` asks for a rough answer."""
+
+    title: str
+    run: Callable[[Workshop, Report, bool], None]
+
+
+SECTIONS = {
+    acknowledgement.NAME: Section("How long a save takes until it is on disk", acknowledgement.run),
+    requests.NAME: Section("What a checkpoint costs at GitHub", requests.run),
+    network.NAME: Section("How fast checkpoints get there, near and far", network.run),
+    hour.NAME: Section("What one token carries in an hour (virtual time, GitHub's real limits)", hour.run),
+    reading.NAME: Section("How fast the newest checkpoint is back", reading.run),
+    growth.NAME: Section("How the costs grow with the checkpoints of a run", growth.run),
+    memory.NAME: Section("Memory", memory.run),
+    start_up.NAME: Section("Start-up", start_up.run),
+}

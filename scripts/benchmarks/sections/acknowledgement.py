@@ -1,0 +1,106 @@
+"""How long it takes until a state is safe on the local disk, beside others who save locally."""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.contestants import CONTENTS, holdfast_settings
+from benchmarks.peers.local_saving import LOCAL_SAVERS, LocalSaver
+from benchmarks.report import Bar, Report
+from benchmarks.sampling import Sample, interleave
+from benchmarks.states import SIZES, State, encode, make_state
+from benchmarks.workshop import Workshop
+from holdfast import Holdfast
+
+NAME = "acknowledgement"
+BASELINE = "bare SQLite insert"
+HOLDFAST = "Holdfast"
+_LANGGRAPH = "LangGraph SqliteSaver"
+# Nobody listens there: saving needs no GitHub.
+_NOWHERE = "http://127.0.0.1:9"
+
+
+class _HoldfastSaver:
+    """Saves through the library, as a program does."""
+
+    def __init__(self, folder: Path) -> None:
+        self._holdfast = Holdfast(holdfast_settings(CONTENTS, _NOWHERE, folder))
+
+    def save(self, state: State, encoded: bytes) -> None:
+        del encoded
+        self._holdfast.save("run-1", state, phase="phase_1_plan")
+
+    def close(self) -> None:
+        self._holdfast.close()
+
+
+def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
+    """Measure every size; the bars stand at 50 KB and at a thousand tasks."""
+    for size in SIZES:
+        rounds, repeats = _effort(size, is_quick)
+        samples, cpu = _measure(workshop, make_state(size), rounds, repeats)
+        _add(report, size, samples, cpu)
+        if size == "50 KB":
+            _add_bars(report, samples)
+        if size == "140 KB":
+            found = samples[HOLDFAST].percentile(95) * 1000
+            report.bars.append(Bar(NAME, "a save of 1,000 tasks (140 KB), 95th percentile", found, 50, "ms"))
+
+
+def _effort(size: str, is_quick: bool) -> tuple[int, int]:
+    if size == "5 MB":
+        return (2, 2) if is_quick else (5, 4)
+    return (3, 15) if is_quick else (9, 30)
+
+
+def _measure(
+    workshop: Workshop, state: State, rounds: int, repeats: int
+) -> tuple[dict[str, Sample], dict[str, float]]:
+    encoded = encode(state)
+    with ExitStack() as opened:
+        savers: dict[str, LocalSaver] = {}
+        for name, make in {**LOCAL_SAVERS, HOLDFAST: _HoldfastSaver}.items():
+            savers[name] = make(workshop.disk_folder())
+            opened.callback(savers[name].close)
+            savers[name].save(state, encoded)
+        cpu_s = dict.fromkeys(savers, 0.0)
+        timers = {name: _timer(name, saver, state, encoded, cpu_s) for name, saver in savers.items()}
+        samples = interleave(timers, rounds=rounds, repeats=repeats)
+    return samples, {name: spent / (rounds * repeats) for name, spent in cpu_s.items()}
+
+
+def _timer(
+    name: str, saver: LocalSaver, state: State, encoded: bytes, cpu_s: dict[str, float]
+) -> Callable[[], float]:
+    def save_once() -> float:
+        cpu_before = time.process_time()
+        before = time.perf_counter()
+        saver.save(state, encoded)
+        elapsed = time.perf_counter() - before
+        cpu_s[name] += time.process_time() - cpu_before
+        return elapsed
+
+    return save_once
+
+
+def _add(report: Report, size: str, samples: dict[str, Sample], cpu_s: dict[str, float]) -> None:
+    report.add_samples(
+        samples, section=NAME, work=size, name="median", unit="ms", baseline=BASELINE, scale=1000
+    )
+    tails = {name: sample.percentile(95) * 1000 for name, sample in samples.items()}
+    report.add_values(tails, section=NAME, work=size, name="95th percentile", unit="ms", baseline=BASELINE)
+    per_thousand = {name: spent * 1000 for name, spent in cpu_s.items()}
+    report.add_values(
+        per_thousand, section=NAME, work=size, name="CPU per 1,000", unit="s", baseline=BASELINE
+    )
+
+
+def _add_bars(report: Report, samples: dict[str, Sample]) -> None:
+    own = samples[HOLDFAST]
+    to_bare, to_langgraph = own.ratio_to(samples[BASELINE]), own.ratio_to(samples[_LANGGRAPH])
+    report.bars += [
+        Bar(NAME, "a save of 50 KB, in bare SQLite inserts (floor)", to_bare, 3.0, "times"),
+        Bar(NAME, "a save of 50 KB, in bare SQLite inserts", to_bare, 1.5, "times"),
+        Bar(NAME, "a save of 50 KB, in saves of LangGraph's", to_langgraph, 1.0, "times"),
+    ]

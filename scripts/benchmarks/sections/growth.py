@@ -1,0 +1,9 @@
+"""x"""
+
+from benchmarks.report import Report
+from benchmarks.workshop import Workshop
+
+NAME = "growth"
+
+
+def run(workshop: Workshop, report: Report, is_quick: bool) -> None: ...
