@@ -24,6 +24,7 @@ from holdfast.wiring import Assembly
 
 if TYPE_CHECKING:
     from holdfast.core.index import Index
+    from holdfast.core.resume import ResumePlan
     from holdfast.reader import RunSummary
     from holdfast.recorder import (
         AgentsRun,
@@ -191,9 +192,12 @@ class Holdfast:
         """Return how far a checkpoint has come; None if it is not known here."""
         return self._assembly.spool.receipt(checkpoint_id)
 
-    def runs(self) -> list["RunSummary"]:
-        """Return every run, stored or spooled, the one last written to first."""
-        return self._assembly.reader.list_runs()
+    def runs(self, *, resumable: bool = False, workflow: str | None = None) -> list["RunSummary"]:
+        """Return every run, stored or spooled, the one last written to first.
+
+        With `resumable`, those that can be resumed; with `workflow`, those of one by its path or its name.
+        """
+        return self._assembly.reader.list_runs(is_resumable=resumable, workflow=workflow)
 
     def checkpoints(self, run_id: str) -> "Index":
         """Return every checkpoint of a run, stored or spooled. Raises UnknownRun."""
@@ -202,6 +206,22 @@ class Holdfast:
     def checkpoint(self, run_id: str, sequence: int | None = None) -> Envelope:
         """Return one checkpoint, the newest unless numbered. Raises UnknownRun, IntegrityFailure."""
         return self._assembly.reader.read_checkpoint(run_id, sequence)
+
+    def resume(
+        self,
+        run_id: str,
+        *,
+        at: int | None = None,
+        active_lessons: Sequence[Any] | None = None,
+        dag: Any = None,
+    ) -> "ResumePlan":
+        """Return where a run goes on: from its newest good checkpoint, or from the one numbered `at`.
+
+        What is spooled here is newer than what GitHub has. `active_lessons` and `dag` are what is in force
+        now; where they differ from what was stored, the plan warns. Raises UnknownRun, IntegrityFailure when
+        nothing good is left, GatewayError when GitHub is away and nothing of the run is known here.
+        """
+        return self._assembly.reader.resume(run_id, at=at, active_lessons=active_lessons, dag=dag)
 
     def wait(self, checkpoint_id: str, *, timeout_s: float) -> Receipt | None:
         """Drain until this checkpoint is verified or refused, or wait for the process that drains.

@@ -1,35 +1,63 @@
-"""Reads what is stored and what is still spooled, as one."""
+"""Reads what is stored and what is still spooled, as one, and from the local copy when GitHub is away."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import structlog
 
-from holdfast.core.envelope import Envelope, RunStatus, seal
-from holdfast.core.index import Index, IndexEntry, parse_index
-from holdfast.core.layout import INDEX, LATEST, Layout
-from holdfast.core.moments import format_moment
-from holdfast.core.parts import join_envelope
-from holdfast.core.stored import entry_of, open_file
-from holdfast.core.ticket import Ticket
-from holdfast.errors import IntegrityFailure, Missing, SpoolDamaged, UnknownRun
-from holdfast.github.gateway import Gateway, ReadFile, ReadHead, ReadTree
-from holdfast.runs import Runs
+from holdfast.archive import MAX_FILE_BYTES, CachedArchive, GitHubArchive
+from holdfast.core.envelope import Envelope
+from holdfast.core.index import Index
+from holdfast.core.layout import Layout
+from holdfast.core.resume import ResumePlan, Source, plan_resume
+from holdfast.core.stored import entry_of
+from holdfast.errors import (
+    GatewayError,
+    HoldfastError,
+    Missing,
+    Refused,
+    Throttled,
+    Unavailable,
+    UnknownRun,
+)
+from holdfast.finder import RunSummary, is_workflow, read_indexes, summarise_runs
+from holdfast.github.gateway import Gateway
+from holdfast.loader import StoredRun
+from holdfast.mirror import Mirror
 from holdfast.spool import Spool
+from holdfast.spooled_run import SpooledRun
+
+__all__ = ["History", "Loaded", "Reader", "RunSummary"]
 
 log = structlog.get_logger()
 
+ResultT = TypeVar("ResultT")
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """One run, in a line."""
+# What makes us read the local copy instead. GitHub answers 404 to those who may not see a repository.
+_AWAY = (Unavailable, Throttled, Refused, Missing)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checkpoint that was found to be whole, where it came from, and what was passed over on the way.
+
+    `earlier` reads the checkpoints before it, the newest first, as far as they can be had.
+    """
+
+    envelope: Envelope
+    source: Source
+    warnings: Sequence[str]
+    earlier: Iterable[Envelope] = ()
+
+
+@dataclass(frozen=True)
+class History:
+    """Every good checkpoint of a run, in order, and what is wrong with the others."""
 
     run_id: str
-    status: RunStatus
-    resumable: bool
-    checkpoint_count: int
-    last_updated: str
-    workflow: str | None
+    envelopes: Sequence[Envelope]
+    warnings: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -38,133 +66,187 @@ class Reader:
 
     gateway: Gateway
     spool: Spool
-    runs: Runs
+    mirror: Mirror
     layout: Layout
     branch: str
+    max_file_bytes: int = MAX_FILE_BYTES
 
-    def list_runs(self) -> list[RunSummary]:
-        """Return every run, the one last written to first."""
-        spooled: dict[str, list[Ticket]] = {}
-        for ticket in self.spool.pending():
-            spooled.setdefault(ticket.run_id, []).append(ticket)
-        stored = {index.run_id: index for index in self._stored_indexes()}
-        summaries = [
-            self._summarise(stored.get(run_id, Index(run_id)), spooled.get(run_id, []))
-            for run_id in {*stored, *spooled}
+    def list_runs(self, *, is_resumable: bool = False, workflow: str | None = None) -> list[RunSummary]:
+        """Return every run, or those that are asked for, the one last written to first.
+
+        `workflow` is the path of a workflow, the end of one, or its name.
+        """
+        return [
+            run
+            for run in summarise_runs(self._indexes(), self.spool)
+            if (run.resumable or not is_resumable)
+            and (workflow is None or is_workflow(run.workflow, workflow))
         ]
-        return sorted(summaries, key=lambda run: (run.last_updated, run.run_id), reverse=True)
 
     def list_checkpoints(self, run_id: str) -> Index:
         """Return every checkpoint of a run, stored or spooled. Raises UnknownRun."""
-        return self._join(run_id, self._spooled(run_id))
-
-    def read_checkpoint(self, run_id: str, sequence: int | None = None) -> Envelope:
-        """Return one checkpoint of a run, the newest unless its number is given.
-
-        Raises UnknownRun, or IntegrityFailure when the stored file is not what was written.
-        """
-        spooled = self._spooled(run_id)
-        entries = self._join(run_id, spooled).entries
-        wanted = entries[-1].sequence if sequence is None else sequence
-        entry = next((entry for entry in entries if entry.sequence == wanted), None)
-        if entry is None:
-            raise UnknownRun(f"run {run_id!r} has no checkpoint {wanted}; see holdfast list {run_id}")
-        for envelope in spooled:
-            if envelope.checkpoint_id == entry.checkpoint_id:
-                return envelope
-        return self._read_stored(run_id, entry)
-
-    def _join(self, run_id: str, spooled: Sequence[Envelope]) -> Index:
+        waiting = SpooledRun.look(self.spool, run_id)
         entries = [
             entry_of(
                 envelope, self.layout.checkpoint_path(run_id, envelope.sequence, envelope.header.trigger)
             )
-            for envelope in spooled
+            for envelope in waiting.open_all(waiting.pending)
         ]
-        joined = self.runs.refresh(run_id).index.with_entries(entries, workflow=None, now="")
-        if not joined.entries:
-            raise UnknownRun(f"there is no run {run_id!r}, neither stored nor spooled; see holdfast runs")
-        return joined
-
-    def _spooled(self, run_id: str) -> list[Envelope]:
-        tickets = [ticket for ticket in self.spool.pending() if ticket.run_id == run_id]
-        return [envelope for ticket in tickets if (envelope := self._open(ticket))]
-
-    def _open(self, ticket: Ticket) -> Envelope | None:
         try:
-            return seal(self.spool.read(ticket))
-        except SpoolDamaged as error:
-            log.warning("checkpoint_damaged", checkpoint_id=ticket.checkpoint_id, cause=str(error))
-            return None
+            stored = self.use_stored(run_id, StoredRun.listing)
+        except UnknownRun:
+            if not entries:
+                raise
+            stored = Index(run_id)
+        return stored.with_entries(entries, workflow=None, now="") if entries else stored
 
-    def _read_stored(self, run_id: str, entry: IndexEntry) -> Envelope:
-        name = self.layout.name_of(run_id, entry.file_path)
-        sha = self.runs.view(run_id).blobs.get(name)
-        if sha is None:
-            raise IntegrityFailure(entry.file_path, "the index names it, but it is not there")
-        for envelope, found in open_file(self.runs.read_blob(sha), entry.file_path):
-            if found.checkpoint_id == entry.checkpoint_id:
-                return join_envelope(envelope, self._read_file, entry.file_path)
-        raise IntegrityFailure(entry.file_path, f"it does not hold checkpoint {entry.checkpoint_id}")
+    def read_checkpoint(self, run_id: str, sequence: int | None = None) -> Envelope:
+        """Return one checkpoint of a run, the newest good one unless its number is given.
 
-    def _read_file(self, path: str) -> bytes:
-        try:
-            return self.gateway.perform(ReadFile(path, self.branch)).content
-        except Missing as error:
-            raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there") from error
+        Raises UnknownRun, or IntegrityFailure when the stored file is not what was written.
+        """
+        loaded = self.load(run_id, at=sequence)
+        for warning in loaded.warnings:
+            log.warning("checkpoint_passed_over", run_id=run_id, cause=warning)
+        return loaded.envelope
 
-    def _summarise(self, index: Index, tickets: Sequence[Ticket]) -> RunSummary:
-        """Return the run in a line; of what is spooled only the newest is opened."""
-        added = [ticket for ticket in tickets if ticket.checkpoint_id not in index.by_id]
-        newest = max(added, key=lambda ticket: ticket.sequence, default=None)
-        envelope = self._open(newest) if newest else None
-        header = envelope.header if envelope else None
-        stored = index.newest.sequence if index.newest else 0
-        status = header.status if header and (header.sequence_number or 0) > stored else index.status
-        return RunSummary(
-            run_id=index.run_id,
-            status=status,
-            resumable=status is not RunStatus.COMPLETED,
-            checkpoint_count=len(index.entries) + len(added),
-            last_updated=format_moment(newest.arrived_at) if newest else index.last_updated,
-            workflow=(header.workflow if header else None) or index.workflow,
+    def resume(
+        self,
+        run_id: str,
+        *,
+        at: int | None = None,
+        active_lessons: Sequence[Any] | None = None,
+        dag: Any = None,
+    ) -> ResumePlan:
+        """Return where the run goes on, from its newest good checkpoint or from the one numbered `at`.
+
+        Raises UnknownRun, IntegrityFailure when nothing good is left, GatewayError when GitHub is away and
+        nothing of the run is known here.
+        """
+        loaded = self.load(run_id, at=at)
+        plan = plan_resume(
+            loaded.envelope,
+            source=loaded.source,
+            active_lessons=active_lessons,
+            dag=dag,
+            earlier=loaded.earlier if at is None else (),
+            warnings=loaded.warnings,
         )
+        log.info(
+            "resume_planned",
+            run_id=run_id,
+            checkpoint_id=plan.checkpoint_id,
+            resume_at=plan.resume_at,
+            completed=len(plan.completed),
+            cost_accumulated=plan.cost_accumulated,
+            source=plan.source,
+            warnings=len(plan.warnings),
+            message=plan.message,
+        )
+        return plan
 
-    def _stored_indexes(self) -> Iterator[Index]:
-        """Read the index of every run. One listing names them all; only those not seen before are fetched."""
-        folders: dict[str, dict[str, str]] = {}
-        for path, sha in self._list_files():
-            run_id, _, name = path.partition("/")
-            if name in (INDEX, LATEST):
-                folders.setdefault(run_id, {})[name] = sha
-        for run_id, files in folders.items():
-            yield self._stored_index(run_id, files)
+    def load(self, run_id: str, *, at: int | None = None) -> Loaded:
+        """Return the newest good checkpoint, or the one numbered `at`. Raises like `resume`."""
+        waiting = SpooledRun.look(self.spool, run_id)
+        return self._load_newest(waiting) if at is None else self._load_at(waiting, at)
 
-    def _stored_index(self, run_id: str, files: dict[str, str]) -> Index:
+    def history(self, run_id: str) -> History:
+        """Return every good checkpoint of a run, stored or spooled, in order. Raises UnknownRun."""
+        waiting = SpooledRun.look(self.spool, run_id)
+        spooled = waiting.open_all(waiting.pending)
         try:
-            if INDEX in files:
-                return parse_index(self.runs.read_blob(files[INDEX]), self.layout.path(run_id, INDEX))
-            path = self.layout.path(run_id, LATEST)
-            entries = [entry for _, entry in open_file(self.runs.read_blob(files[LATEST]), path)]
-            return Index(run_id).with_entries(entries, workflow=None, now=entries[-1].timestamp)
-        except IntegrityFailure as error:
-            log.warning("run_damaged", run_id=run_id, path=error.path, cause=error.reason)
-            return self.runs.refresh(run_id).index
+            stored, warnings = self.use_stored(run_id, lambda run: (run.read_all(), run.warnings))
+        except UnknownRun:
+            if not spooled:
+                raise
+            stored, warnings = [], []
+        every = {envelope.checkpoint_id: envelope for envelope in [*stored, *spooled]}
+        ordered = sorted(every.values(), key=lambda envelope: envelope.sequence)
+        return History(run_id, ordered, [*waiting.warnings, *warnings])
 
-    def _list_files(self) -> Iterator[tuple[str, str]]:
-        """List every file below the base path, relative to it, with its blob."""
+    def use_stored(self, run_id: str, use: Callable[[StoredRun], ResultT]) -> ResultT:
+        """Return what `use` makes of the stored files of a run; of the local copy if GitHub is away.
+
+        Raises UnknownRun if there is no such repository, GatewayError if nothing of the run is known here.
+        """
         try:
-            sha = self.gateway.perform(ReadHead(self.branch))
-            for segment in self.layout.base_path.split("/"):
-                listing = self.gateway.perform(ReadTree(sha))
-                sha = next(entry.sha for entry in listing.entries if entry.path == segment)
-        except (Missing, StopIteration):
-            return
-        listing = self.gateway.perform(ReadTree(sha, is_recursive=True))
-        if listing.is_complete:
-            yield from ((entry.path, entry.sha) for entry in listing.entries if entry.kind == "file")
-            return
-        for folder in self.gateway.perform(ReadTree(sha)).entries:
-            if folder.kind == "folder":
-                for entry in self.gateway.perform(ReadTree(folder.sha)).entries:
-                    yield f"{folder.path}/{entry.path}", entry.sha
+            return use(StoredRun(self._github(), self.layout, run_id))
+        except _AWAY as error:
+            absence = f"GitHub could not be read ({error}): this is what was last read or written here"
+            cached = StoredRun(self._cache(), self.layout, run_id, warnings=[absence])
+            if cached.exists:
+                log.warning("github_not_read", run_id=run_id, cause=str(error))
+                return use(cached)
+            if isinstance(error, Missing):
+                unknown = f"there is no run {run_id!r}, neither stored nor spooled; see holdfast runs"
+                raise UnknownRun(unknown) from error
+            raise
+
+    def _load_newest(self, waiting: SpooledRun) -> Loaded:
+        spooled = waiting.newest()
+        if spooled:
+            loaded = Loaded(spooled, "spool", waiting.warnings, self._before_spooled(spooled, waiting))
+            return _prefer_aside(loaded, waiting)
+        try:
+            loaded = self.use_stored(waiting.run_id, lambda run: _load(run.newest(), run, waiting))
+        except HoldfastError as error:
+            return _rescue(waiting, error)
+        return _prefer_aside(loaded, waiting)
+
+    def _load_at(self, waiting: SpooledRun, sequence: int) -> Loaded:
+        spooled = waiting.at(sequence)
+        if spooled:
+            return Loaded(spooled, "spool", waiting.warnings)
+        return self.use_stored(waiting.run_id, lambda run: _load(run.at(sequence), run, waiting))
+
+    def _indexes(self) -> list[Index]:
+        try:
+            return list(read_indexes(self._github(), self.mirror, self.layout))
+        except _AWAY as error:
+            indexes = list(read_indexes(self._cache(), self.mirror, self.layout))
+            if not indexes and not isinstance(error, Missing):
+                raise
+            if indexes:
+                log.warning("github_not_read", cause=str(error))
+            return indexes
+
+    def _github(self) -> GitHubArchive:
+        return GitHubArchive(self.gateway, self.mirror, self.layout, self.branch, self.max_file_bytes)
+
+    def _cache(self) -> CachedArchive:
+        return CachedArchive(self.mirror, self.layout, self.max_file_bytes)
+
+    def _before_spooled(self, newest: Envelope, waiting: SpooledRun) -> Iterator[Envelope]:
+        older = [ticket for ticket in waiting.pending if ticket.sequence < newest.sequence]
+        yield from waiting.open_all(older)
+        run = StoredRun(self._github(), self.layout, waiting.run_id)
+        yield from _while_they_can_be_had(run.before(newest.sequence))
+
+
+def _load(envelope: Envelope, run: StoredRun, waiting: SpooledRun) -> Loaded:
+    earlier = _while_they_can_be_had(run.before(envelope.sequence))
+    return Loaded(envelope, run.archive.source, [*waiting.warnings, *run.warnings], earlier)
+
+
+def _prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:
+    """Take a newer checkpoint that was acknowledged, but that the repository does not take as it is."""
+    newer = waiting.newest_aside(loaded.envelope.sequence)
+    if newer is None:
+        return loaded
+    return Loaded(newer, "spool", [*loaded.warnings, waiting.tell_aside(newer)], loaded.earlier)
+
+
+def _rescue(waiting: SpooledRun, error: HoldfastError) -> Loaded:
+    """Return the newest of what is set aside when there is nothing else. Raises `error` if that is not."""
+    newest = waiting.newest_aside(0)
+    if newest is None:
+        raise error
+    return Loaded(newest, "spool", [*waiting.warnings, str(error), waiting.tell_aside(newest)])
+
+
+def _while_they_can_be_had(envelopes: Iterator[Envelope]) -> Iterator[Envelope]:
+    """Yield checkpoints until GitHub does not answer any more."""
+    try:
+        yield from envelopes
+    except GatewayError as error:
+        log.warning("history_not_read", cause=str(error))

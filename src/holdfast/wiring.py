@@ -175,12 +175,13 @@ class Assembly:
         """Return what drains the spool."""
         from holdfast.github.budgeted import BudgetedGateway
         from holdfast.github.gateway import ReadRepository
+        from holdfast.mirroring import MirroringGateway
         from holdfast.worker import Worker
         from holdfast.writer.commits import CommitWriter
         from holdfast.writer.contents import ContentsWriter
 
         # The planner keeps the reserve for critical checkpoints, so the way must let them use it.
-        gateway = self._gateway(may_use_reserve=True)
+        gateway = MirroringGateway(self._gateway(may_use_reserve=True), self.mirror, self.layout)
         budgeted = BudgetedGateway(self.client, self.ledger, self.clock)
         parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, self.clock)
         return Worker(
@@ -202,7 +203,7 @@ class Assembly:
         from holdfast.reader import Reader
 
         gateway = self._gateway(may_use_reserve=False)
-        return Reader(gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch)
+        return Reader(gateway, self.spool, self.mirror, self.layout, self.settings.branch)
 
     @property
     def _api_name(self) -> str:

@@ -18,6 +18,7 @@ from holdfast.github.budgeted import BudgetedGateway
 from holdfast.github.gateway import Gateway, ReadRepository
 from holdfast.ledger import Ledger
 from holdfast.mirror import Mirror
+from holdfast.mirroring import MirroringGateway
 from holdfast.reader import Reader
 from holdfast.runs import Runs
 from holdfast.spool import Spool, SpoolLimits
@@ -67,7 +68,7 @@ def open_workshop(
     spool = Spool.open(folder / "spool", limits=SpoolLimits(min_free_bytes=0), clock=clock, layout=layout)
     mirror = Mirror.open(folder / "mirror")
     ledger = Ledger(folder / "budget.json", limits, clock)
-    gateway = BudgetedGateway(gateway, ledger, clock)
+    gateway = MirroringGateway(BudgetedGateway(gateway, ledger, clock), mirror, layout)
     runs = Runs(gateway, mirror, layout, BRANCH)
     worker = Worker(
         spool=spool,
@@ -82,7 +83,7 @@ def open_workshop(
         probe=lambda: gateway.perform(ReadRepository()),
         jitter=lambda: 1.0,
     )
-    reader = Reader(gateway, spool, runs, layout, BRANCH)
+    reader = Reader(gateway, spool, mirror, layout, BRANCH)
     try:
         yield Workshop(gateway, spool, runs, worker, reader, clock, stop, token)
     finally:

@@ -72,3 +72,15 @@ class Layout:
     def name_of(self, run_id: str, path: str) -> str:
         """Return the name of a run's file from its whole path; the path itself if it is elsewhere."""
         return path.removeprefix(self.run_folder(run_id) + "/")
+
+    def parse_path(self, path: str) -> tuple[str, str]:
+        """Return the run that a file belongs to and its name within it; nothing if it belongs to none.
+
+        >>> Layout().parse_path("checkpoints/build-42/parts/1.json")
+        ('build-42', 'parts/1.json')
+        >>> Layout().parse_path("checkpoints/preserved_runs.json")
+        ('', '')
+        """
+        run_id, _, name = path.removeprefix(self.base_path + "/").partition("/")
+        is_inside = path.startswith(self.base_path + "/")
+        return (run_id, name) if is_inside and name else ("", "")

@@ -11,13 +11,34 @@ def open_file(content: bytes, path: str) -> list[tuple[Envelope, IndexEntry]]:
 
     Raises IntegrityFailure when the file, or any checkpoint in it, is not what was written.
     """
+    envelopes = [open_stored(text, path)[0] for text in split_file(content, path)]
+    return [(envelope, entry_of(envelope, path)) for envelope in envelopes]
+
+
+def find_in_file(content: bytes, path: str, sequence: int) -> Envelope:
+    """Return the checkpoint with this number, even if others in the same batch are damaged.
+
+    Raises IntegrityFailure when it is damaged itself, or not there.
+    """
+    damage: IntegrityFailure | None = None
+    for text in split_file(content, path):
+        try:
+            envelope, _ = open_stored(text, path)
+        except IntegrityFailure as failure:
+            damage = damage or failure
+            continue
+        if envelope.sequence == sequence:
+            return envelope
+    raise damage or IntegrityFailure(path, f"it does not hold checkpoint {sequence}")
+
+
+def split_file(content: bytes, path: str) -> list[bytes]:
+    """Return the text of every checkpoint in a file. Raises IntegrityFailure."""
     try:
         members = parse_document(content).members
-        texts = split_items(members["checkpoints"]) if "checkpoints" in members else [content]
+        return split_items(members["checkpoints"]) if "checkpoints" in members else [content]
     except InvalidCheckpoint as error:
         raise IntegrityFailure(path, str(error)) from error
-    envelopes = [open_stored(text, path)[0] for text in texts]
-    return [(envelope, entry_of(envelope, path)) for envelope in envelopes]
 
 
 def entry_of(envelope: Envelope, path: str) -> IndexEntry:
@@ -31,4 +52,5 @@ def entry_of(envelope: Envelope, path: str) -> IndexEntry:
         file_path=path,
         status=header.status.value,
         blob_sha=envelope.blob_sha,
+        phase=header.phase,
     )

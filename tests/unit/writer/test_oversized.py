@@ -81,7 +81,10 @@ def test_lost_or_altered_part_is_named(
         (part,) = [path for path in repository.files(BRANCH) if "/parts/" in path]
         repository.write_as_someone_else(BRANCH, {part: damage})
 
+    with open_workshop(tmp_path / "elsewhere", repository) as other:
         with pytest.raises(IntegrityFailure) as failure:
-            workshop.reader.read_checkpoint("r")
+            other.reader.read_checkpoint("r", 1)
+        with pytest.raises(IntegrityFailure, match=part):
+            other.reader.read_checkpoint("r")
 
     assert failure.value.path == part

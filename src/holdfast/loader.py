@@ -1,0 +1,264 @@
+"""Loads the checkpoints of one run, whatever has become of its files: the newest good one, or any by number.
+
+Nothing that is not proved whole is ever returned. What had to be passed over on the way is told.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from holdfast.archive import Archive, Files
+from holdfast.core.envelope import Envelope, open_stored
+from holdfast.core.index import Index, IndexEntry, parse_index
+from holdfast.core.layout import INDEX, LATEST, PARTS, SUMMARY, Layout, parse_sequences
+from holdfast.core.parts import join_envelope
+from holdfast.core.stored import entry_of, find_in_file
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint, UnknownRun
+
+MAX_BATCH = 10_000
+MAX_PARTS_BYTES = 100 * 1024 * 1024
+
+_SHOWN_REASONS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A place where a checkpoint may lie: a file by name, and the index's entry for it, if there is one."""
+
+    sequence: int
+    name: str
+    entry: IndexEntry | None = None
+
+
+@dataclass
+class StoredRun:
+    """What an archive holds of one run. `warnings` grow with all that is found to be wrong.
+
+    Its methods raise GatewayError when the archive is GitHub and does not answer.
+    """
+
+    archive: Archive
+    layout: Layout
+    run_id: str
+    warnings: list[str] = field(default_factory=list)
+
+    @cached_property
+    def files(self) -> Files:
+        """Return the files of the run, by name."""
+        return self.archive.files(self.run_id)
+
+    @property
+    def exists(self) -> bool:
+        """Tell whether there is any checkpoint, or what was one."""
+        return LATEST in self.files or INDEX in self.files or any(map(parse_sequences, self.files))
+
+    @cached_property
+    def index(self) -> Index | None:
+        """Return the index; None if it is missing or bad."""
+        try:
+            return self.read_index()
+        except IntegrityFailure as failure:
+            self._warn(failure)
+            return None
+
+    def read_index(self) -> Index:
+        """Return the index. Raises IntegrityFailure with the reason why it cannot be used."""
+        path = self.layout.path(self.run_id, INDEX)
+        if INDEX not in self.files:
+            raise IntegrityFailure(path, "it is missing")
+        index = parse_index(self.archive.read(path, self.files[INDEX]), path)
+        if index.run_id != self.run_id:
+            raise IntegrityFailure(path, f"it is the index of run {index.run_id!r}")
+        return index
+
+    def read_latest(self) -> Envelope:
+        """Return the checkpoint that `latest.json` holds. Raises IntegrityFailure."""
+        path = self.layout.path(self.run_id, LATEST)
+        if LATEST not in self.files:
+            raise IntegrityFailure(path, "it is missing")
+        envelope, _ = open_stored(self.archive.read(path, self.files[LATEST]), path)
+        return self._accept(envelope, path)
+
+    def newest(self) -> Envelope:
+        """Return the newest good checkpoint: the latest; else by the index; else by the files themselves.
+
+        Raises UnknownRun if there is no such run, IntegrityFailure if nothing of it is good.
+        """
+        self._check_exists()
+        latest = self._try_latest()
+        highest = max((numbers[-1] for name in self.files if (numbers := self._numbers(name))), default=0)
+        if latest and latest.sequence >= highest:
+            return latest
+        if latest:
+            path = self.layout.path(self.run_id, LATEST)
+            self.warnings.append(
+                f"{path}: it holds checkpoint {latest.sequence}, but {highest} is stored as well"
+            )
+        for candidate in self.candidates():
+            if latest and candidate.sequence <= latest.sequence:
+                return latest
+            envelope = self.try_open(candidate)
+            if envelope:
+                return envelope
+        if latest:
+            return latest
+        reasons = "; ".join(self.warnings[:_SHOWN_REASONS])
+        raise IntegrityFailure(self.layout.run_folder(self.run_id), f"no checkpoint in it is good: {reasons}")
+
+    def at(self, sequence: int) -> Envelope:
+        """Return the checkpoint with this number. Raises UnknownRun, IntegrityFailure."""
+        matching = [candidate for candidate in self.candidates() if candidate.sequence == sequence]
+        failure: IntegrityFailure | None = None
+        for candidate in matching:
+            try:
+                return self.open(candidate)
+            except IntegrityFailure as error:
+                failure = failure or error
+        latest = self._try_latest() if LATEST in self.files else None
+        if latest and latest.sequence == sequence:
+            return latest
+        if failure:
+            raise failure
+        raise UnknownRun(f"run {self.run_id!r} has no checkpoint {sequence}; see holdfast list {self.run_id}")
+
+    def before(self, sequence: int) -> Iterator[Envelope]:
+        """Yield the good checkpoints with smaller numbers, the newest first."""
+        for candidate in self.candidates():
+            if candidate.sequence < sequence:
+                envelope = self.try_open(candidate)
+                if envelope:
+                    yield envelope
+
+    def candidates(self) -> list[Candidate]:
+        """Return every place where a checkpoint may lie, by index and file names, the newest first."""
+        entries = self.index.entries if self.index else ()
+        named = [
+            Candidate(entry.sequence, self.layout.name_of(self.run_id, entry.file_path), entry)
+            for entry in entries
+        ]
+        known = {(candidate.sequence, candidate.name) for candidate in named}
+        others = [
+            Candidate(number, name)
+            for name in sorted(self.files)
+            for number in self._numbers(name)
+            if (number, name) not in known
+        ]
+        # Of two that claim a number, the one that is in the index comes first.
+        return sorted([*named, *others], key=lambda each: (-each.sequence, each.entry is None))
+
+    def open(self, candidate: Candidate) -> Envelope:
+        """Return the checkpoint that lies there, whole again. Raises IntegrityFailure."""
+        entry, file = candidate.entry, self.files.get(candidate.name)
+        path = entry.file_path if entry else self.layout.path(self.run_id, candidate.name)
+        if file is None:
+            raise IntegrityFailure(path, "the index names it, but it is not there")
+        envelope = find_in_file(self.archive.read(path, file), path, candidate.sequence)
+        if entry and entry.checkpoint_id != envelope.checkpoint_id:
+            raise IntegrityFailure(path, f"the index says that it holds checkpoint {entry.checkpoint_id}")
+        if entry and entry.blob_sha and entry.blob_sha != envelope.blob_sha:
+            raise IntegrityFailure(path, "it is not the file that the index names")
+        return self._accept(envelope, path)
+
+    def try_open(self, candidate: Candidate) -> Envelope | None:
+        """Return the checkpoint that lies there, or None with a warning."""
+        try:
+            return self.open(candidate)
+        except IntegrityFailure as failure:
+            self._warn(failure)
+            return None
+
+    def _try_latest(self) -> Envelope | None:
+        try:
+            return self.read_latest()
+        except IntegrityFailure as failure:
+            self._warn(failure)
+            return None
+
+    def _accept(self, envelope: Envelope, path: str) -> Envelope:
+        """Return a checkpoint that is this run's, put together again."""
+        if envelope.header.run_id != self.run_id:
+            raise IntegrityFailure(path, f"it belongs to run {envelope.header.run_id!r}")
+        if not envelope.sequence:
+            raise IntegrityFailure(path, "it has no sequence_number")
+        try:
+            return join_envelope(envelope, _Allowance(self._read_part), path)
+        except (LookupError, TypeError, ValueError, AttributeError, InvalidCheckpoint) as error:
+            raise IntegrityFailure(path, f"its list of parts makes no sense: {error!r}") from error
+
+    def _check_exists(self) -> None:
+        if self.exists:
+            return
+        if SUMMARY in self.files:
+            raise UnknownRun(f"run {self.run_id!r} is archived: of its checkpoints only a summary is left")
+        raise UnknownRun(f"there is no run {self.run_id!r}, neither stored nor spooled; see holdfast runs")
+
+    def _numbers(self, name: str) -> range:
+        """Return the numbers that a file name speaks for, unless it claims more than any file can hold."""
+        numbers = parse_sequences(name)
+        if numbers.stop - numbers.start <= MAX_BATCH:
+            return numbers
+        self._warn(
+            IntegrityFailure(self.layout.path(self.run_id, name), "no batch holds so many checkpoints")
+        )
+        return range(0)
+
+    def _read_part(self, path: str) -> bytes:
+        run_id, name = self.layout.parse_path(path)
+        if run_id != self.run_id or not name.startswith(f"{PARTS}/"):
+            raise IntegrityFailure(
+                path, f"a checkpoint of run {self.run_id!r} refers to it, but it is no part of it"
+            )
+        return self.archive.read_part(path)
+
+    def listing(self) -> Index:
+        """Return the index, made anew from the files if it is missing or bad. Raises UnknownRun."""
+        self._check_exists()
+        if self.index is not None:
+            return self.index
+        self.fetch_all()
+        entries = [entry_of(envelope, path) for envelope, path in self._good()]
+        return Index(self.run_id).with_entries(
+            entries, workflow=None, now=entries[-1].timestamp if entries else ""
+        )
+
+    def read_all(self) -> list[Envelope]:
+        """Return every good checkpoint, the oldest first. Raises UnknownRun."""
+        self._check_exists()
+        self.fetch_all()
+        return [envelope for envelope, _ in self._good()]
+
+    def fetch_all(self) -> None:
+        """Get every checkpoint file with as few requests as can be."""
+        names = [name for name in self.files if parse_sequences(name)]
+        self.archive.fetch({self.layout.path(self.run_id, name): self.files[name] for name in names})
+
+    def _good(self) -> Iterator[tuple[Envelope, str]]:
+        """Yield what is good, the oldest first, with the path where it lies."""
+        candidates = self.candidates()[::-1]
+        for candidate in candidates:
+            envelope = self.try_open(candidate)
+            if envelope:
+                yield envelope, self.layout.path(self.run_id, candidate.name)
+        if not candidates and LATEST in self.files:
+            latest = self._try_latest()
+            if latest:
+                yield latest, self.layout.path(self.run_id, LATEST)
+
+    def _warn(self, failure: IntegrityFailure) -> None:
+        if str(failure) not in self.warnings:
+            self.warnings.append(str(failure))
+
+
+class _Allowance:
+    """Reads the parts of one checkpoint, as long as they are not more than any checkpoint can have."""
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        self._read = read
+        self._left_bytes = MAX_PARTS_BYTES
+
+    def __call__(self, path: str) -> bytes:
+        content = self._read(path)
+        self._left_bytes -= len(content)
+        if self._left_bytes < 0:
+            raise IntegrityFailure(path, f"the parts have more than {MAX_PARTS_BYTES:,} bytes together")
+        return content

@@ -1,0 +1,52 @@
+"""A gateway that keeps a local copy of what it writes, so that it can be read while GitHub is away."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from holdfast.core.encoding import blob_sha
+from holdfast.core.layout import PARTS, Layout
+from holdfast.github.gateway import Call, CommitFiles, DeleteFile, Gateway, WriteFile
+from holdfast.mirror import Mirror, RemoteFile
+
+ResultT = TypeVar("ResultT")
+
+
+class MirroringGateway:
+    """Performs calls through `inner`; what GitHub has taken of a run's files goes into `mirror` as well."""
+
+    def __init__(self, inner: Gateway, mirror: Mirror, layout: Layout) -> None:
+        self._inner = inner
+        self._mirror = mirror
+        self._layout = layout
+
+    def perform(self, call: Call[ResultT]) -> ResultT:
+        """Return what GitHub answers to `call`, or raise a GatewayError."""
+        result = self._inner.perform(call)
+        if isinstance(call, WriteFile):
+            self._keep({call.path: call.content})
+        elif isinstance(call, DeleteFile):
+            self._keep({call.path: None})
+        elif isinstance(call, CommitFiles):
+            self._keep({**dict.fromkeys(call.deletions), **call.additions})
+        return result
+
+    def _keep(self, written: Mapping[str, bytes | None]) -> None:
+        by_run: dict[str, dict[str, RemoteFile | None]] = {}
+        for path, content in written.items():
+            run_id, name = self._layout.parse_path(path)
+            if not run_id:
+                continue
+            if name.startswith(f"{PARTS}/"):
+                if content is not None:
+                    self._mirror.keep_part(path, content)
+                continue
+            by_run.setdefault(run_id, {})[name] = self._keep_file(content)
+        for run_id, files in by_run.items():
+            self._mirror.note_writes(run_id, files)
+
+    def _keep_file(self, content: bytes | None) -> RemoteFile | None:
+        if content is None:
+            return None
+        file = RemoteFile(blob_sha(content), len(content))
+        self._mirror.keep_blob(file.sha, content)
+        return file
