@@ -25,3 +25,16 @@ def list_document(index: "Index") -> dict[str, Any]:
     names = ("sequence", "checkpoint_id", "trigger", "timestamp", "file_path", "status")
     checkpoints = [{name: getattr(entry, name) for name in names} for entry in index.entries]
     return {"run_id": index.run_id, "checkpoints": checkpoints}
+
+
+def run_document(index: "Index") -> dict[str, Any]:
+    """Return one run in a line, as in the list of runs."""
+    newest = index.newest
+    return {
+        "run_id": index.run_id,
+        "status": index.status,
+        "resumable": index.status != "completed",
+        "checkpoint_count": len(index.entries),
+        "last_updated": index.last_updated or (newest.timestamp if newest else ""),
+        "workflow": index.workflow,
+    }

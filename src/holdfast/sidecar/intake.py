@@ -8,6 +8,7 @@ import structlog
 
 from holdfast.core.envelope import Draft
 from holdfast.core.ticket import Receipt
+from holdfast.core.triggers import Priority
 from holdfast.errors import HoldfastError
 from holdfast.settings import MEGABYTE
 
@@ -24,10 +25,12 @@ _Waiting = tuple[Draft, "asyncio.Future[Receipt]"]
 class Intake:
     """Commits for many requests at once, in one thread. A lone request is committed at once.
 
-    `on_committed` is told, in that thread, what was put to the disk together.
+    `on_committed` is told, in that thread, what became of those that were committed together.
     """
 
-    def __init__(self, commit: Commit, *, on_committed: Callable[[Sequence[Outcome]], None]) -> None:
+    def __init__(
+        self, commit: Commit, *, on_committed: Callable[[Sequence[Outcome], Sequence[Priority]], None]
+    ) -> None:
         self._commit = commit
         self._on_committed = on_committed
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -61,7 +64,7 @@ class Intake:
             outcomes = self._commit_all([draft for draft, _ in batch])
             assert self._loop is not None  # noqa: S101 (set before the thread starts)
             self._loop.call_soon_threadsafe(_settle, batch, outcomes)
-            self._on_committed(outcomes)
+            self._on_committed(outcomes, [draft.priority for draft, _ in batch])
 
     def _take(self) -> list[_Waiting]:
         """Wait for the next requests, in the order of their arrival; none when it is time to end."""

@@ -1,0 +1,72 @@
+"""`holdfast serve`: the sidecar."""
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from holdfast.cli.arguments import Commands, count
+from holdfast.cli.exits import CommandFailed, ExitCode
+from holdfast.cli.render import Screen
+from holdfast.cli.session import overrides, start_logs, stop_on_signals
+
+if TYPE_CHECKING:
+    from holdfast.settings import Settings
+
+_DESCRIPTION = """\
+Serve the HTTP API, with the worker inside, until SIGTERM or SIGINT.
+
+It listens on loopback; any other address needs a token in HOLDFAST_API_TOKEN or HOLDFAST_API_TOKEN_FILE. The
+first line on standard output has the URL; /openapi.json there describes every call. When it is told to stop,
+it finishes the write under way and exits 0; what is still spooled is drained by the next one."""
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add("serve", run, description=_DESCRIPTION, example="holdfast serve --port 8723")
+    parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=count, help="port to listen on (default: 8723; 0: a free one)")
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Serve until we are told to stop."""
+    from holdfast.library import Holdfast
+    from holdfast.metrics import Metrics
+    from holdfast.sidecar.serving import serve
+    from holdfast.wiring import Assembly
+
+    settings = _settings(arguments)
+
+    def announce(url: str) -> None:
+        if screen.is_json:
+            screen.document({"url": url})
+        else:
+            screen.content(f"Serving at {url}".encode())
+
+    with stop_on_signals() as stop:
+        metrics = Metrics(lambda: holdfast.status())
+        assembly = Assembly(settings, stop=stop, meter=metrics)
+        start_logs(settings, assembly)
+        with Holdfast(settings, assembly=assembly) as holdfast:
+            try:
+                ending = serve(holdfast, assembly, metrics, on_ready=announce)
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                raise CommandFailed(f"cannot listen on {settings.host}:{settings.port}: {error}") from error
+            if not ending.is_worker_done:
+                # Its call to GitHub hangs. A kill does no harm, and waiting longer would.
+                os._exit(ExitCode.DONE if ending.failure is None else ExitCode.FAILED)
+    if ending.failure:
+        raise CommandFailed(str(ending.failure))
+    return ExitCode.DONE
+
+
+def _settings(arguments: argparse.Namespace) -> "Settings":
+    """Return the settings in force; a service logs what it does unless someone asked for less."""
+    from holdfast.settings import Settings
+
+    given = overrides(arguments)
+    for name in ("host", "port"):
+        if (value := getattr(arguments, name)) is not None:
+            given[name] = value
+    return Settings.from_environment(os.environ, given)

@@ -1,0 +1,151 @@
+"""The first to see a request and the last to see its answer: access, errors, counters, one log line."""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import uuid4
+
+import structlog
+from starlette.requests import ClientDisconnect
+from starlette.routing import Router
+from starlette.types import Message, Receive, Scope, Send
+
+from holdfast.metrics import Metrics
+from holdfast.sidecar.access import Access
+from holdfast.sidecar.bodies import answer_and_linger
+from holdfast.sidecar.problems import Problem, invalid, problem_of, unavailable
+
+log = structlog.get_logger()
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_ENCODED_SEPARATOR = re.compile(rb"%(2f|5c)", re.IGNORECASE)
+_READING = frozenset({"GET", "HEAD"})
+# Asked for again and again by machines: of no interest while it goes well.
+_ROUTINE = frozenset({"/healthz", "/readyz", "/metrics", "/v1/runs/{run_id}/checkpoints"})
+_SAFE_HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+
+
+class Guard:
+    """Lets a request through to `router` if it may pass, and turns every error into a problem.
+
+    `labels` give the path of each endpoint as the contract spells it, for counters and logs.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        access: Access,
+        metrics: Metrics,
+        *,
+        is_stopping: Callable[[], bool],
+        labels: Mapping[object, str],
+    ) -> None:
+        self._router = router
+        self._access = access
+        self._metrics = metrics
+        self._is_stopping = is_stopping
+        self._labels = labels
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        exchange = _Exchange(scope, receive, send)
+        structlog.contextvars.bind_contextvars(request_id=exchange.request_id)
+        scope["app"] = self  # has Starlette raise what it cannot route
+        try:
+            self._admit(scope, exchange.headers)
+            await self._router(scope, exchange.receive, exchange.send)
+        except ClientDisconnect:
+            log.info("client_went_away")
+        except Exception as error:
+            await self._answer(error, exchange)
+        finally:
+            self._record(scope, exchange)
+
+    def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        self._access.check(scope["path"], headers)
+        if _ENCODED_SEPARATOR.search(scope.get("raw_path", b"")):
+            raise invalid("run_id", "a run_id has no slash in it, not even an encoded one")
+        if self._is_stopping() and scope["method"] not in _READING:
+            raise unavailable("stopping", "The sidecar is about to end; send this again in a few seconds.")
+
+    async def _answer(self, error: Exception, exchange: "_Exchange") -> None:
+        problem = problem_of(error)
+        if problem.status == 500:
+            log.error("request_failed", exc_info=error)
+        if exchange.status is not None:
+            raise error  # half an answer is out: only closing the connection tells the client
+        await exchange.answer(problem)
+
+    def _record(self, scope: Scope, exchange: "_Exchange") -> None:
+        route = self._labels.get(scope.get("endpoint"), "none")
+        status = exchange.status or 499
+        self._metrics.http_requests.labels(_method(scope), route, status).inc()
+        elapsed_ms = round((time.perf_counter() - exchange.began) * 1000, 2)
+        tell = log.debug if status < 400 and route in _ROUTINE else log.info
+        if status >= 500:
+            tell = log.warning
+        tell(
+            "request_answered",
+            method=_method(scope),
+            route=route,
+            status=status,
+            elapsed_ms=elapsed_ms,
+            **({"code": exchange.problem.code} if exchange.problem else {}),
+        )
+
+
+def _method(scope: Scope) -> str:
+    """Return the method, for a label: of those that nobody defined there may be any number."""
+    method: str = scope["method"]
+    return method if method in {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"} else "OTHER"
+
+
+class _Exchange:
+    """One request and what is known of its answer so far."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.began = time.perf_counter()
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        given = self.headers.get(b"x-request-id", b"")
+        self.request_id = given.decode() if _REQUEST_ID.fullmatch(given) else uuid4().hex
+        self.status: int | None = None
+        self.problem: Problem | None = None
+        self._receive = receive
+        self._send = send
+        self._is_body_read = False
+        self._identity = (b"x-request-id", self.request_id.encode())
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._is_body_read = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = [*message.get("headers", ()), self._identity, *_SAFE_HEADERS]
+        await self._send(message)
+
+    async def answer(self, problem: Problem) -> None:
+        """Send a problem; if the body is still under way, the connection is closed after it."""
+        self.problem = problem
+        if not self._is_body_read and self._has_body():
+            problem.headers["Connection"] = "close"
+        response = problem.response(self.request_id)
+        start: dict[str, Any] = {
+            "type": "http.response.start",
+            "status": problem.status,
+            "headers": response.raw_headers,
+        }
+        if self._is_body_read or not self._has_body():
+            await self.send(start)
+            await self.send({"type": "http.response.body", "body": response.body})
+            return
+        is_expecting = self.headers.get(b"expect", b"").lower() == b"100-continue"
+        await answer_and_linger(
+            start, bytes(response.body), self.receive, self.send, is_expecting=is_expecting
+        )
+
+    def _has_body(self) -> bool:
+        return b"transfer-encoding" in self.headers or self.headers.get(b"content-length", b"0") != b"0"

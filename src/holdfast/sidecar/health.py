@@ -1,0 +1,89 @@
+"""The routes for those who operate the sidecar: health, readiness, metrics, status, the API's description."""
+
+import time
+from collections.abc import Callable
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from holdfast.errors import DiskFailed, SpoolError
+from holdfast.metrics import CONTENT_TYPE
+from holdfast.sidecar.checkpoints import JSON, json_response
+from holdfast.sidecar.problems import problem_of, unavailable
+from holdfast.sidecar.service import Service
+
+# A probe costs a sync of the disk, so that its answer holds for a while.
+PROBE_EVERY_S = 1.0
+_PROBE_NOTE = "probe"
+
+
+class HealthRoutes:
+    """Answers how the sidecar itself is."""
+
+    def __init__(
+        self, service: Service, description: bytes, *, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._service = service
+        self._description = description
+        self._now = now
+        self._probed_at = float("-inf")
+        self._probe_error: SpoolError | None = None
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        return [
+            Route("/healthz", self.health, methods=["GET"]),
+            Route("/readyz", self.readiness, methods=["GET"]),
+            Route("/metrics", self.metrics, methods=["GET"]),
+            Route("/v1/status", self.status, methods=["GET"]),
+            Route("/openapi.json", self.describe, methods=["GET"]),
+        ]
+
+    async def health(self, _request: Request) -> Response:
+        """Tell that the process answers."""
+        return json_response({"status": "ok"})
+
+    async def readiness(self, _request: Request) -> Response:
+        """Tell whether checkpoints are accepted and drained."""
+        if self._service.is_stopping:
+            raise unavailable("stopping", "The sidecar is about to end.")
+        if not self._service.drainer.is_alive:
+            raise unavailable("worker_dead", "Nothing drains the spool any more; start the sidecar again.")
+        error = await self._probe()
+        if error is not None:
+            code = problem_of(error).code
+            raise unavailable(code, f"{error}. Checkpoints are refused until then.")
+        return json_response({"status": "ready"})
+
+    async def metrics(self, _request: Request) -> Response:
+        """Return the counters."""
+        text = await self._service.call(self._service.metrics.render)
+        return Response(text, headers={"Content-Type": CONTENT_TYPE})
+
+    async def status(self, _request: Request) -> Response:
+        """Return the spool, the budget and the last error."""
+        return json_response(await self._service.call(self._service.holdfast.status))
+
+    async def describe(self, _request: Request) -> Response:
+        """Return the OpenAPI document."""
+        return Response(self._description, media_type=JSON)
+
+    async def _probe(self) -> SpoolError | None:
+        if self._now() - self._probed_at >= PROBE_EVERY_S:
+            self._probe_error = await self._service.call(self._write)
+            self._probed_at = self._now()
+        return self._probe_error
+
+    def _write(self) -> SpoolError | None:
+        """Put a note to the disk, as a checkpoint would be; return what stood in the way."""
+        try:
+            self._service.assembly.spool.check_room()
+            self._service.assembly.spool.note(_PROBE_NOTE, orjson.dumps(self._now()))
+        except DiskFailed as error:
+            self._service.fail(error)
+            return error
+        except SpoolError as error:
+            return error
+        return None

@@ -1,0 +1,72 @@
+"""What routes read from an address and its query. What is wrong is a Problem that names the parameter."""
+
+import math
+
+from starlette.requests import Request
+
+from holdfast.core.envelope import MAX_SEQUENCE
+from holdfast.core.identity import parse_run_id
+from holdfast.sidecar.problems import Problem, invalid
+
+
+def run_id_of(request: Request) -> str:
+    """Return the run that the address names."""
+    try:
+        return parse_run_id(request.path_params["run_id"])
+    except ValueError as error:
+        raise invalid("run_id", str(error)) from error
+
+
+def sequence_of(text: str, name: str = "sequence") -> int:
+    """Return a checkpoint's number within its run."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= MAX_SEQUENCE):
+        raise invalid(name, "use a checkpoint's number, which counts from 1")
+    return int(text)
+
+
+def needed_sequence(request: Request, name: str) -> int:
+    """Return a checkpoint's number that the query must have."""
+    return sequence_of(_single(request, name) or "", name)
+
+
+def optional_sequence(request: Request, name: str) -> int | None:
+    """Return a checkpoint's number from the query, if it is there."""
+    text = _single(request, name)
+    return None if text is None else sequence_of(text, name)
+
+
+def flag(request: Request, name: str) -> bool:
+    """Return a yes or no from the query; no if it is not there."""
+    text = _single(request, name)
+    if text not in (None, "true", "false"):
+        raise invalid(name, "use true or false")
+    return text == "true"
+
+
+def seconds(request: Request, name: str, *, default: float, most: float) -> float:
+    """Return a length of time from the query."""
+    text = _single(request, name)
+    if text is None:
+        return default
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= most:
+        raise invalid(name, f"use a number of seconds from 0 to {most:.0f}")
+    return number
+
+
+def choice(request: Request, name: str, *allowed: str) -> str | None:
+    """Return one of the words that the query may have, if it is there."""
+    text = _single(request, name)
+    if text is not None and text not in allowed:
+        raise invalid(name, f"use {' or '.join(allowed)}, or leave it out")
+    return text
+
+
+def _single(request: Request, name: str) -> str | None:
+    found = request.query_params.getlist(name)
+    if len(found) > 1:
+        raise Problem(422, "invalid", f"{name}: give it once", field=name)
+    return found[0] if found else None

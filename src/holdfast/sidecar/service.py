@@ -1,0 +1,119 @@
+"""What all routes share: the library, the way to the disk, the worker, the counters."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+import structlog
+
+from holdfast.core.ticket import Progress, Receipt
+from holdfast.core.triggers import Priority
+from holdfast.errors import DiskFailed
+from holdfast.library import Holdfast
+from holdfast.metrics import Metrics
+from holdfast.sidecar.bodies import BodyReader
+from holdfast.sidecar.drainer import Drainer
+from holdfast.sidecar.intake import Intake, Outcome
+from holdfast.wiring import Assembly
+
+log = structlog.get_logger()
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+READING_THREADS = 4
+# The worker tells of what it verified; of what it set aside, or of another process's work, nobody does.
+FOLLOW_EVERY_S = 0.5
+
+_SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
+
+
+class Service:
+    """One repository, opened to be served. `stop` ends it; `failure` says if it had to end."""
+
+    def __init__(
+        self, holdfast: Holdfast, assembly: Assembly, metrics: Metrics, *, stop: threading.Event
+    ) -> None:
+        self.holdfast = holdfast
+        self.assembly = assembly
+        self.metrics = metrics
+        self.stop = stop
+        self.failure: DiskFailed | None = None
+        self.bodies = BodyReader(assembly.settings.max_body_bytes)
+        self.intake = Intake(holdfast.submit_all, on_committed=self._committed)
+        self.drainer = Drainer(assembly.worker, stop, on_verified=self._verified, on_disk_failed=self.fail)
+        self._readers = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="holdfast-reader")
+        self._news = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> None:
+        """Begin; to be called where the event loop runs."""
+        self._loop = asyncio.get_running_loop()
+        self.intake.start()
+        self.drainer.start()
+
+    def close(self) -> None:
+        """Put what has arrived to the disk, and let go of the threads; the drainer is joined by its owner."""
+        self.intake.close()
+        self._readers.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Tell whether nothing more is accepted."""
+        return self.stop.is_set()
+
+    async def call(self, work: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
+        """Return what blocking `work` returns, without keeping other requests waiting."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._readers, lambda: work(*args, **keywords))
+
+    async def follow(self, receipt: Receipt, *, timeout_s: float) -> Receipt:
+        """Return the receipt once it is verified or refused, or as it stands after `timeout_s`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while receipt.status not in _SETTLED and not self.is_stopping:
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                break
+            await _wait_for(self._news, min(left_s, FOLLOW_EVERY_S))
+            known = await self.call(self.holdfast.receipt, receipt.checkpoint_id)
+            receipt = known or receipt
+        return receipt
+
+    def announce(self) -> None:
+        """Wake whoever follows a checkpoint, from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._pulse)
+
+    def fail(self, error: DiskFailed) -> None:
+        """End: what the disk says after a failed sync cannot be trusted, only a new process can be."""
+        if self.failure is None:
+            self.failure = error
+            log.error("disk_failed", cause=str(error), advice="The sidecar ends; start it again.")
+            threading.Thread(target=self.stop.set, daemon=True).start()
+
+    def _pulse(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    def _committed(self, outcomes: Sequence[Outcome], priorities: Sequence[Priority]) -> None:
+        for outcome in outcomes:
+            if isinstance(outcome, DiskFailed):
+                self.fail(outcome)
+                return
+        if any(isinstance(outcome, Receipt) for outcome in outcomes):
+            self.drainer.wake(is_urgent=Priority.CRITICAL in priorities)
+
+    def _verified(self, checkpoints: int) -> None:
+        self.metrics.verified.inc(checkpoints)
+        self.announce()
+
+
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return

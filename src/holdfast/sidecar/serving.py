@@ -1,0 +1,152 @@
+"""From a socket to the last answer: starting the sidecar, and ending it in good order."""
+
+import asyncio
+import contextlib
+import resource
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import structlog
+from uvicorn import Config, Server
+
+from holdfast.library import Holdfast
+from holdfast.metrics import Metrics
+from holdfast.sidecar.access import check_binding
+from holdfast.sidecar.app import build_app
+from holdfast.sidecar.connections import MOST_CONNECTIONS, ConnectionLimits, limited_protocol
+from holdfast.sidecar.service import Service
+from holdfast.wiring import Assembly
+
+log = structlog.get_logger()
+
+# Together less than the 8 s that a stop may take: the write under way, then the answers under way.
+DRAINER_GRACE_S = 6.0
+ANSWERS_GRACE_S = 1.0
+KEEP_ALIVE_S = 75
+BACKLOG = 1024
+# Files, sockets to GitHub and the like, beside the connections of clients.
+SPARE_FILES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How serving ended: whether the worker had finished, and what failed, if anything did."""
+
+    is_worker_done: bool
+    failure: Exception | None
+
+
+def serve(
+    holdfast: Holdfast,
+    assembly: Assembly,
+    metrics: Metrics,
+    *,
+    on_ready: Callable[[str], None],
+) -> Ending:
+    """Serve until the assembly's `stop` is set; then refuse, finish the write under way, and return.
+
+    Raises InvalidSettings for an address that needs a token, OSError if it cannot be had.
+    """
+    settings = assembly.settings
+    check_binding(settings, assembly.api_tokens)
+    with listen(settings.host, settings.port) as listener:
+        # Opened before the threads begin: what is made on first use is not made twice.
+        assembly.spool, assembly.worker, assembly.reader  # noqa: B018
+        service = Service(holdfast, assembly, metrics, stop=assembly.stop)
+        config = Config(
+            build_app(service),
+            http=limited_protocol(ConnectionLimits(most_connections=_raise_file_limit())),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=1,
+            backlog=BACKLOG,
+        )
+        run = _run(service, _Server(config), listener, on_ready)
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            return runner.run(run)
+
+
+async def _run(
+    service: Service, server: "_Server", listener: socket.socket, on_ready: Callable[[str], None]
+) -> Ending:
+    service.start()
+    stopped = _watch(service.stop)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.01)
+    on_ready(url_of(listener))
+    log.info("sidecar_started", url=url_of(listener))
+    await asyncio.wait({stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
+    service.stop.set()
+    service.announce()
+    log.info("sidecar_stopping")
+    is_worker_done = await asyncio.to_thread(service.drainer.join, DRAINER_GRACE_S)
+    server.should_exit = True
+    await serving
+    await asyncio.to_thread(service.close)
+    log.info("sidecar_stopped", is_worker_done=is_worker_done)
+    return Ending(is_worker_done, service.failure)
+
+
+def _watch(stop: threading.Event) -> "asyncio.Future[None]":
+    """Return a future that is done once `stop` is set, wherever that happens."""
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[None] = loop.create_future()
+
+    def tell() -> None:
+        if not stopped.done():
+            stopped.set_result(None)
+
+    def wait() -> None:
+        stop.wait()
+        with contextlib.suppress(RuntimeError):  # the loop has ended for another reason
+            loop.call_soon_threadsafe(tell)
+
+    threading.Thread(target=wait, name="holdfast-stop", daemon=True).start()
+    return stopped
+
+
+class _Server(Server):
+    """uvicorn's server without its signal handlers: the command has its own."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.contextmanager
+def listen(host: str, port: int) -> Iterator[socket.socket]:
+    """Give a socket that listens there; port 0 is a free one. Raises OSError."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    with socket.socket(family, kind, protocol) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+        yield listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Return the URL by which a program on this machine reaches `listener`."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _raise_file_limit() -> int:
+    """Let this process have as many connections as we allow, if the system does; return how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else max(16, min(wanted, soft) - SPARE_FILES)
