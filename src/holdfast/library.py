@@ -23,8 +23,11 @@ from holdfast.spool import ImportReport, Manifest, export_spool, import_spool
 from holdfast.wiring import Assembly
 
 if TYPE_CHECKING:
+    from holdfast.core.comparison import Patch
     from holdfast.core.index import Index
+    from holdfast.core.replay import Story
     from holdfast.core.resume import ResumePlan
+    from holdfast.core.validation import Report
     from holdfast.reader import RunSummary
     from holdfast.recorder import (
         AgentsRun,
@@ -222,6 +225,31 @@ class Holdfast:
         nothing good is left, GatewayError when GitHub is away and nothing of the run is known here.
         """
         return self._assembly.reader.resume(run_id, at=at, active_lessons=active_lessons, dag=dag)
+
+    def validate(self, run_id: str) -> "Report":
+        """Return everything that is wrong with a run: files, integrity, index, numbers, parts, spool.
+
+        Raises UnknownRun, and GatewayError when GitHub is away and nothing of the run is known here.
+        """
+        from holdfast.validator import Validator
+
+        return Validator(self._assembly.reader).check_run(run_id)
+
+    def diff(self, run_id: str, first: int, second: int) -> "Patch":
+        """Return what turns one checkpoint of a run into another, by their numbers.
+
+        Raises UnknownRun, IntegrityFailure.
+        """
+        from holdfast.core.comparison import compare
+
+        return compare(self.checkpoint(run_id, first).content, self.checkpoint(run_id, second).content)
+
+    def replay(self, run_id: str) -> "Story":
+        """Return what was decided and what changed at each checkpoint of a run. Raises UnknownRun."""
+        from holdfast.core.replay import Story, replay
+
+        history = self._assembly.reader.history(run_id)
+        return Story(run_id, list(replay(history.envelopes)), history.warnings)
 
     def wait(self, checkpoint_id: str, *, timeout_s: float) -> Receipt | None:
         """Drain until this checkpoint is verified or refused, or wait for the process that drains.

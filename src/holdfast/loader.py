@@ -148,8 +148,7 @@ class StoredRun:
 
     def open(self, candidate: Candidate) -> Envelope:
         """Return the checkpoint that lies there, whole again. Raises IntegrityFailure."""
-        entry, file = candidate.entry, self.files.get(candidate.name)
-        path = entry.file_path if entry else self.layout.path(self.run_id, candidate.name)
+        entry, file, path = candidate.entry, self.files.get(candidate.name), self.path_of(candidate)
         if file is None:
             raise IntegrityFailure(path, "the index names it, but it is not there")
         envelope = find_in_file(self.archive.read(path, file), path, candidate.sequence)
@@ -158,6 +157,11 @@ class StoredRun:
         if entry and entry.blob_sha and entry.blob_sha != envelope.blob_sha:
             raise IntegrityFailure(path, "it is not the file that the index names")
         return self._accept(envelope, path)
+
+    def path_of(self, candidate: Candidate) -> str:
+        """Return the whole path of the file that is meant."""
+        entry = candidate.entry
+        return entry.file_path if entry else self.layout.path(self.run_id, candidate.name)
 
     def try_open(self, candidate: Candidate) -> Envelope | None:
         """Return the checkpoint that lies there, or None with a warning."""

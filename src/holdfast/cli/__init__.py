@@ -11,7 +11,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from holdfast import __version__
-from holdfast.cli import config, demo, drain, emulator, runs, serve, spool, status, submit
+from holdfast.cli import (
+    config,
+    demo,
+    diff,
+    drain,
+    emulator,
+    resume,
+    runs,
+    serve,
+    spool,
+    status,
+    submit,
+    validate,
+)
 from holdfast.cli.arguments import Commands, Parser, add_shared_options
 from holdfast.cli.exits import CommandFailed, ExitCode, WrongUse, describe, exit_code_of
 from holdfast.cli.render import Screen
@@ -19,7 +32,7 @@ from holdfast.errors import HoldfastError
 from holdfast.logs import escape_controls
 
 # In the order in which `holdfast --help` shows them.
-COMMANDS = (demo, serve, submit, drain, status, runs, spool, emulator, config)
+COMMANDS = (demo, serve, submit, drain, status, runs, resume, validate, diff, spool, emulator, config)
 
 _DESCRIPTION = (
     "Keeps workflow checkpoints in a GitHub repository: safe on disk at once, verified there soon after."

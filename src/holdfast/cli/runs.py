@@ -22,7 +22,7 @@ def register(commands: Commands) -> None:
         example="holdfast runs --resumable --workflow ci.yml",
     )
     runs.add_argument("--resumable", action="store_true", help="only those that can be resumed")
-    runs.add_argument("--workflow", metavar="NAME", help="only those of this workflow")
+    runs.add_argument("--workflow", metavar="PATH|NAME", help="only those of this workflow")
 
     checkpoints = commands.add(
         "list",
@@ -47,11 +47,7 @@ def register(commands: Commands) -> None:
 def list_runs(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print every run that was asked for."""
     with open_session(arguments) as session:
-        runs = session.holdfast.runs()
-    if arguments.resumable:
-        runs = [run for run in runs if run.resumable]
-    if arguments.workflow is not None:
-        runs = [run for run in runs if run.workflow == arguments.workflow]
+        runs = session.holdfast.runs(resumable=arguments.resumable, workflow=arguments.workflow)
     print_runs(runs, screen)
     return ExitCode.DONE
 

@@ -1,0 +1,92 @@
+"""`holdfast resume`: where a run goes on, and the state to go on with."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.arguments import Commands, sequence
+from holdfast.cli.exits import ExitCode, WrongUse
+from holdfast.cli.render import Screen, format_bytes
+from holdfast.cli.runs import check_run_id
+from holdfast.cli.session import open_session
+
+if TYPE_CHECKING:
+    from holdfast.core.resume import ResumePlan
+
+_DESCRIPTION = """\
+Print the resume plan of a run: where it goes on, what is done, what is left, and every warning that matters.
+
+It is made from the newest good checkpoint, spooled or stored; with GitHub away, from what was read or written
+before. --json prints it with the restored state, every number exactly as stored."""
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add(
+        "resume", run, operands="RUN", description=_DESCRIPTION, example="holdfast resume build-42 --json"
+    )
+    parser.add_argument("run_id", metavar="RUN")
+    parser.add_argument(
+        "--at", metavar="SEQ", type=sequence, help="resume from this checkpoint, not the newest"
+    )
+    parser.add_argument("--lessons", metavar="FILE", type=Path, help="JSON list of the lessons active now")
+    parser.add_argument("--dag", metavar="FILE", type=Path, help="JSON of the layers as they are now")
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Print the plan."""
+    run_id = check_run_id(arguments.run_id)
+    lessons = _read_json(arguments.lessons)
+    if lessons is not None and not isinstance(lessons, list):
+        raise WrongUse(f"{arguments.lessons} does not hold a JSON list")
+    with open_session(arguments) as session:
+        plan = session.holdfast.resume(
+            run_id, at=arguments.at, active_lessons=lessons, dag=_read_json(arguments.dag)
+        )
+    if screen.is_json:
+        screen.content(plan.to_bytes())
+    else:
+        _print(plan, screen)
+    return ExitCode.DONE
+
+
+def _print(plan: "ResumePlan", screen: Screen) -> None:
+    from holdfast.core.styles.outlook import name_all
+
+    for line in plan.message.splitlines():
+        screen.say(line)
+    screen.say()
+    remaining = "not known" if plan.remaining is None else name_all(plan.remaining) or "nothing"
+    screen.facts(
+        [
+            ("checkpoint", f"#{plan.sequence_number}, from {_SOURCES[plan.source]}"),
+            ("status", plan.status),
+            ("resumable", "yes" if plan.resumable else "no: the run is completed"),
+            ("repeats", "yes: it was begun before" if plan.retry_current else "no"),
+            ("remaining", remaining),
+            ("state", f"{format_bytes(len(plan.state_text))}; --json prints it"),
+        ]
+    )
+    for warning in plan.warnings:
+        screen.say(f"warning: {warning}", style="yellow")
+
+
+_SOURCES = {
+    "spool": "the spool on this machine",
+    "github": "GitHub",
+    "cache": "the local copy, because GitHub could not be read",
+}
+
+
+def _read_json(path: Path | None) -> Any:
+    from holdfast.core.encoding import parse_value
+    from holdfast.errors import InvalidCheckpoint
+
+    if path is None:
+        return None
+    try:
+        return parse_value(path.read_bytes())
+    except OSError as error:
+        raise WrongUse(f"{path} cannot be read: {error.strerror or error}") from error
+    except InvalidCheckpoint as error:
+        raise WrongUse(f"{path} is not JSON: {error}") from error

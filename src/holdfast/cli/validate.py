@@ -1,0 +1,86 @@
+"""`holdfast validate`: whether a file or a run is as it should be."""
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.cli.arguments import Commands
+from holdfast.cli.exits import ExitCode, WrongUse
+from holdfast.cli.render import Screen, format_count
+from holdfast.cli.runs import check_run_id
+from holdfast.cli.session import open_session
+
+if TYPE_CHECKING:
+    from holdfast.core.validation import Report
+
+_DESCRIPTION = """\
+Check a file, or a run with all that is stored and spooled of it: schema, integrity, index against files,
+gaps in the numbers, parts. Every finding is listed; any finding makes the exit code 1."""
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add(
+        "validate",
+        run,
+        operands="FILE|RUN",
+        description=_DESCRIPTION,
+        example="holdfast validate build-42",
+    )
+    parser.add_argument("subject", metavar="FILE|RUN", help="a file of this machine, else the name of a run")
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Check what was named and print every finding."""
+    subject = arguments.subject
+    report = _check_file(Path(subject)) if _is_file(subject) else _check_run(arguments)
+    if screen.is_json:
+        screen.document(
+            {
+                "subject": report.subject,
+                "valid": report.is_valid,
+                "checkpoints": report.checkpoints,
+                "findings": [asdict(finding) for finding in report.findings],
+                "notes": list(report.notes),
+            }
+        )
+    else:
+        _print(report, screen)
+    return ExitCode.DONE if report.is_valid else ExitCode.FAILED
+
+
+def _is_file(subject: str) -> bool:
+    """Return whether a file is meant; a run's name has no separator, and hardly ever a file's ending."""
+    return "/" in subject or subject.endswith(".json") or Path(subject).is_file()
+
+
+def _check_file(path: Path) -> "Report":
+    from holdfast.core.validation import check_file
+    from holdfast.settings import MOST_BYTES
+
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise WrongUse(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if len(content) > MOST_BYTES:
+        raise WrongUse(f"{path} has more than {MOST_BYTES:,} bytes, which no checkpoint has")
+    return check_file(content, str(path))
+
+
+def _check_run(arguments: argparse.Namespace) -> "Report":
+    run_id = check_run_id(arguments.subject)
+    with open_session(arguments) as session:
+        return session.holdfast.validate(run_id)
+
+
+def _print(report: "Report", screen: Screen) -> None:
+    if report.is_valid:
+        screen.say(f"{report.subject}: ok, {format_count(report.checkpoints)} checked", style="green")
+    else:
+        found = format_count(len(report.findings), "finding")
+        screen.say(f"{report.subject}: {found}, {format_count(report.checkpoints)} checked", style="red")
+        screen.table(("where", "what is wrong"), [(each.path, each.reason) for each in report.findings])
+    for note in report.notes:
+        screen.say(f"note: {note}")

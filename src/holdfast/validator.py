@@ -1,0 +1,113 @@
+"""Validates a whole run: every file by itself, the index against the files, numbers, parts and the spool."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.core.envelope import Envelope
+from holdfast.core.index import IndexEntry
+from holdfast.core.layout import INDEX, LATEST
+from holdfast.core.stored import entry_of
+from holdfast.core.validation import Finding, Report, check_count, check_index, check_numbers, check_progress
+from holdfast.errors import IntegrityFailure, UnknownRun
+from holdfast.loader import Candidate, StoredRun
+from holdfast.reader import Reader
+from holdfast.spooled_run import SpooledRun
+
+
+@dataclass(frozen=True)
+class Validator:
+    """Checks runs. What is spooled belongs to a run like what is stored."""
+
+    reader: Reader
+
+    def check_run(self, run_id: str) -> Report:
+        """Return everything that is wrong with a run. Raises UnknownRun, or GatewayError as in reading."""
+        waiting = SpooledRun.look(self.reader.spool, run_id)
+        spooled = waiting.open_all(waiting.pending)
+        try:
+            stored = self.reader.use_stored(run_id, _check_stored)
+        except UnknownRun:
+            if not (waiting.pending or waiting.aside):
+                raise
+            stored = _Checked([], [], [])
+        findings = [*stored.findings, *(Finding("spool", warning) for warning in waiting.warnings)]
+        for envelope in spooled:
+            findings += check_progress(envelope, f"spool#{envelope.sequence}")
+        known = {entry.checkpoint_id for entry in stored.entries}
+        added = [envelope.sequence for envelope in spooled if envelope.checkpoint_id not in known]
+        numbers = [*(entry.sequence for entry in stored.entries), *added]
+        findings += check_numbers(numbers, self.reader.layout.run_folder(run_id))
+        notes = [*stored.notes, *_tell_spool(waiting, numbers)]
+        return Report(run_id, len(numbers), findings, notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    entries: list[IndexEntry]
+    findings: list[Finding]
+    notes: list[str]
+
+
+def _check_stored(run: StoredRun) -> _Checked:
+    if not run.exists:
+        run.newest()  # it says why there is nothing
+    notes = list(run.warnings)
+    run.fetch_all()
+    checked = _Checked([], [], notes)
+    envelopes = dict(_open_all(run, checked))
+    checked.entries.extend(_entries(run, envelopes))
+    for candidate, envelope in envelopes.items():
+        checked.findings.extend(check_progress(envelope, run.path_of(candidate)))
+    checked.findings.extend(_check_index(run, checked.entries))
+    checked.findings.extend(_check_latest(run, checked.entries))
+    return checked
+
+
+def _open_all(run: StoredRun, checked: _Checked) -> Iterator[tuple[Candidate, Envelope]]:
+    for candidate in reversed(run.candidates()):
+        try:
+            yield candidate, run.open(candidate)
+        except IntegrityFailure as failure:
+            checked.findings.append(Finding(failure.path, failure.reason))
+
+
+def _entries(run: StoredRun, envelopes: dict[Candidate, Envelope]) -> list[IndexEntry]:
+    """Return what was found, as an index would name it; an index that names the same twice names it once."""
+    found = {
+        (envelope.checkpoint_id, candidate.name): entry_of(envelope, run.path_of(candidate))
+        for candidate, envelope in envelopes.items()
+    }
+    return list(found.values())
+
+
+def _check_index(run: StoredRun, entries: list[IndexEntry]) -> Iterator[Finding]:
+    path = run.layout.path(run.run_id, INDEX)
+    try:
+        index = run.read_index()
+        content = run.archive.read(path, run.files[INDEX])
+    except IntegrityFailure as failure:
+        yield Finding(failure.path, failure.reason)
+        return
+    yield from check_count(content, index, path)
+    yield from check_index(index, path, entries)
+
+
+def _check_latest(run: StoredRun, entries: list[IndexEntry]) -> Iterator[Finding]:
+    try:
+        latest = run.read_latest()
+    except IntegrityFailure as failure:
+        yield Finding(failure.path, failure.reason)
+        return
+    newest = max((entry.sequence for entry in entries), default=latest.sequence)
+    if latest.sequence != newest:
+        path = run.layout.path(run.run_id, LATEST)
+        yield Finding(path, f"it holds checkpoint {latest.sequence}, but the newest is {newest}")
+
+
+def _tell_spool(waiting: SpooledRun, numbers: list[int]) -> Iterator[str]:
+    if waiting.pending:
+        yield f"{len(waiting.pending)} of its checkpoints are still in the spool"
+    for ticket in waiting.aside:
+        yield f"checkpoint {ticket.sequence} is set aside: {waiting.reasons[ticket.checkpoint_id]}"
+    if numbers and min(numbers) > 1:
+        yield f"it begins with checkpoint {min(numbers)}: those before were pruned, or never stored"
