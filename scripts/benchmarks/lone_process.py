@@ -6,15 +6,11 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import structlog
 
-from benchmarks.states import encode, make_state
-
-_CHUNK = 500
+from benchmarks.states import make_state
 
 
 def main() -> None:
@@ -79,21 +75,9 @@ def _drain(name: str, folder: Path, checkpoints: int, url: str) -> dict[str, flo
 
 def _fill(name: str, folder: Path, checkpoints: int, url: str) -> None:
     from benchmarks.contestants import holdfast_settings
-    from holdfast.core.envelope import Draft, draft_from_text
-    from holdfast.wiring import Assembly
+    from benchmarks.filling import fill_spool
 
-    state = encode(make_state("50 KB"))
-
-    def drafts(numbers: range) -> Iterator[Draft]:
-        for number in numbers:
-            head = b'"run_id":"run-%d","trigger":"manual","phase":"phase_1_plan"' % (number % 10)
-            text = b'{%b,"state":%b}' % (head, state)
-            yield draft_from_text(text, now="2026-03-01T12:00:00Z", new_id=lambda: str(uuid4()))
-
-    assembly = Assembly(holdfast_settings(name, url, folder))
-    for start in range(0, checkpoints, _CHUNK):
-        assembly.spool.put_all(list(drafts(range(start, min(start + _CHUNK, checkpoints)))))
-    assembly.close()
+    fill_spool(holdfast_settings(name, url, folder), checkpoints=checkpoints, runs=10, size="50 KB")
 
 
 if __name__ == "__main__":

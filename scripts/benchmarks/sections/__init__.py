@@ -7,10 +7,10 @@ from benchmarks.report import Report
 from benchmarks.sections import (
     acknowledgement,
     growth,
+    holding,
     hour,
     memory,
     network,
-    reading,
     requests,
     start_up,
 )
@@ -30,7 +30,7 @@ SECTIONS = {
     requests.NAME: Section("What a checkpoint costs at GitHub", requests.run),
     network.NAME: Section("How fast checkpoints get there, near and far", network.run),
     hour.NAME: Section("What one token carries in an hour (virtual time, GitHub's real limits)", hour.run),
-    reading.NAME: Section("How fast the newest checkpoint is back", reading.run),
+    holding.NAME: Section("A repository that already holds many checkpoints", holding.run),
     growth.NAME: Section("How the costs grow with the checkpoints of a run", growth.run),
     memory.NAME: Section("Memory", memory.run),
     start_up.NAME: Section("Start-up", start_up.run),

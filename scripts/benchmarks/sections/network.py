@@ -12,7 +12,7 @@ from benchmarks.workshop import Workshop
 
 NAME = "network"
 FAR_S = 0.1
-_NEAR, _FAR = "0 ms network, burst of 1 run, 5 KB", "100 ms network, burst of 1 run, 5 KB"
+NEAR, FAR = "0 ms network, burst of 1 run, 5 KB", "100 ms network, burst of 1 run, 5 KB"
 BURST = 100
 
 
@@ -20,8 +20,8 @@ def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
     """Measure bursts of a hundred; a loop is as fast with a few, so it gets a few."""
     near = _measure(workshop, 0.0, rounds=2 if is_quick else 5, of_a_loop=10)
     far = _measure(workshop, FAR_S, rounds=1 if is_quick else 2, of_a_loop=3 if is_quick else 8)
-    _add(report, _NEAR, near)
-    _add(report, _FAR, far)
+    _add(report, NEAR, near)
+    _add(report, FAR, far)
     report.notes.append("network: loops store 3 to 10 checkpoints a round, Holdfast bursts of 100")
     for name, least in ((CONTENTS, 5), (COMMIT, 30)):
         ratio = 1 / far[name].ratio_to(far[PYGITHUB])
