@@ -13,6 +13,7 @@ HoldfastError
 │   ├── SpoolBusy                another process is draining this spool
 │   └── SpoolDamaged             stored bytes do not match their digest
 ├── Stopped                  we were asked to stop; what is not done stays in the spool
+├── SweepBusy                another process is cleaning up this repository
 ├── UnknownRun               no such run or checkpoint, neither stored nor spooled
 ├── IntegrityFailure         a stored file is not what was written: the file and the reason
 └── GatewayError             GitHub did not do what we asked
@@ -107,6 +108,10 @@ class SpoolDamaged(SpoolError):
 
 class Stopped(HoldfastError):
     """We were asked to stop before this could be done; it stays in the spool."""
+
+
+class SweepBusy(HoldfastError):
+    """Another process on this machine is cleaning up the same repository."""
 
 
 class UnknownRun(HoldfastError):

@@ -144,6 +144,17 @@ class Mirror:
             del files[name]
         self.keep_folder(run_id, Folder("", files))
 
+    def tree(self, sha: str) -> dict[str, RemoteFile] | None:
+        """Return every file below a tree if it is here. Its name is its content's digest, so it never changes."""
+        return self._recall(
+            f"tree/{sha}", lambda known: {name: RemoteFile(*file) for name, file in known.items()}
+        )
+
+    def keep_tree(self, sha: str, files: Mapping[str, RemoteFile]) -> None:
+        """Remember every file below a tree for a while."""
+        known = {name: (file.sha, file.size_bytes) for name, file in files.items()}
+        self._keep(f"tree/{sha}", orjson.dumps(known))
+
     def catalogue(self) -> Catalogue | None:
         """Return the runs as we last listed them."""
 

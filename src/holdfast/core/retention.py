@@ -1,8 +1,8 @@
 """From what the repository holds to what may go: a listing, the rules and the time give a plan.
 
 Nothing is ever deleted that someone may still need: a protected run, the checkpoint that a run would be
-resumed from, a part that a kept checkpoint refers to, a file that we did not write. A run that is not at rest,
-because a writer is in the middle of it or because it is damaged, is left alone and told of.
+resumed from, a part that a kept checkpoint refers to, a file that we did not write. A run that is not at
+rest, because a writer is in the middle of it or because it is damaged, is left alone and told of.
 """
 
 from collections.abc import Container, Mapping, Sequence

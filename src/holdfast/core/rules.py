@@ -12,8 +12,8 @@ class RetentionRules:
 
     The `full_runs` runs last written to keep everything, those up to `latest_runs` their newest checkpoint,
     the others a summary. Within a run, at most `checkpoints` stay, `per_phase` of each phase, and none older
-    than `days`. A completed run older than that is archived, as is every completed one if `deletes_completed`,
-    and one that is not completed but was not written to for `abandoned_days`.
+    than `days`. A completed run older than that is archived, as is every completed one if
+    `deletes_completed`, and one that is not completed but was not written to for `abandoned_days`.
     """
 
     full_runs: int = 10
