@@ -1,0 +1,107 @@
+"""From the environment to the exit code: reads the inputs, carries out the command, tells what came of it."""
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+
+from holdfast.action.commands import Step, carry_out
+from holdfast.action.handover import hand_over
+from holdfast.action.inputs import must_fail, read_inputs, read_matrix, read_settings, read_token
+from holdfast.action.job import Job
+from holdfast.action.outcome import Outcome
+from holdfast.action.runner import Runner
+from holdfast.action.summary import budget_sentence, format_summary
+from holdfast.cli.exits import ExitCode, WrongUse, describe, exit_code_of
+from holdfast.cli.session import open_with, stop_on_signals
+from holdfast.errors import HoldfastError
+from holdfast.logs import escape_controls
+
+# A cancelled job gets SIGINT, and SIGTERM 7.5 s later: by then everything is told.
+GRACE_S = 5.0
+_POLL_S = 0.2
+
+Work = Callable[[], Outcome]
+
+
+def main(environment: Mapping[str, str]) -> int:
+    """Carry out one step and return its exit code, which is 0 unless a failure is to fail the step."""
+    runner = Runner(environment, sys.stdout)
+    is_fatal = must_fail(environment)
+    runner.mask(read_token(environment))
+    try:
+        outcome, summary = _run(environment, runner)
+    except (HoldfastError, WrongUse, OSError) as error:
+        outcome, summary = _failure(describe(error), exit_code_of(error))
+    except Exception as error:
+        # A checkpoint never breaks a build, also not by what nobody thought of.
+        with runner.group("Holdfast: traceback"):
+            traceback.print_exception(error, file=sys.stdout)
+        outcome, summary = _failure(f"an unexpected {type(error).__name__}: {error}", ExitCode.FAILED)
+    for problem in outcome.problems:
+        (runner.fail if is_fatal else runner.warn)(problem)
+    try:
+        runner.set_outputs(outcome.outputs)
+        runner.add_summary(summary)
+    except OSError as error:
+        runner.warn(f"outputs or summary could not be written: {error}")
+    return outcome.code if is_fatal else ExitCode.DONE
+
+
+def _run(environment: Mapping[str, str], runner: Runner) -> tuple[Outcome, str]:
+    """Carry out the command in the time that a cancelled job has. Returns the outcome and its summary."""
+    job = Job.from_environment(environment, matrix=read_matrix(environment))
+    inputs, settings = read_inputs(environment, job), read_settings(environment, job)
+    with (
+        stop_on_signals() as stop,
+        runner.group(f"Holdfast: {inputs.command}"),
+        open_with(settings, stop=stop) as session,
+    ):
+        step = Step(inputs, job, session)
+        outcome = finish_in_time(lambda: carry_out(step), stop, grace_s=GRACE_S) or _abandon(step)
+        budget = session.holdfast.status()["budget"]
+        for line in (outcome.title, *outcome.facts, budget_sentence(budget)):
+            sys.stdout.write(f"{escape_controls(line)}\n")
+
+    def link(path: str) -> str:
+        return job.file_url(session.assembly.repository, settings.branch, path)
+
+    return outcome, format_summary(outcome, budget, link)
+
+
+def finish_in_time(work: Work, stop: threading.Event, *, grace_s: float) -> Outcome | None:
+    """Return what `work` returns, or raise what it raises; None if it is not done `grace_s` after `stop`.
+
+    It is left behind then: a request may hang for longer than a cancelled job has.
+    """
+    future: Future[Outcome] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # it is raised again where someone waits for it
+            future.set_exception(error)
+
+    thread = threading.Thread(target=run, name="holdfast-step", daemon=True)
+    thread.start()
+    while thread.is_alive() and not stop.is_set():
+        thread.join(_POLL_S)
+    thread.join(grace_s)
+    return future.result() if future.done() else None
+
+
+def _abandon(step: Step) -> Outcome:
+    """Write out what is unsent while a request still hangs."""
+    handover = hand_over(step.session, step.inputs.spool_dir, "the job was cancelled")
+    return Outcome(
+        title=f"{step.inputs.command} was cancelled",
+        outputs={"status": "spooled" if handover.left else "error", **handover.outputs},
+        problems=handover.problems or ("cancelled before it was done",),
+        code=ExitCode.WORK_LEFT if handover.left else ExitCode.FAILED,
+    )
+
+
+def _failure(reason: str, code: ExitCode) -> tuple[Outcome, str]:
+    outcome = Outcome(title="failed", outputs={"status": "error"}, problems=(reason,), code=code)
+    return outcome, format_summary(outcome, None, str)

@@ -1,0 +1,153 @@
+"""What the step was told: the inputs of `action.yml`, which come as environment variables."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from holdfast.action.job import Job
+from holdfast.cli.exits import WrongUse
+from holdfast.cli.runs import check_run_id
+from holdfast.settings import MOST_BYTES, Settings
+
+PREFIX = "HOLDFAST_INPUT_"
+
+# One request for a checkpoint rather than four: a job's token has 1,000 an hour for the whole repository.
+_WRITE_MODE = "commit"
+_TOKENS = frozenset({"HOLDFAST_TOKEN", "HOLDFAST_TOKEN_FILE", "GITHUB_TOKEN"})
+_LONGEST_S = 6 * 3600.0
+_WORDS = {"true": True, "false": False}
+# So that `status: ${{ job.status }}` says it.
+_JOB_STATUSES = {"success": "completed", "failure": "failed", "cancelled": "interrupted"}
+
+
+class Command(StrEnum):
+    """What a step can do."""
+
+    SAVE = "save"
+    RESUME = "resume"
+    DRAIN = "drain"
+    COMPLETE = "complete"
+    CLEANUP = "cleanup"
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """One step's inputs, checked. `state` is JSON text as it was given."""
+
+    command: Command
+    run_id: str
+    trigger: str
+    phase: str
+    status: str
+    state: bytes
+    is_waiting: bool
+    timeout_s: float
+    is_dry_run: bool
+    spool_dir: Path
+
+
+def read_inputs(environment: Mapping[str, str], job: Job) -> Inputs:
+    """Return what the step asks for. Raises WrongUse with what to change."""
+    command = _command(_given(environment, "command"))
+    return Inputs(
+        command=command,
+        run_id=check_run_id(_given(environment, "run-id") or job.default_run_id()),
+        trigger=_given(environment, "trigger") or "manual",
+        phase=_given(environment, "phase"),
+        status=_status(_given(environment, "status"), command),
+        state=_state(environment) if command is Command.SAVE else b"",
+        is_waiting=_is_true(environment, "wait", default=True),
+        timeout_s=_seconds(environment, "timeout", default=60.0),
+        is_dry_run=_is_true(environment, "dry-run", default=False),
+        spool_dir=Path(_given(environment, "spool-dir") or job.temp / "holdfast-spool"),
+    )
+
+
+def read_settings(environment: Mapping[str, str], job: Job) -> Settings:
+    """Return the settings in force: inputs win over HOLDFAST_ variables, those over the job's own.
+
+    The token goes by GITHUB_TOKEN's name, by which the budget knows the limit of a job's token. Raises
+    InvalidSettings.
+    """
+    chosen = {name: value for name, value in environment.items() if name not in _TOKENS}
+    own = {"branch": "HOLDFAST_BRANCH", "write-mode": "HOLDFAST_WRITE_MODE", "repository": "HOLDFAST_REPO"}
+    for name, variable in own.items():
+        chosen[variable] = _given(environment, name) or environment.get(variable, "")
+    chosen["HOLDFAST_REPO"] = chosen["HOLDFAST_REPO"] or job.repository
+    chosen["HOLDFAST_WRITE_MODE"] = chosen["HOLDFAST_WRITE_MODE"] or _WRITE_MODE
+    chosen["HOLDFAST_DATA_DIR"] = environment.get("HOLDFAST_DATA_DIR") or str(job.temp / "holdfast")
+    chosen["GITHUB_TOKEN"] = read_token(environment)
+    if environment.get("RUNNER_DEBUG") == "1":
+        chosen["HOLDFAST_LOG_LEVEL"] = "debug"
+    return Settings.from_environment(chosen)
+
+
+def read_token(environment: Mapping[str, str]) -> str:
+    """Return the token that the step was given."""
+    return _given(environment, "token") or environment.get("GITHUB_TOKEN", "")
+
+
+def must_fail(environment: Mapping[str, str]) -> bool:
+    """Return whether a failure of ours is to fail the step; what is no clear yes is a no."""
+    return _given(environment, "fail-on-error").lower() == "true"
+
+
+def read_matrix(environment: Mapping[str, str]) -> str:
+    """Return the matrix of the job as JSON text."""
+    return _given(environment, "matrix")
+
+
+def _given(environment: Mapping[str, str], name: str) -> str:
+    return environment.get(PREFIX + name.upper().replace("-", "_"), "").strip()
+
+
+def _command(text: str) -> Command:
+    try:
+        return Command(text)
+    except ValueError:
+        raise WrongUse(f"command: {text!r} is none; use one of {', '.join(Command)}") from None
+
+
+def _status(text: str, command: Command) -> str:
+    status = _JOB_STATUSES.get(text, text)
+    if command is Command.COMPLETE:
+        return {"": "completed", "interrupted": "failed"}.get(status, status)
+    return status
+
+
+def _state(environment: Mapping[str, str]) -> bytes:
+    """Return the JSON text of the state; an empty object if none is given."""
+    text, file = _given(environment, "state"), _given(environment, "state-file")
+    if text and file:
+        raise WrongUse("state and state-file: give one of them")
+    if not file:
+        return text.encode(errors="surrogateescape") or b"{}"
+    try:
+        with Path(file).open("rb") as opened:
+            content = opened.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise WrongUse(f"state-file: {file} cannot be read: {reason}") from error
+    if not content.strip():
+        raise WrongUse(f"state-file: {file} is empty; it holds a JSON document")
+    return content.strip()
+
+
+def _is_true(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = _given(environment, name).lower()
+    if text and text not in _WORDS:
+        raise WrongUse(f"{name}: use true or false, not {text!r}")
+    return _WORDS.get(text, default)
+
+
+def _seconds(environment: Mapping[str, str], name: str, *, default: float) -> float:
+    text = _given(environment, name)
+    try:
+        number = float(text) if text else default
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= _LONGEST_S:
+        raise WrongUse(f"{name}: use a number of seconds from 0 to {_LONGEST_S:.0f}, not {text!r}")
+    return number
