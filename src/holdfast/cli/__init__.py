@@ -17,6 +17,7 @@ from holdfast.cli import (
     diff,
     drain,
     emulator,
+    n8n,
     resume,
     runs,
     serve,
@@ -32,7 +33,7 @@ from holdfast.errors import HoldfastError
 from holdfast.logs import escape_controls
 
 # In the order in which `holdfast --help` shows them.
-COMMANDS = (demo, serve, submit, drain, status, runs, resume, validate, diff, spool, emulator, config)
+COMMANDS = (demo, serve, submit, drain, status, runs, resume, validate, diff, spool, emulator, n8n, config)
 
 _DESCRIPTION = (
     "Keeps workflow checkpoints in a GitHub repository: safe on disk at once, verified there soon after."

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from holdfast.core.envelope import Draft
 from holdfast.core.ticket import Progress, Receipt
 from holdfast.documents import list_document, receipt_document, run_document, runs_document
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UnknownRun
 from holdfast.sidecar import parameters
 from holdfast.sidecar.bodies import check_headers
 from holdfast.sidecar.problems import Problem, problem_of
@@ -47,6 +47,7 @@ class CheckpointRoutes:
             Route(f"{run}/checkpoints", self.submit, methods=["POST"]),
             Route(f"{run}/checkpoints", self.list_checkpoints, methods=["GET"]),
             Route(f"{run}/checkpoints/{{sequence}}", self.show_checkpoint, methods=["GET"]),
+            Route(f"{run}/resume", self.resume, methods=["GET"]),
             Route(run, self.show_run, methods=["GET"]),
             Route("/v1/runs", self.list_runs, methods=["GET"]),
         ]
@@ -75,8 +76,9 @@ class CheckpointRoutes:
     async def list_runs(self, request: Request) -> Response:
         """List the runs, the one last written to first."""
         is_resumable = parameters.flag(request, "resumable")
-        runs = await self._service.call(self._holdfast.runs)
-        return json_response(runs_document([run for run in runs if run.resumable or not is_resumable]))
+        return json_response(
+            runs_document(await self._service.call(self._holdfast.runs, resumable=is_resumable))
+        )
 
     async def show_run(self, request: Request) -> Response:
         """Tell how one run stands."""
@@ -94,6 +96,22 @@ class CheckpointRoutes:
         sequence = parameters.sequence_of(request.path_params["sequence"])
         envelope = await self._service.call(self._holdfast.checkpoint, run_id, sequence)
         return Response(envelope.content, media_type=JSON)
+
+    async def resume(self, request: Request) -> Response:
+        """Return the plan by which a run goes on, with its state."""
+        resumes = self._service.metrics.resumes
+        run_id = parameters.run_id_of(request)
+        at = parameters.optional_sequence(request, "at")
+        try:
+            plan = await self._service.call(self._holdfast.resume, run_id, at=at)
+        except UnknownRun:
+            resumes.labels("unknown").inc()
+            raise
+        except HoldfastError:
+            resumes.labels("failed").inc()
+            raise
+        resumes.labels("resumable" if plan.resumable else "complete").inc()
+        return Response(plan.to_bytes(), media_type=JSON)
 
     async def _read(self, request: Request) -> bytes:
         headers = dict(request.scope["headers"])
