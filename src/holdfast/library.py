@@ -1,7 +1,7 @@
 """The library: what a Python program saves its checkpoints with."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.core.replay import Story
     from holdfast.core.resume import ResumePlan
     from holdfast.core.validation import Report
+    from holdfast.importer import Import
     from holdfast.reader import RunSummary
     from holdfast.recorder import (
         AgentsRun,
@@ -179,13 +180,12 @@ class Holdfast:
 
         Raises InvalidCheckpoint if the run or the style cannot be called that.
         """
-        from holdfast.core.resume import plan_resume
         from holdfast.recorder import Options, Outlets, open_run
 
         outlets = Outlets(
             draft=self.draft,
             put=self._put,
-            resume=lambda name: plan_resume(self.checkpoint(name)),
+            resume=self.resume,
             drain=self.drain,
             clock=self._assembly.clock,
         )
@@ -291,6 +291,17 @@ class Holdfast:
         if isinstance(outcome, HoldfastError):
             raise outcome
         return outcome
+
+    def import_checkpoints(
+        self, sources: Iterable[tuple[str, bytes]], *, run_id: str | None = None
+    ) -> list["Import"]:
+        """Take in checkpoints of other systems, given as file names and contents; tell what became of each.
+
+        `run_id` is for those that name no run. Doing it again changes nothing.
+        """
+        from holdfast.importer import Importer
+
+        return Importer(self.submit, self.receipt).take_in(sources, run_id=run_id)
 
     def _is_settled(self, checkpoint_id: str) -> bool:
         receipt = self.receipt(checkpoint_id)

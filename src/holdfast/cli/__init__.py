@@ -24,6 +24,7 @@ from holdfast.cli import (
     spool,
     status,
     submit,
+    takeover,
     validate,
 )
 from holdfast.cli.arguments import Commands, Parser, add_shared_options
@@ -33,7 +34,22 @@ from holdfast.errors import HoldfastError
 from holdfast.logs import escape_controls
 
 # In the order in which `holdfast --help` shows them.
-COMMANDS = (demo, serve, submit, drain, status, runs, resume, validate, diff, spool, emulator, n8n, config)
+COMMANDS = (
+    demo,
+    serve,
+    submit,
+    drain,
+    status,
+    runs,
+    resume,
+    validate,
+    diff,
+    takeover,
+    spool,
+    emulator,
+    n8n,
+    config,
+)
 
 _DESCRIPTION = (
     "Keeps workflow checkpoints in a GitHub repository: safe on disk at once, verified there soon after."
