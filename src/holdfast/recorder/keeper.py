@@ -59,6 +59,7 @@ class Keeper:
         self._saving = threading.Lock()
         self._changing = threading.RLock()
         self._known: _Known | None = None
+        self.workflow = options.workflow
         self.final_status: RunStatus | None = None
 
     @contextmanager
@@ -139,7 +140,7 @@ class Keeper:
                         "trigger": occasion.trigger,
                         "phase": occasion.phase,
                         "status": status,
-                        "workflow": self._options.workflow,
+                        "workflow": self.workflow,
                         **self._compose(),
                     }
                 )

@@ -63,6 +63,9 @@ class LayersRun(Recorder):
     def _restored(self, stored: Document) -> Document:
         return layers.restore(stored, self._new_progress())
 
+    def _dag(self) -> Any:
+        return [list(layer) for layer in self._options.work] or None
+
     def _label(self) -> str | None:
         return f"layer_{self.progress['layer_index']}"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
 from holdfast.clock import Clock
 from holdfast.core.envelope import Draft
@@ -12,13 +12,23 @@ from holdfast.core.ticket import Receipt
 AUTOSAVE_S = 30.0
 
 
+class Resume(Protocol):
+    """Tells where a run goes on. Raises UnknownRun."""
+
+    def __call__(
+        self, run_id: str, *, active_lessons: Sequence[Any] | None = None, dag: Any = None
+    ) -> ResumePlan:
+        """Return the plan; it warns where the lessons or the graph that are in force now differ."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Outlets:
     """The ways out of the recorder: checking a checkpoint, putting it on disk, reading the run, the time."""
 
     draft: Callable[[Mapping[str, Any]], Draft]
     put: Callable[[Draft], Receipt]
-    resume: Callable[[str], ResumePlan]
+    resume: Resume
     drain: Callable[[], object]
     clock: Clock
 

@@ -1,11 +1,11 @@
 """The recorder: a run that saves its checkpoints by itself, whatever its style."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, overload
 
 import structlog
 
@@ -103,14 +103,14 @@ class Recorder(ABC):
 
         return self._journal.record(Trigger.CIRCUIT_BREAKER, change)
 
-    def resume(self) -> dict[str, Any]:
+    def resume(self, *, active_lessons: Sequence[Any] | None = None) -> dict[str, Any]:
         """Return the state of the newest good checkpoint, and go on from there; an empty one for a new run.
 
-        The plan, with its warnings, is then in `plan`. Raises what reading the run raises, and
-        InvalidCheckpoint if the run is of another style.
+        The plan, with its warnings, is then in `plan`; it warns if other lessons are active now. Raises what
+        reading the run raises, and InvalidCheckpoint if the run is of another style.
         """
         try:
-            plan = self._outlets.resume(self.run_id)
+            plan = self._outlets.resume(self.run_id, active_lessons=active_lessons, dag=self._dag())
         except UnknownRun:
             return self.state
         stored = dict(as_dict(freeze(plan.state)))
@@ -123,6 +123,7 @@ class Recorder(ABC):
             journal.state.clear()
             journal.state.update(stored)
             journal.progress = self._restored(progress)
+            journal.keeper.workflow = self._options.workflow or journal.progress.get("workflow_path")
             journal.keeper.note(plan.status if plan.status is RunStatus.COMPLETED else None)
             self.plan = plan
         return self.state
@@ -131,9 +132,13 @@ class Recorder(ABC):
     def is_done(self, name: Any) -> bool:
         """Tell whether this part of the work is completed."""
 
-    def remaining(self, every: Iterable[IdT] | None = None) -> list[IdT]:
+    @overload
+    def remaining(self) -> list[Any]: ...
+    @overload
+    def remaining(self, every: Iterable[IdT]) -> list[IdT]: ...
+    def remaining(self, every: Iterable[Any] | None = None) -> list[Any]:
         """Return what is not completed of `every`, in that order; of the run's `work` if nothing is given."""
-        names: Iterable[Any] = self._all_work() if every is None else every
+        names = self._all_work() if every is None else every
         return [name for name in names if not self.is_done(name)]
 
     def __enter__(self) -> Self:
@@ -171,6 +176,10 @@ class Recorder(ABC):
     def _interrupted(self, progress: Document) -> Document:
         """Return the progress of a run that is told to stop; most styles have no word for that."""
         return progress
+
+    def _dag(self) -> Any:
+        """Return the graph of the work, where there is one."""
+        return None
 
     @abstractmethod
     def _label(self) -> str | None: ...

@@ -69,6 +69,7 @@ def restore(stored: Document, fresh: Document) -> Document:
         "variables": as_dict(stored.get("variables")),
         "state": as_dict(stored.get("state")) or _before(0),
         "workflow_type": as_dict(stored.get("workflow_type")) or fresh["workflow_type"],
+        "workflow_path": fresh["workflow_path"] or stored.get("workflow_path"),
         "working_directory": fresh["working_directory"],
         "steps_in_progress": [],
         "failed_steps": [each for each in as_list(stored.get("failed_steps")) if _is_record(each)],
