@@ -145,7 +145,7 @@ class Mirror:
         self.keep_folder(run_id, Folder("", files))
 
     def tree(self, sha: str) -> dict[str, RemoteFile] | None:
-        """Return every file below a tree if it is here. Its name is its content's digest, so it never changes."""
+        """Return every file below a tree if it is here; named by its content, it never changes."""
         return self._recall(
             f"tree/{sha}", lambda known: {name: RemoteFile(*file) for name, file in known.items()}
         )

@@ -59,6 +59,16 @@ def _names(value: object) -> object:
     return tuple(name.strip().lower() for name in value.split(",") if name.strip())
 
 
+def _duration(value: object) -> object:
+    """Return seconds for a text such as 90, 15m, 6h or 1d."""
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", value)
+    if not match:
+        raise ValueError("use a length of time such as 6h, 1d or a number of seconds")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]
+
+
 class Settings(BaseModel):
     """What is in force. `sources` says where each value came from; what it leaves out has its default."""
 
@@ -86,6 +96,14 @@ class Settings(BaseModel):
     max_spool_bytes: Annotated[int, Field(ge=1)] = 1024 * MEGABYTE
     max_spool_items: Annotated[int, Field(ge=1)] = 100_000
     min_free_bytes: Annotated[int, Field(ge=0)] = 64 * MEGABYTE
+    keep_full_runs: Annotated[int, Field(ge=0)] = 10
+    keep_latest_runs: Annotated[int, Field(ge=0)] = 50
+    keep_checkpoints: Annotated[int, Field(ge=0)] | None = None
+    keep_per_phase: Annotated[int, Field(ge=1)] | None = None
+    keep_days: Annotated[float, Field(gt=0)] | None = None
+    delete_completed: bool = False
+    abandoned_after_days: Annotated[float, Field(gt=0)] | None = None
+    cleanup_every: Annotated[float, BeforeValidator(_duration), Field(ge=60)] | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
     sources: Mapping[str, str] = Field(default_factory=dict, repr=False)

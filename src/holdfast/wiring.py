@@ -11,6 +11,7 @@ from holdfast.clock import Clock, SystemClock
 from holdfast.core.layout import Layout
 from holdfast.core.limits import Limits
 from holdfast.core.planning import DrainPolicy
+from holdfast.core.rules import RetentionRules
 from holdfast.settings import EMBEDDED_REPOSITORY, Settings
 from holdfast.spool import Spool, SpoolLimits
 from holdfast.tokens import TokenSource
@@ -24,9 +25,15 @@ if TYPE_CHECKING:
     from holdfast.mirror import Mirror
     from holdfast.reader import Reader
     from holdfast.runs import Runs
+    from holdfast.sweeper import Squash, Sweeper
+    from holdfast.sweeper.preserving import PreservedRuns
     from holdfast.worker import Worker
 
 ACTIONS_REQUESTS_PER_HOUR = 1000
+# The pause between two writes; anything longer is for whoever plans the work.
+PATIENCE_S = 2.5
+# A sweep is in no hurry: it waits until the next minute's limits hold.
+PATIENCE_OF_A_SWEEP_S = 65.0
 
 
 class Assembly:
@@ -143,7 +150,7 @@ class Assembly:
         self._open.callback(client.close)
         return client
 
-    def _gateway(self, *, may_use_reserve: bool) -> "Gateway":
+    def _gateway(self, *, may_use_reserve: bool, patience_s: float = PATIENCE_S) -> "Gateway":
         """Return the way to GitHub: each attempt spends budget, and a shutdown gets through."""
         from holdfast.github.budgeted import BudgetedGateway
         from holdfast.github.metered import MeteredGateway
@@ -151,7 +158,9 @@ class Assembly:
         from holdfast.github.stopping import StoppableGateway
 
         gateway: Gateway = MeteredGateway(self.client, self.meter) if self.meter else self.client
-        budgeted = BudgetedGateway(gateway, self.ledger, self.clock, may_use_reserve=may_use_reserve)
+        budgeted = BudgetedGateway(
+            gateway, self.ledger, self.clock, may_use_reserve=may_use_reserve, patience_s=patience_s
+        )
         stoppable = StoppableGateway(budgeted, self.clock, self.stop)
         return RetryingGateway(stoppable, sleep=self._pause_before_repeating)
 
@@ -204,6 +213,63 @@ class Assembly:
 
         gateway = self._gateway(may_use_reserve=False)
         return Reader(gateway, self.spool, self.mirror, self.layout, self.settings.branch)
+
+    @property
+    def rules(self) -> RetentionRules:
+        """Return how much is kept."""
+        settings = self.settings
+        return RetentionRules(
+            full_runs=settings.keep_full_runs,
+            latest_runs=settings.keep_latest_runs,
+            checkpoints=settings.keep_checkpoints,
+            per_phase=settings.keep_per_phase,
+            days=settings.keep_days,
+            deletes_completed=settings.delete_completed,
+            abandoned_days=settings.abandoned_after_days,
+        )
+
+    @cached_property
+    def sweeper(self) -> "Sweeper":
+        """Return what cleans up the repository."""
+        from holdfast.mirroring import MirroringGateway
+        from holdfast.sweeper import Sweeper
+        from holdfast.sweeper.committing import Committer
+        from holdfast.sweeper.survey import Surveyor
+
+        gateway = self._modest_gateway()
+        branch = self.settings.branch
+        return Sweeper(
+            surveyor=Surveyor(gateway, self.mirror, self.layout, branch),
+            committer=Committer(MirroringGateway(gateway, self.mirror, self.layout), branch),
+            spool=self.spool,
+            mirror=self.mirror,
+            layout=self.layout,
+            rules=self.rules,
+            clock=self.clock,
+            lock_folder=self.folder,
+        )
+
+    @property
+    def squash(self) -> "Squash":
+        """Return what rewrites the branch's history, anew each time."""
+        from holdfast.sweeper import Squash
+
+        return Squash(self._modest_gateway(), self.settings.branch, self.clock)
+
+    @cached_property
+    def preserved(self) -> "PreservedRuns":
+        """Return the list of runs that are never cleaned up."""
+        from holdfast.sweeper.preserving import PreservedRuns
+
+        gateway = self._gateway(may_use_reserve=False)
+        return PreservedRuns(gateway, self.layout, self.settings.branch, self.clock)
+
+    def _modest_gateway(self) -> "Gateway":
+        """Return a way to GitHub that waits for a minute's limits, and leaves the hour's last calls alone."""
+        from holdfast.sweeper.modest import ModestGateway
+
+        gateway = self._gateway(may_use_reserve=False, patience_s=PATIENCE_OF_A_SWEEP_S)
+        return ModestGateway(gateway, self.ledger, self.clock)
 
     @property
     def _api_name(self) -> str:
