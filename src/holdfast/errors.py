@@ -16,6 +16,7 @@ HoldfastError
 ├── SweepBusy                another process is cleaning up this repository
 ├── UnknownRun               no such run or checkpoint, neither stored nor spooled
 ├── IntegrityFailure         a stored file is not what was written: the file and the reason
+│   └── NewerFormat              it is whole, but a newer Holdfast wrote it: the version
 └── GatewayError             GitHub did not do what we asked
     ├── Missing                  no such file, commit, branch or repository (or no right to see it)
     ├── Conflict                 someone wrote first: read, merge, write again
@@ -125,6 +126,14 @@ class IntegrityFailure(HoldfastError):
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
+
+
+class NewerFormat(IntegrityFailure):
+    """The checkpoint at `path` is of a format that only a newer Holdfast reads."""
+
+    def __init__(self, path: str, version: object, known: int) -> None:
+        super().__init__(path, f"format {version} is newer than this Holdfast reads ({known}); upgrade it")
+        self.version = version
 
 
 class GatewayError(HoldfastError):

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from holdfast.archive import Archive, Files
-from holdfast.core.envelope import Envelope, open_stored
+from holdfast.core.envelope import Envelope
 from holdfast.core.index import Index, IndexEntry, parse_index
 from holdfast.core.layout import INDEX, LATEST, PARTS, SUMMARY, Layout, parse_sequences
 from holdfast.core.parts import join_envelope
-from holdfast.core.stored import entry_of, find_in_file
-from holdfast.errors import IntegrityFailure, InvalidCheckpoint, UnknownRun
+from holdfast.core.stored import entry_of, find_in_file, open_checkpoint
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, UnknownRun
 
 MAX_BATCH = 10_000
 MAX_PARTS_BYTES = 100 * 1024 * 1024
@@ -76,8 +76,8 @@ class StoredRun:
         path = self.layout.path(self.run_id, LATEST)
         if LATEST not in self.files:
             raise IntegrityFailure(path, "it is missing")
-        envelope, _ = open_stored(self.archive.read(path, self.files[LATEST]), path)
-        return self._accept(envelope, path)
+        content = self.archive.read(path, self.files[LATEST])
+        return self._accept(open_checkpoint(content, path), content, path)
 
     def newest(self) -> Envelope:
         """Return the newest good checkpoint: the latest; else by the index; else by the files themselves.
@@ -151,12 +151,13 @@ class StoredRun:
         entry, file, path = candidate.entry, self.files.get(candidate.name), self.path_of(candidate)
         if file is None:
             raise IntegrityFailure(path, "the index names it, but it is not there")
-        envelope = find_in_file(self.archive.read(path, file), path, candidate.sequence)
+        content = self.archive.read(path, file)
+        envelope = find_in_file(content, path, candidate.sequence)
         if entry and entry.checkpoint_id != envelope.checkpoint_id:
             raise IntegrityFailure(path, f"the index says that it holds checkpoint {entry.checkpoint_id}")
         if entry and entry.blob_sha and entry.blob_sha != envelope.blob_sha:
             raise IntegrityFailure(path, "it is not the file that the index names")
-        return self._accept(envelope, path)
+        return self._accept(envelope, content, path)
 
     def path_of(self, candidate: Candidate) -> str:
         """Return the whole path of the file that is meant."""
@@ -164,9 +165,11 @@ class StoredRun:
         return entry.file_path if entry else self.layout.path(self.run_id, candidate.name)
 
     def try_open(self, candidate: Candidate) -> Envelope | None:
-        """Return the checkpoint that lies there, or None with a warning."""
+        """Return the checkpoint that lies there, or None with a warning. Raises NewerFormat."""
         try:
             return self.open(candidate)
+        except NewerFormat:
+            raise  # to go on from an older one would undo what a newer Holdfast has done
         except IntegrityFailure as failure:
             self._warn(failure)
             return None
@@ -174,12 +177,18 @@ class StoredRun:
     def _try_latest(self) -> Envelope | None:
         try:
             return self.read_latest()
+        except NewerFormat:
+            raise
         except IntegrityFailure as failure:
             self._warn(failure)
             return None
 
-    def _accept(self, envelope: Envelope, path: str) -> Envelope:
+    def _accept(self, envelope: Envelope, content: bytes, path: str) -> Envelope:
         """Return a checkpoint that is this run's, put together again."""
+        if envelope.content not in content:  # it was not stored in this form
+            self._warn(
+                IntegrityFailure(path, "it has no integrity.sha256, so nothing shows that it is whole")
+            )
         if envelope.header.run_id != self.run_id:
             raise IntegrityFailure(path, f"it belongs to run {envelope.header.run_id!r}")
         if not envelope.sequence:

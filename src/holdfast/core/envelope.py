@@ -229,11 +229,12 @@ def open_stored(content: bytes, path: str) -> tuple[Envelope, Document]:
         header = _validate(Header, _header_values(document.value))
     except InvalidCheckpoint as error:
         raise IntegrityFailure(path, str(error)) from error
-    _check_integrity(document, path)
+    check_integrity(document, path)
     return Envelope(header, content), document
 
 
-def _check_integrity(document: Document, path: str) -> None:
+def check_integrity(document: Document, path: str) -> None:
+    """Raise IntegrityFailure unless the document has the content that its own digest stands for."""
     stated = document.value.get("integrity")
     stated_digest = stated.get("sha256") if isinstance(stated, dict) else None
     if stated_digest is None:

@@ -1,9 +1,29 @@
 """Checkpoint files as the repository holds them: one checkpoint, or a batch of them."""
 
-from holdfast.core.encoding import parse_document, split_items
-from holdfast.core.envelope import Envelope, open_stored
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.core.encoding import Document, parse_document, split_items
+from holdfast.core.envelope import (
+    FORMAT_VERSION,
+    Envelope,
+    check_integrity,
+    draft_from_text,
+    open_stored,
+    seal,
+)
 from holdfast.core.index import IndexEntry
-from holdfast.errors import IntegrityFailure, InvalidCheckpoint
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat
+
+_REQUIRED = (
+    "checkpoint_id",
+    "run_id",
+    "timestamp",
+    "trigger",
+    "phase",
+    "sequence_number",
+    "state_snapshot",
+)
 
 
 def open_file(content: bytes, path: str) -> list[tuple[Envelope, IndexEntry]]:
@@ -23,7 +43,9 @@ def find_in_file(content: bytes, path: str, sequence: int) -> Envelope:
     damage: IntegrityFailure | None = None
     for text in split_file(content, path):
         try:
-            envelope, _ = open_stored(text, path)
+            envelope = open_checkpoint(text, path)
+        except NewerFormat:
+            raise
         except IntegrityFailure as failure:
             damage = damage or failure
             continue
@@ -32,10 +54,52 @@ def find_in_file(content: bytes, path: str, sequence: int) -> Envelope:
     raise damage or IntegrityFailure(path, f"it does not hold checkpoint {sequence}")
 
 
+def open_checkpoint(content: bytes, path: str) -> Envelope:
+    """Return a checkpoint of our format, or of the one before it: the specification's own, without integrity.
+
+    Raises NewerFormat if it is whole but of a later one, IntegrityFailure if it is not whole.
+    """
+    try:
+        return open_stored(content, path)[0]
+    except IntegrityFailure as failure:
+        document = _parse(content, path).value
+        version = document.get("format_version")
+        if is_unsealed(document):
+            return _seal_older(content, path)
+        if isinstance(version, int) and version > FORMAT_VERSION:
+            check_integrity(_parse(content, path), path)
+            raise NewerFormat(path, version, FORMAT_VERSION) from failure
+        raise
+
+
+def is_unsealed(document: Mapping[str, Any]) -> bool:
+    """Tell whether a checkpoint is of the specification's own format: without version and integrity."""
+    return "integrity" not in document and "format_version" not in document
+
+
+def _seal_older(content: bytes, path: str) -> Envelope:
+    """Return a checkpoint of the older format in ours; all that the specification requires must be there."""
+    lacking = [name for name in _REQUIRED if _parse(content, path).value.get(name) is None]
+    if lacking:
+        raise IntegrityFailure(path, f"it has neither an integrity nor {', '.join(lacking)}")
+    try:
+        draft = draft_from_text(content, now="", new_id=lambda: "")
+        return seal(draft.body(draft.sequence or 0))
+    except InvalidCheckpoint as error:
+        raise IntegrityFailure(path, str(error)) from error
+
+
+def _parse(content: bytes, path: str) -> Document:
+    try:
+        return parse_document(content)
+    except InvalidCheckpoint as error:
+        raise IntegrityFailure(path, str(error)) from error
+
+
 def split_file(content: bytes, path: str) -> list[bytes]:
     """Return the text of every checkpoint in a file. Raises IntegrityFailure."""
+    members = _parse(content, path).members
     try:
-        members = parse_document(content).members
         return split_items(members["checkpoints"]) if "checkpoints" in members else [content]
     except InvalidCheckpoint as error:
         raise IntegrityFailure(path, str(error)) from error

@@ -6,7 +6,9 @@ from itertools import pairwise
 
 from holdfast.core.encoding import Document, parse_document
 from holdfast.core.envelope import Envelope, draft_from_text, open_stored, seal
+from holdfast.core.exact import parse_exact
 from holdfast.core.index import Index, IndexEntry, parse_index
+from holdfast.core.natives import recognise
 from holdfast.core.resume import find_flaws
 from holdfast.core.stored import entry_of, split_file
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
@@ -101,10 +103,15 @@ def _check_submission(content: bytes, path: str) -> Report:
         draft = draft_from_text(content, now=_ANY_TIME, new_id=lambda: _ANY_ID)
     except InvalidCheckpoint as error:
         if error.place != "run_id":
-            return Report(path, 1, [Finding(path, str(error))], notes)
+            return Report(path, 1, [Finding(path, str(error))], [*notes, *_tell_format(content)])
         notes.append("it does not name its run")
         draft = draft_from_text(content, now=_ANY_TIME, new_id=lambda: _ANY_ID, run_id=_ANY_RUN)
     return Report(path, 1, check_progress(seal(draft.body(draft.sequence or 1)), path), notes)
+
+
+def _tell_format(content: bytes) -> list[str]:
+    found = recognise(parse_exact(content))
+    return [f"it looks like the format of a {found}: holdfast import takes it in"] if found else []
 
 
 def _check_batch(document: Document, content: bytes, path: str) -> Report:
