@@ -12,11 +12,12 @@ import structlog
 from pydantic import BaseModel
 
 from holdfast.core.envelope import Draft, Envelope, RunStatus, draft_from_mapping, draft_from_text
+from holdfast.core.identity import parse_run_id
 from holdfast.core.moments import format_moment
 from holdfast.core.ticket import Persistence, Progress, Receipt
 from holdfast.core.triggers import Priority, Trigger
 from holdfast.core.trouble import NOTE
-from holdfast.errors import CheckpointTooLarge, HoldfastError, SpoolBusy, Stopped
+from holdfast.errors import CheckpointTooLarge, HoldfastError, InvalidCheckpoint, SpoolBusy, Stopped
 from holdfast.overview import overview
 from holdfast.settings import MOST_BYTES, Settings
 from holdfast.spool import ImportReport, Manifest, export_spool, import_spool
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         StepsRun,
         TasksRun,
     )
+    from holdfast.sweeper import SquashReport, SweepReport
     from holdfast.worker import DrainResult
 
 log = structlog.get_logger()
@@ -191,6 +193,52 @@ class Holdfast:
         )
         return open_run(run_id, style, outlets, Options(**options))
 
+    def complete(
+        self, run_id: str, status: str | RunStatus = RunStatus.COMPLETED, *, keep: bool = False
+    ) -> Receipt:
+        """End a run with a final checkpoint that carries its newest state on; return once it is on disk.
+
+        `keep` marks it so that it is not deleted on success. A run that has ended in this way already is left
+        as it is. Clean up after the next drain. Raises UnknownRun, and InvalidCheckpoint for another status.
+        """
+        from holdfast.core.completion import is_final, write_final
+
+        wanted = _parse_final_status(status)
+        newest = self.checkpoint(run_id)
+        if not is_final(newest, wanted, is_kept=keep):
+            return self.submit(write_final(newest, wanted, is_kept=keep))
+        return self.receipt(newest.checkpoint_id) or Receipt(
+            checkpoint_id=newest.checkpoint_id,
+            run_id=run_id,
+            sequence_number=newest.sequence,
+            status=Progress.VERIFIED,
+            persistence=Persistence.NORMAL,
+            file_path=self._assembly.layout.checkpoint_path(run_id, newest.sequence, newest.header.trigger),
+        )
+
+    def cleanup(self, *, dry_run: bool = False) -> "SweepReport":
+        """Clean up the repository by the rules of the settings, or say what that would do.
+
+        Raises SweepBusy when another process is at it, Throttled when the budget is low.
+        """
+        sweeper = self._assembly.sweeper
+        return sweeper.plan() if dry_run else sweeper.sweep()
+
+    def squash_history(self, *, keep_days: float | None = None, force: str = "") -> "SquashReport":
+        """Rewrite the branch so that what was deleted is no longer in its history. Raises Refused.
+
+        `force` must name the branch if it is the repository's default one.
+        """
+        return self._assembly.squash.run(keep_days=keep_days, forced_branch=force)
+
+    def preserve(self, run_id: str) -> bool:
+        """Keep a run from ever being cleaned up; return whether that is new."""
+        return self._assembly.preserved.add(_parse_run_name(run_id))
+
+    def unpreserve(self, run_id: str) -> bool:
+        """Let a run be cleaned up again; return whether it was preserved."""
+        return self._assembly.preserved.remove(_parse_run_name(run_id))
+
     def receipt(self, checkpoint_id: str) -> Receipt | None:
         """Return how far a checkpoint has come; None if it is not known here."""
         return self._assembly.spool.receipt(checkpoint_id)
@@ -340,6 +388,21 @@ class Holdfast:
             self._last_seen = Persistence.DELAYED if is_delayed else Persistence.NORMAL
             self._looked_at = now
         return self._last_seen
+
+
+def _parse_final_status(status: str | RunStatus) -> RunStatus:
+    """Return the status that a run can end with. Raises InvalidCheckpoint."""
+    if status in (RunStatus.COMPLETED, RunStatus.FAILED):
+        return RunStatus(status)
+    raise InvalidCheckpoint("status", f"{status!r} does not end a run; use completed or failed")
+
+
+def _parse_run_name(run_id: str) -> str:
+    """Return `run_id` if it can name a run. Raises InvalidCheckpoint."""
+    try:
+        return parse_run_id(run_id)
+    except ValueError as error:
+        raise InvalidCheckpoint("run_id", str(error)) from error
 
 
 def _new_id() -> str:

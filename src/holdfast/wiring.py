@@ -2,6 +2,7 @@
 
 import hashlib
 import threading
+from collections.abc import Collection
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -204,6 +205,7 @@ class Assembly:
             is_stopping=self.stop.is_set,
             credentials=self.tokens.fingerprint,
             probe=lambda: budgeted.perform(ReadRepository()),
+            after_drain=self._prune,
         )
 
     @cached_property
@@ -248,6 +250,12 @@ class Assembly:
             clock=self.clock,
             lock_folder=self.folder,
         )
+
+    def _prune(self, run_ids: Collection[str]) -> None:
+        from holdfast.sweeper.pruning import Pruner
+
+        pruner = Pruner(lambda: self.sweeper, self.mirror, self.layout, self.rules, self.clock)
+        pruner.prune(run_ids)
 
     @property
     def squash(self) -> "Squash":

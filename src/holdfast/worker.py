@@ -1,7 +1,7 @@
 """The drain loop: from the spool, through a writer, to the repository."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -56,10 +56,13 @@ class Worker:
     probe: Callable[[], object] = lambda: None
     """Asks GitHub one small question, once; raises Unavailable while there is an outage."""
     jitter: Callable[[], float] = random.random
+    after_drain: Callable[[Collection[str]], None] = lambda _: None
+    """Is told at the end of a drain which runs it has written to."""
     _verified: int = 0
     _is_paced: bool = False
     _ignores_trouble: bool = False
     _unsettled: set[str] = field(default_factory=set)
+    _written: set[str] = field(default_factory=set)
     _listeners: list[Callable[[int, int], None]] = field(default_factory=list)
 
     def on_progress(self, listener: Callable[[int, int], None]) -> None:
@@ -74,6 +77,7 @@ class Worker:
         Raises SpoolBusy when another process is draining this spool.
         """
         self._verified = 0
+        self._written.clear()
         reason = ""
         self._is_paced = is_paced
         self._ignores_trouble = not is_paced
@@ -86,6 +90,8 @@ class Worker:
                     break
                 if wait_s > 0:
                     self._sleep(wait_s)
+        if self._written and not self.is_stopping():
+            self.after_drain(self._written)
         return DrainResult(self._verified, len(self.spool.pending()), reason)
 
     def _sleep(self, seconds: float) -> None:
@@ -197,6 +203,7 @@ class Worker:
         self._forget_intents(step)
         self._set_trouble(None)
         self._verified += len(deliveries)
+        self._written |= _runs_of(step)
         log.info("checkpoints_verified", checkpoints=len(deliveries))
         left = len(self.spool.pending()) if self._listeners else 0
         for listener in self._listeners:

@@ -10,7 +10,6 @@ from holdfast.core.index import Index, IndexEntry
 from holdfast.core.layout import INDEX, LATEST, SUMMARY, Layout
 from holdfast.core.retention_log import RunRecord
 from holdfast.core.rules import DAY_S, RetentionRules
-from holdfast.core.summary import LastState
 
 
 class Action(StrEnum):
@@ -157,7 +156,8 @@ def _prune(run: Candidate, reason: str) -> RunPlan:
         return _plan(run, Action.KEEP, reason)
     if folder.latest is None and _is_style_needed(run, index):
         return _ask(run, LATEST)
-    removed = _removed(run, index, folder.latest)
+    style = folder.latest.style if folder.latest else ""
+    removed = find_prunable(index, style, run.rules, run.layout, now=run.now)
     if not removed:
         return _plan(run, Action.KEEP, reason)
     names = {run.layout.name_of(folder.run_id, entry.file_path) for entry in index.entries}
@@ -180,12 +180,17 @@ def _is_style_needed(run: Candidate, index: Index) -> bool:
     return rules.checkpoints is None and len(index.entries) > (rules.least_limit or len(index.entries))
 
 
-def _removed(run: Candidate, index: Index, latest: LastState | None) -> dict[str, list[IndexEntry]]:
-    """Return the checkpoints that go, by file. A batch goes as a whole or not at all; the newest stays."""
-    kept = _kept(run, index, latest)
+def find_prunable(
+    index: Index, style: str, rules: RetentionRules, layout: Layout, *, now: float
+) -> dict[str, list[IndexEntry]]:
+    """Return the checkpoints that the rules within a run take from it, by file.
+
+    A batch goes as a whole or not at all, and the newest checkpoint always stays.
+    """
+    kept = _kept(index, style, rules, now)
     files: dict[str, list[IndexEntry]] = {}
     for entry in index.entries:
-        files.setdefault(run.layout.name_of(index.run_id, entry.file_path), []).append(entry)
+        files.setdefault(layout.name_of(index.run_id, entry.file_path), []).append(entry)
     return {
         name: entries
         for name, entries in files.items()
@@ -193,16 +198,15 @@ def _removed(run: Candidate, index: Index, latest: LastState | None) -> dict[str
     }
 
 
-def _kept(run: Candidate, index: Index, latest: LastState | None) -> set[str]:
-    rules = run.rules
-    limit = rules.limit_for(latest.style if latest else "")
+def _kept(index: Index, style: str, rules: RetentionRules, now: float) -> set[str]:
+    limit = rules.limit_for(style)
     entries = index.entries[-limit:] if limit else index.entries
     if rules.per_phase is not None:
         entries = tuple(_newest_of_each_phase(entries, rules.per_phase))
     if rules.days is not None:
-        oldest = run.now - rules.days * DAY_S
+        oldest = now - rules.days * DAY_S
         entries = tuple(entry for entry in entries if epoch(entry.timestamp) >= oldest)
-    return {entry.checkpoint_id for entry in (*entries, index.entries[-1])}
+    return {entry.checkpoint_id for entry in (*entries, *index.entries[-1:])}
 
 
 def _newest_of_each_phase(entries: Iterable[IndexEntry], limit: int) -> list[IndexEntry]:

@@ -1,0 +1,52 @@
+"""Prunes runs in the background, when they were just written to and have grown beyond the rules."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import structlog
+
+from holdfast.clock import Clock
+from holdfast.core.disposal import find_prunable
+from holdfast.core.encoding import parse_document
+from holdfast.core.index import parse_index
+from holdfast.core.layout import INDEX, LATEST, Layout
+from holdfast.core.resume import style_of
+from holdfast.core.rules import RetentionRules
+from holdfast.errors import HoldfastError
+from holdfast.mirror import Mirror
+from holdfast.sweeper.sweep import Sweeper
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Pruner:
+    """Looks at the local copy of what was written, and asks GitHub only if there is something to prune."""
+
+    open_sweeper: Callable[[], Sweeper]
+    mirror: Mirror
+    layout: Layout
+    rules: RetentionRules
+    clock: Clock
+
+    def prune(self, run_ids: Iterable[str]) -> None:
+        """Prune those of the runs that need it. What goes wrong is logged: the next drain tries again."""
+        try:
+            due = [run_id for run_id in run_ids if self._is_due(run_id)]
+            if due:
+                self.open_sweeper().prune(due)
+        except HoldfastError as error:
+            log.info("pruning_put_off", cause=str(error))
+
+    def _is_due(self, run_id: str) -> bool:
+        folder = self.mirror.folder(run_id)
+        if folder is None or not {INDEX, LATEST} <= folder.files.keys():
+            return False
+        contents = self.mirror.blobs(folder.files[name].sha for name in (INDEX, LATEST))
+        index_text = contents.get(folder.files[INDEX].sha)
+        latest_text = contents.get(folder.files[LATEST].sha)
+        if index_text is None or latest_text is None:
+            return False
+        index = parse_index(index_text, self.layout.path(run_id, INDEX))
+        style = style_of(parse_document(latest_text).value.get("state_snapshot"))
+        return bool(find_prunable(index, style, self.rules, self.layout, now=self.clock.now()))
