@@ -48,6 +48,7 @@ class CheckpointRoutes:
             Route(f"{run}/checkpoints", self.list_checkpoints, methods=["GET"]),
             Route(f"{run}/checkpoints/{{sequence}}", self.show_checkpoint, methods=["GET"]),
             Route(f"{run}/resume", self.resume, methods=["GET"]),
+            Route(f"{run}/diff", self.compare, methods=["GET"]),
             Route(run, self.show_run, methods=["GET"]),
             Route("/v1/runs", self.list_runs, methods=["GET"]),
         ]
@@ -112,6 +113,14 @@ class CheckpointRoutes:
             raise
         resumes.labels("resumable" if plan.resumable else "complete").inc()
         return Response(plan.to_bytes(), media_type=JSON)
+
+    async def compare(self, request: Request) -> Response:
+        """Return the JSON Patch that turns one checkpoint of a run into another."""
+        run_id = parameters.run_id_of(request)
+        first = parameters.needed_sequence(request, "from")
+        second = parameters.needed_sequence(request, "to")
+        patch = await self._service.call(self._holdfast.diff, run_id, first, second)
+        return Response(await self._service.call(patch.to_bytes), media_type=JSON)
 
     async def _read(self, request: Request) -> bytes:
         headers = dict(request.scope["headers"])
