@@ -28,12 +28,19 @@ CAPABLE_PIP = (22, 3)
 
 
 def find_home() -> Path:
-    """Return the folder for environments: one that outlives the job if there is one that can be written."""
+    """Return the folder for environments: one that outlives the job, if there is one that can be written."""
+    problems = []
     for variable in ("RUNNER_TOOL_CACHE", "RUNNER_TEMP"):
-        place = os.environ.get(variable)
-        if place and os.access(place, os.W_OK | os.X_OK):
-            return Path(place) / "holdfast"
-    raise CannotMake("neither RUNNER_TOOL_CACHE nor RUNNER_TEMP names a folder that can be written")
+        if place := os.environ.get(variable):
+            home = Path(place) / "holdfast"
+            try:
+                home.mkdir(parents=True, exist_ok=True)
+                (home / "lock").touch()
+            except OSError as error:
+                problems.append(str(error))
+            else:
+                return home
+    raise CannotMake(f"RUNNER_TOOL_CACHE and RUNNER_TEMP name no folder for it {problems or ''}".rstrip())
 
 
 def fingerprint() -> str:
@@ -118,7 +125,6 @@ def main() -> int:
         home = find_home()
         environment = Environment(home / fingerprint())
         if not environment.is_whole():
-            home.mkdir(exist_ok=True)
             with only_one(home / "lock"):
                 if not environment.is_whole():
                     tell(f"making an environment for the action with Python {platform.python_version()}")
