@@ -12,6 +12,8 @@ from contextlib import suppress
 
 from holdfast import __version__
 from holdfast.cli import (
+    cleanup,
+    complete,
     config,
     demo,
     diff,
@@ -45,6 +47,8 @@ COMMANDS = (
     validate,
     diff,
     takeover,
+    complete,
+    cleanup,
     spool,
     emulator,
     n8n,

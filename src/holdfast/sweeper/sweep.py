@@ -40,7 +40,10 @@ MakePlan = Callable[..., RetentionPlan]
 
 @dataclass
 class SweepReport:
-    """What becomes, or became, of every run; `commits` is empty if nothing was done, or was to be done."""
+    """What becomes of every run, and what is done already.
+
+    `strangers` are paths that we did not write, and leave alone. Without `commits`, nothing was changed.
+    """
 
     plan: RetentionPlan
     strangers: tuple[str, ...] = ()
@@ -65,7 +68,7 @@ class Sweeper:
     def plan(self) -> SweepReport:
         """Return what a sweep would do."""
         survey, plan = self._plan(None, plan_retention)
-        return SweepReport(plan, tuple(survey.strangers))
+        return SweepReport(plan, self._strangers(survey))
 
     def sweep(self) -> SweepReport:
         """Do what the rules ask, now.
@@ -112,7 +115,7 @@ class Sweeper:
         max_files = self.max_files
         for attempt in range(1, ATTEMPTS + 1):
             survey, report.plan = self._plan(only, make)
-            report.strangers = tuple(survey.strangers)
+            report.strangers = self._strangers(survey)
             try:
                 self._commit_all(survey, report, max_files)
             except (Conflict, Unavailable, Refused) as error:
@@ -141,6 +144,15 @@ class Sweeper:
             if not plan.unread:
                 return survey, plan
             self.surveyor.open(survey.folders, plan.unread)
+
+    def _strangers(self, survey: Survey) -> tuple[str, ...]:
+        """Return every path that we did not write, and leave alone."""
+        within = (
+            self.layout.path(folder.run_id, name)
+            for folder in survey.folders.values()
+            for name in folder.foreign
+        )
+        return (*survey.strangers, *within)
 
     def _protected(self, survey: Survey) -> dict[str, str]:
         spooled = dict.fromkeys(self._spooled(), "it has checkpoints in the spool")

@@ -1,0 +1,167 @@
+"""`holdfast cleanup` and `preserve`: retention, and what is kept from it."""
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.cli.arguments import Commands
+from holdfast.cli.exits import ExitCode, WrongUse
+from holdfast.cli.render import Screen, format_bytes, format_count
+from holdfast.cli.runs import check_run_id
+from holdfast.cli.session import Session, open_session, stop_on_signals
+
+if TYPE_CHECKING:
+    from holdfast.core.disposal import RunPlan
+    from holdfast.sweeper import SquashReport, SweepReport
+
+_DESCRIPTION = """\
+Clean up the repository by the rules of retention. Of the runs last written to, 10 keep everything, up to 50
+keep their newest checkpoint, and of older ones that are completed a summary stays.
+
+Nothing is deleted that someone may still need: preserved runs, runs with checkpoints in the spool, the
+checkpoint that a run can be resumed from, parts of a kept checkpoint, files that Holdfast did not write. What
+is damaged is left alone and named. Everything happens in one commit; when the budget is low the exit code is
+75, and the next cleanup goes on.
+
+Deleted files stay in git's history. --squash-history rewrites the branch to a commit of its present files,
+without parents; nothing that is written meanwhile is lost. GitHub frees the space some time later."""
+
+
+def register(commands: Commands) -> None:
+    """Add the two commands."""
+    cleanup = commands.add("cleanup", run, description=_DESCRIPTION, example="holdfast cleanup --dry-run")
+    cleanup.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    cleanup.add_argument(
+        "--squash-history", action="store_true", help="then rewrite the branch without what was deleted"
+    )
+    cleanup.add_argument(
+        "--keep-days", type=days, metavar="D", help="with --squash-history: keep the commits of D days"
+    )
+    cleanup.add_argument(
+        "--force", metavar="BRANCH", default="", help="squash even the default branch, which this must name"
+    )
+    preserve = commands.add(
+        "preserve",
+        preserve_run,
+        operands="RUN",
+        description="Preserve a run: cleanup never touches it. preserved_runs.json on the branch lists them.",
+        example="holdfast preserve build-42",
+    )
+    preserve.add_argument("run_id", metavar="RUN")
+    preserve.add_argument("--remove", action="store_true", help="let the run be cleaned up again")
+
+
+def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Clean up, or say what that would do."""
+    if not arguments.squash_history and (arguments.keep_days is not None or arguments.force):
+        raise WrongUse("--keep-days and --force go with --squash-history; see holdfast cleanup --help")
+    if arguments.squash_history and arguments.dry_run:
+        raise WrongUse("--squash-history has no dry run; leave one of them out")
+    with stop_on_signals() as stop, open_session(arguments, stop=stop) as session:
+        return _clean_up(arguments, session, screen)
+
+
+def _clean_up(arguments: argparse.Namespace, session: Session, screen: Screen) -> ExitCode:
+    from holdfast.errors import Stopped, SweepBusy, Throttled
+    from holdfast.sweeper.reporting import squash_document, sweep_document
+
+    holdfast = session.holdfast
+    try:
+        report = holdfast.cleanup(dry_run=arguments.dry_run)
+        squashed = None
+        if arguments.squash_history:
+            squashed = holdfast.squash_history(keep_days=arguments.keep_days, force=arguments.force)
+    except (Throttled, SweepBusy, Stopped) as error:
+        screen.warn(f"not everything is cleaned up, the next cleanup goes on: {error}")
+        if screen.is_json:
+            screen.document({"dry_run": arguments.dry_run, "runs": [], "commits": [], "reason": str(error)})
+        return ExitCode.WORK_LEFT
+    if screen.is_json:
+        document = sweep_document(report, session.assembly.layout, is_dry_run=arguments.dry_run)
+        screen.document({**document, "squash": squash_document(squashed) if squashed else None})
+    else:
+        print_sweep(report, screen, is_dry_run=arguments.dry_run)
+        if squashed:
+            print_squash(squashed, screen)
+    return ExitCode.DONE
+
+
+def print_sweep(report: "SweepReport", screen: Screen, *, is_dry_run: bool) -> None:
+    """Print what becomes of the runs: a table of those that change or are left alone, and the sum."""
+    from holdfast.core.disposal import Action
+
+    changes = report.plan.changes if is_dry_run else report.done
+    left = [run for run in report.plan.runs if run.action is Action.LEAVE]
+    rows = [
+        (run.run_id, run.action, f"{len(run.delete):,}", format_bytes(run.deleted_bytes), run.reason)
+        for run in (*changes, *left)
+    ]
+    if rows:
+        screen.table(("run", "action", "files", "bytes", "why"), rows, right=("files", "bytes"))
+        screen.say()
+    for path in report.strangers:
+        screen.say(f"Left alone, as Holdfast did not write it: {path}")
+    _print_sum(report, changes, screen, is_dry_run=is_dry_run)
+
+
+def _print_sum(
+    report: "SweepReport", changes: Sequence["RunPlan"], screen: Screen, *, is_dry_run: bool
+) -> None:
+    files = format_count(sum(len(run.delete) for run in changes), "file")
+    size = format_bytes(sum(run.deleted_bytes for run in changes))
+    runs = format_count(len(report.plan.runs), "run")
+    if not changes:
+        screen.say(f"Nothing to clean up in {runs}.")
+    elif is_dry_run:
+        screen.say(f"Would delete {files} ({size}) of {len(changes):,} of {runs}.")
+    else:
+        screen.say(f"Deleted {files} ({size}) in {format_count(len(report.commits), 'commit')}.")
+
+
+def print_squash(report: "SquashReport", screen: Screen) -> None:
+    """Print what a squash did."""
+
+    def say(number: int | None) -> str:
+        return "not known" if number is None else f"{number:,}"
+
+    before, after = report.repository_bytes_before, report.repository_bytes_after
+    late = "by GitHub's own figure, which falls once it has collected its garbage"
+    files = "not known" if report.tree_bytes is None else format_bytes(report.tree_bytes)
+    screen.facts(
+        [
+            ("commits", f"{say(report.commits_before)} before, {say(report.commits_after)} now"),
+            ("files", files),
+            ("repository", f"{format_bytes(before)} before, {format_bytes(after)} now {late}"),
+        ]
+    )
+
+
+def preserve_run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Put a run into the list of preserved ones, or take it out."""
+    run_id = check_run_id(arguments.run_id)
+    with open_session(arguments) as session:
+        holdfast = session.holdfast
+        is_changed = holdfast.unpreserve(run_id) if arguments.remove else holdfast.preserve(run_id)
+    is_preserved = not arguments.remove
+    if screen.is_json:
+        screen.document({"run_id": run_id, "preserved": is_preserved, "changed": is_changed})
+        return ExitCode.DONE
+    words = {
+        (True, True): f"{run_id} is preserved: cleanup never touches it.",
+        (True, False): f"{run_id} was preserved already.",
+        (False, True): f"{run_id} is no longer preserved.",
+        (False, False): f"{run_id} was not preserved.",
+    }
+    screen.say(words[is_preserved, is_changed])
+    return ExitCode.DONE
+
+
+def days(text: str) -> float:
+    """Return a number of days. Raises ArgumentTypeError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1
+    if not 0 < number < 100_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days, such as 7")
+    return number
