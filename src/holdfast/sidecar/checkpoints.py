@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.core.envelope import Draft
+from holdfast.core.envelope import Draft, RunStatus
 from holdfast.core.ticket import Progress, Receipt
 from holdfast.documents import list_document, receipt_document, run_document, runs_document
 from holdfast.errors import HoldfastError, UnknownRun
@@ -62,7 +62,8 @@ class CheckpointRoutes:
             is_awaited = parameters.choice(request, "wait", "verified") is not None
             timeout_s = parameters.seconds(request, "timeout", default=DEFAULT_WAIT_S, most=LONGEST_WAIT_S)
             body = await self._read(request)
-            receipt = await self._service.intake.submit(await self._draft(body, run_id, request))
+            draft = await self._draft(body, run_id, request)
+            receipt = await self._service.intake.submit(draft)
         except (HoldfastError, Problem) as error:
             outcome = "failed" if problem_of(error).status >= 500 else "refused"
             metrics.submits.labels(outcome).inc()
@@ -70,6 +71,8 @@ class CheckpointRoutes:
         metrics.submits.labels("accepted").inc()
         metrics.acknowledgement_seconds.observe(time.perf_counter() - began)
         metrics.checkpoint_bytes.observe(len(body))
+        if draft.header.status is RunStatus.COMPLETED:
+            self._service.tidy_after(receipt)
         if is_awaited:
             receipt = await self._service.follow(receipt, timeout_s=timeout_s)
         return _answer(receipt, is_awaited=is_awaited)

@@ -2,13 +2,14 @@
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
 import structlog
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import Router
+from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from holdfast.metrics import Metrics
@@ -27,25 +28,23 @@ _SAFE_HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"
 
 
 class Guard:
-    """Lets a request through to `router` if it may pass, and turns every error into a problem.
-
-    `labels` give the path of each endpoint as the contract spells it, for counters and logs.
-    """
+    """Lets a request through to its route if it may pass, and turns every error into a problem."""
 
     def __init__(
         self,
-        router: Router,
+        routes: Sequence[Route],
         access: Access,
         metrics: Metrics,
         *,
         is_stopping: Callable[[], bool],
-        labels: Mapping[object, str],
     ) -> None:
-        self._router = router
+        self._router = Router(routes, redirect_slashes=False, default=_find_nothing)
+        self._methods: dict[str, set[str]] = {}
+        for route in routes:
+            self._methods.setdefault(route.path, set()).update(route.methods or ())
         self._access = access
         self._metrics = metrics
         self._is_stopping = is_stopping
-        self._labels = labels
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -57,6 +56,9 @@ class Guard:
             await self._router(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
             log.info("client_went_away")
+        except HTTPException:
+            # All that Starlette itself refuses: a method that the path does not have.
+            await self._answer(_wrong_method(self._methods[_path(scope)]), exchange)
         except Exception as error:
             await self._answer(error, exchange)
         finally:
@@ -78,7 +80,7 @@ class Guard:
         await exchange.answer(problem)
 
     def _record(self, scope: Scope, exchange: "_Exchange") -> None:
-        route = self._labels.get(scope.get("endpoint"), "none")
+        route = _path(scope)
         status = exchange.status or 499
         self._metrics.http_requests.labels(_method(scope), route, status).inc()
         elapsed_ms = round((time.perf_counter() - exchange.began) * 1000, 2)
@@ -93,6 +95,22 @@ class Guard:
             elapsed_ms=elapsed_ms,
             **({"code": exchange.problem.code} if exchange.problem else {}),
         )
+
+
+async def _find_nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    raise Problem(404, "no_such_address", "There is nothing at this address; see /openapi.json.")
+
+
+def _wrong_method(allowed: set[str]) -> Problem:
+    names = ", ".join(sorted(allowed))
+    detail = f"This address takes {names}; see /openapi.json."
+    return Problem(405, "method_not_allowed", detail, headers={"Allow": names})
+
+
+def _path(scope: Scope) -> str:
+    """Return the path of the route as the contract spells it, for counters and logs."""
+    route = scope.get("route")
+    return route.path if isinstance(route, Route) else "none"
 
 
 def _method(scope: Scope) -> str:

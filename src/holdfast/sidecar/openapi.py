@@ -17,13 +17,20 @@ _RUN_ID = {
     "schema": schemas.RUN_ID,
     "example": "build-42",
 }
+_SEQUENCE = {
+    "name": "sequence",
+    "in": "path",
+    "required": True,
+    "schema": schemas.SEQUENCE,
+    "example": 1,
+}
 _ALWAYS = (400, 401, 403, 405)
 _READING = (404, 422, 502, 503)
 _WRITING = (408, 413, 415, 422, 503)
 
 _DESCRIPTION = """\
-Durable workflow checkpoints in a GitHub repository. A checkpoint is answered with 202 as soon as it is safe on
-the local disk; the worker inside takes it to the repository. Errors are `application/problem+json` with a
+Durable workflow checkpoints in a GitHub repository. A checkpoint is answered with 202 as soon as it is safe
+on the local disk; the worker inside takes it to the repository. Errors are `application/problem+json` with a
 `detail` that says what to do. `X-Request-Id` is taken over, or made, and returned."""
 
 
@@ -118,8 +125,8 @@ def _submitting() -> dict[str, Any]:
         "name": "Idempotency-Key",
         "in": "header",
         "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
-        "description": "Stands for a checkpoint_id, within the run, where the checkpoint names none: the same "
-        "key with the same content stores it once, with other content it is refused.",
+        "description": "Stands for a checkpoint_id, within the run, where the checkpoint names none: the "
+        "same key with the same content stores it once, with other content it is refused.",
     }
     operation = _operation(
         "submitCheckpoint",
@@ -133,7 +140,43 @@ def _submitting() -> dict[str, Any]:
 
 
 def _upkeep_paths() -> dict[str, Any]:
-    return {}
+    completing = _operation(
+        "completeRun",
+        "Save the final checkpoint of a run; the clean-up follows once it is verified",
+        _answer(202, "Receipt", {**schemas.RECEIPT_EXAMPLE, "sequence_number": 2}),
+        statuses=(*_WRITING, *_READING, 409, 507),
+        parameters=[_RUN_ID],
+    )
+    body = _body("Completion", {"status": "completed"}, is_needed=False)
+    dry_run = _query("dry_run", schemas.FLAG, "Only tell what would be done", True)
+    kept = {"run_id": "build-42", "preserved": True, "changed": True}
+    released = {"run_id": "build-42", "preserved": False, "changed": True}
+    return {
+        "/v1/runs/{run_id}/complete": {"post": {**completing, "requestBody": body}},
+        "/v1/preserved/{run_id}": {
+            "put": _keeping("preserveRun", "Keep a run from ever being cleaned up", kept),
+            "delete": _keeping("unpreserveRun", "Let a run be cleaned up again", released),
+        },
+        "/v1/cleanup": {
+            "post": _operation(
+                "cleanUp",
+                "Clean up by the rules: all of recent runs, the last of older ones, summaries of the oldest",
+                _answer(200, "Cleanup", schemas.CLEANUP_EXAMPLE),
+                statuses=(422, 502, 503, 507),
+                parameters=[dry_run],
+            )
+        },
+    }
+
+
+def _keeping(name: str, summary: str, example: object) -> dict[str, Any]:
+    return _operation(
+        name,
+        summary,
+        _answer(200, "Preserved", example),
+        statuses=(404, 422, 502, 503, 507),
+        parameters=[_RUN_ID],
+    )
 
 
 def _operating_paths() -> dict[str, Any]:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from holdfast.errors import (
@@ -19,6 +18,7 @@ from holdfast.errors import (
     SpoolError,
     SpoolFull,
     SpoolUnwritable,
+    SweepBusy,
     Throttled,
     UnknownRun,
 )
@@ -100,8 +100,6 @@ def problem_of(error: Exception) -> Problem:
     """Return how an error is answered; one that was not foreseen says nothing of the inside."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, HTTPException):
-        return _problem_of_routing(error)
     if isinstance(error, InvalidCheckpoint):
         return _problem_of_checkpoint(error)
     if isinstance(error, HoldfastError):
@@ -111,14 +109,6 @@ def problem_of(error: Exception) -> Problem:
         "internal",
         "Something went wrong here; the log of the sidecar has this request_id and the cause.",
     )
-
-
-def _problem_of_routing(error: HTTPException) -> Problem:
-    if error.status_code == 405:
-        allowed = dict(error.headers or {})
-        detail = f"This address takes {allowed.get('Allow', 'other methods')}; see /openapi.json."
-        return Problem(405, "method_not_allowed", detail, headers=allowed)
-    return Problem(error.status_code, "http", error.detail)
 
 
 def _problem_of_checkpoint(error: InvalidCheckpoint) -> Problem:
@@ -140,6 +130,8 @@ def _problem_of_storage(error: HoldfastError) -> Problem:
         return Problem(507, "spool_unwritable", str(error))
     if isinstance(error, SpoolError):
         return unavailable("spool_busy", str(error))
+    if isinstance(error, SweepBusy):
+        return unavailable("cleanup_busy", str(error))
     if isinstance(error, IntegrityFailure):
         return Problem(502, "integrity_failure", f"{error}. Earlier checkpoints of the run may be sound.")
     if isinstance(error, Refused):

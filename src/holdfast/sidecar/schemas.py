@@ -181,6 +181,31 @@ SCHEMAS: dict[str, Schema] = {
         "type": "array",
         "items": record({"op": words("add", "remove", "replace"), "path": TEXT, "value": {}}, "value"),
     },
+    "Completion": record(
+        {"status": words("completed", "failed"), "keep": FLAG},
+        "status",
+        "keep",
+        additionalProperties=False,
+    ),
+    "Preserved": record({"run_id": TEXT, "preserved": FLAG, "changed": FLAG}),
+    "Cleanup": record(
+        {
+            "dry_run": FLAG,
+            "runs": {
+                "type": "array",
+                "items": record(
+                    {
+                        "run_id": TEXT,
+                        "action": TEXT,
+                        "reason": TEXT,
+                        "deleted_files": COUNT,
+                        "deleted_bytes": COUNT,
+                    }
+                ),
+            },
+            "commits": {"type": "array", "items": TEXT},
+        }
+    ),
     "Status": record(
         {
             "spool": record({"depth": COUNT, "bytes": COUNT, "oldest_age_s": NUMBER, "set_aside": COUNT}),
@@ -256,6 +281,19 @@ PLAN_EXAMPLE = {
     "state": CHECKPOINT_IN_EXAMPLE["state"],
     "cost_accumulated": 0.42,
     "warnings": [],
+}
+CLEANUP_EXAMPLE = {
+    "dry_run": True,
+    "runs": [
+        {
+            "run_id": "build-17",
+            "action": "trim",
+            "reason": "it is not one of the 10 newest runs",
+            "deleted_files": 6,
+            "deleted_bytes": 48213,
+        }
+    ],
+    "commits": [],
 }
 STATUS_EXAMPLE = {
     "spool": {"depth": 0, "bytes": 0, "oldest_age_s": 0.0, "set_aside": 0},

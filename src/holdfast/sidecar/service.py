@@ -10,7 +10,7 @@ import structlog
 
 from holdfast.core.ticket import Progress, Receipt
 from holdfast.core.triggers import Priority
-from holdfast.errors import DiskFailed
+from holdfast.errors import DiskFailed, HoldfastError
 from holdfast.library import Holdfast
 from holdfast.metrics import Metrics
 from holdfast.sidecar.bodies import BodyReader
@@ -26,6 +26,8 @@ T = TypeVar("T")
 READING_THREADS = 4
 # The worker tells of what it verified; of what it set aside, or of another process's work, nobody does.
 FOLLOW_EVERY_S = 0.5
+# A run may end while GitHub is away for the night.
+LONGEST_TIDY_WAIT_S = 24 * 3600.0
 
 _SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
 
@@ -47,6 +49,7 @@ class Service:
         self._readers = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="holdfast-reader")
         self._news = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._tidying: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin; to be called where the event loop runs."""
@@ -81,6 +84,22 @@ class Service:
             known = await self.call(self.holdfast.receipt, receipt.checkpoint_id)
             receipt = known or receipt
         return receipt
+
+    def tidy_after(self, receipt: Receipt) -> None:
+        """Clean up by the rules once this checkpoint, which ends a run, is verified."""
+        if self._tidying is None or self._tidying.done():
+            self._tidying = asyncio.create_task(self._tidy(receipt))
+
+    async def _tidy(self, receipt: Receipt) -> None:
+        settled = await self.follow(receipt, timeout_s=LONGEST_TIDY_WAIT_S)
+        if settled.status is not Progress.VERIFIED:
+            return
+        try:
+            report = await self.call(self.holdfast.cleanup)
+        except HoldfastError as error:
+            log.warning("cleanup_postponed", cause=str(error))
+        else:
+            log.info("cleaned_up", runs=len(report.done), commits=len(report.commits))
 
     def announce(self) -> None:
         """Wake whoever follows a checkpoint, from any thread."""
