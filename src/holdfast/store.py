@@ -110,8 +110,10 @@ class _Database(diskcache.Cache):  # type: ignore[misc]
         return connection
 
     def _connect(self) -> sqlite3.Connection:
+        # Not diskcache's own timeout, which is 0 while it opens: another process may be opening just now,
+        # or recovering the log of one that was killed.
         connection = sqlite3.connect(
-            self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+            self._path, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
         try:
             for name, value in self._pragmas.items():

@@ -11,7 +11,7 @@ from pathlib import Path
 import diskcache
 import pytest
 
-from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved
+from holdfast.disk import LOCK_TIMEOUT_S, DatabaseDamaged, RowDamaged, StoreMoved
 from holdfast.errors import SpoolDamaged, SpoolError, SpoolUnwritable
 from holdfast.store import DATABASE, Store, open_store
 from tests.fakes.spooling import run_python
@@ -447,3 +447,23 @@ def test_read_only_folder_is_said_and_nothing_is_acknowledged(tmp_path: Path) ->
     assert "readonly" in existing or "unable to open" in existing
     assert "let this user write to the folder" in existing
     assert "Permission denied" in new
+
+
+def test_opening_waits_for_other_processes_from_the_first_statement_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timeouts: list[int] = []
+
+    class Connection(sqlite3.Connection):
+        def execute(self, *arguments: object) -> sqlite3.Cursor:
+            timeouts.append(super().execute("PRAGMA busy_timeout").fetchone()[0])
+            return super().execute(*arguments)  # type: ignore[arg-type]
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        "holdfast.store.sqlite3.connect", lambda *a, **k: connect(*a, **k, factory=Connection)
+    )
+
+    open_store(tmp_path / "store", is_durable=True).close()
+
+    assert set(timeouts) == {LOCK_TIMEOUT_S * 1000}
