@@ -170,7 +170,11 @@ def test_a_signal_is_not_held_up_for_ever_by_a_save_that_hangs(monkeypatch: pyte
     monkeypatch.setattr(signals, "PATIENCE_S", 0.0)
     released, came = threading.Event(), list[int]()
     signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
-    watch = SignalWatch(lambda: print(released.wait(timeout=10)))
+
+    def hang() -> None:
+        released.wait(timeout=10)
+
+    watch = SignalWatch(hang)
     watch.open()
     signal.raise_signal(signal.SIGTERM)
     watch.close()

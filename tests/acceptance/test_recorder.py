@@ -1,0 +1,142 @@
+"""A program that records its steps is killed or told to stop; started again, it finishes the work.
+
+Every step writes a line when it has done its work, so that the file says what really ran.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.envelope import RunStatus
+from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
+from holdfast.library import Holdfast
+from holdfast.settings import Settings
+from tests.fakes.spooling import start_python
+
+STEPS = ["fetch", "lint", "test", "build"]
+
+
+def local(folder: Path) -> Settings:
+    return Settings.from_environment({"HOLDFAST_DATA_DIR": str(folder)})
+
+
+def build(folder: Path, before: Callable[[str], object] = lambda _: None) -> None:
+    """Do the steps that are left. This is the program; `before` is called inside of each step, first."""
+    with Holdfast(local(folder)) as hf, hf.run("build-42", style="steps", workflow="ci.yml") as run:
+        run.resume()
+        for name in run.remaining(STEPS):
+            with run.step(name) as step:
+                before(name)
+                with (folder / "ran.txt").open("a") as ran:
+                    ran.write(f"{name}\n")
+                step.capture(**{name: "done"})
+
+
+def build_in_a_child(folder: Path, die_in: str) -> int:
+    """Build in a process that is killed in one of its steps; return the signal that ended it."""
+
+    def die(name: str) -> None:
+        if name == die_in:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            build(folder, die)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    return os.WTERMSIG(status)
+
+
+def ran(folder: Path) -> list[str]:
+    path = folder / "ran.txt"
+    return path.read_text().split() if path.exists() else []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("step", STEPS)
+def test_a_killed_program_goes_on_with_the_step_that_it_died_in(tmp_path: Path, step: str) -> None:
+    assert build_in_a_child(tmp_path, step) == signal.SIGKILL
+    assert ran(tmp_path) == STEPS[: STEPS.index(step)]
+
+    build(tmp_path)
+
+    assert ran(tmp_path) == STEPS
+    with Holdfast(local(tmp_path)) as hf:
+        plan = hf.resume("build-42")
+    assert (plan.status, plan.resumable, plan.completed) == (RunStatus.COMPLETED, False, [0, 1, 2, 3])
+    assert plan.state["progress"]["variables"] == dict.fromkeys(STEPS, "done")
+
+
+_PROGRAM = """
+import sys, threading
+from pathlib import Path
+from tests.acceptance.test_recorder import build
+
+def wait(name):
+    if name == "lint":
+        print(name, flush=True)
+        threading.Event().wait(60)
+
+build(Path(sys.argv[1]), wait)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_program_that_is_told_to_stop_says_so_and_ends_as_it_would_have(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    process = start_python(_PROGRAM, str(tmp_path))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "lint\n"
+    process.send_signal(number)
+    process.communicate(timeout=60)
+
+    assert process.returncode == -number
+    with Holdfast(local(tmp_path)) as hf:
+        plan = hf.resume("build-42")
+        assert (plan.status, plan.resume_at, plan.retry_current) == (RunStatus.INTERRUPTED, 1, True)
+        triggers = [entry.trigger for entry in hf.checkpoints("build-42").entries]
+    assert triggers == ["before_step", "step_complete", "before_step", "interrupted"]
+
+
+@pytest.fixture
+def github(tmp_path: Path) -> Iterator[str]:
+    with EmulatorServer(Emulator(EmulatorOptions(root=tmp_path / "github"))) as server:
+        yield server.url
+
+
+def test_a_run_goes_on_on_another_machine(tmp_path: Path, github: str) -> None:
+    def machine(name: str) -> Holdfast:
+        variables = {
+            "HOLDFAST_REPO": "holdfast/checkpoints",
+            "HOLDFAST_API_URL": github,
+            "HOLDFAST_TOKEN": "token",
+            "HOLDFAST_DATA_DIR": str(tmp_path / name),
+            "HOLDFAST_WRITE_INTERVAL_S": "0",
+            "HOLDFAST_WRITE_MODE": "commit",
+        }
+        return Holdfast(Settings.from_environment(variables))
+
+    with suppress(OSError), machine("first") as hf, hf.run("job", style="tasks", drain_at_end=True) as run:
+        run.state["image"] = "builder:3"
+        with run.task("compile"):
+            pass
+        with run.task("link"):
+            raise OSError("the machine is lost")
+
+    with machine("second") as hf, hf.run("job", style="tasks", drain_at_end=True) as run:
+        assert run.resume()["image"] == "builder:3"
+        assert run.plan is not None
+        assert (run.plan.source, run.plan.resume_at) == ("github", "link")
+        assert run.remaining(["compile", "link"]) == ["link"]
+        with run.task("link"):
+            pass
+
+    with machine("third") as hf:
+        assert hf.resume("job").status == RunStatus.COMPLETED
