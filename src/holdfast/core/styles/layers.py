@@ -132,7 +132,7 @@ def _open_tasks(layers: Layers, completed: Iterable[str]) -> tuple[str, ...]:
 def _is_repeated(saved: Saved, layers: Layers | None, index: int, completed: Sequence[str]) -> bool:
     """Tell whether the layer was begun already, so that a part of it runs a second time."""
     layer = layers[index] if layers and index < len(layers) else ()
-    return saved.trigger in _BROKEN_OFF or any(task in completed for task in layer)
+    return saved.trigger in _BROKEN_OFF or not set(completed).isdisjoint(layer)
 
 
 def _tasks_of(layers: Layers) -> list[str]:

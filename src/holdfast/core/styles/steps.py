@@ -79,13 +79,16 @@ def _remaining(saved: Saved, start: int, completed: Sequence[int]) -> tuple[int,
     if saved.status is RunStatus.COMPLETED:
         return ()
     total = as_index(saved.progress.get("total_steps"))
+    if total is not None and total - start > _MOST_LOOKED_AT:
+        return None
     if total is None:
         total = len(as_sequence(saved.progress.get("steps"))) or None
         if total is None or total <= start:
             return None
     if _is_iterative(saved):
         return tuple(range(start, total))
-    return tuple(index for index in range(start, total) if index == start or index not in completed)
+    done = set(completed)
+    return tuple(index for index in range(start, total) if index == start or index not in done)
 
 
 def _contradictions(saved: Saved, start: int, completed: Sequence[int]) -> tuple[str, ...]:

@@ -1,0 +1,36 @@
+"""Checkpoints as a style sees them, and as the repository holds them, in a line."""
+
+from typing import Any
+
+from holdfast.core.encoding import encode
+from holdfast.core.envelope import Envelope, RunStatus, draft_from_text, seal
+from holdfast.core.styles.outlook import Saved
+from holdfast.core.triggers import Trigger
+
+NOW = "2026-11-16T10:00:00Z"
+_IDENTITY = "00000000-0000-4000-8000-{:012d}"
+
+
+def saved(
+    style: str | None = None,
+    given: dict[str, Any] | None = None,
+    *,
+    trigger: str = "manual",
+    phase: str = "phase_1_plan",
+    status: str = "in_progress",
+    state: dict[str, Any] | None = None,
+    **progress: Any,
+) -> Saved:
+    named = {**progress, **(given or {}), **({"style": style} if style else {})}
+    return Saved(Trigger(trigger), phase, RunStatus(status), {**(state or {}), "progress": named}, named)
+
+
+def sealed(state: Any, *, sequence: int = 1, run_id: str = "r", **header: Any) -> Envelope:
+    document = {
+        "checkpoint_id": _IDENTITY.format(sequence),
+        "run_id": run_id,
+        "trigger": "manual",
+        "state": state,
+        **header,
+    }
+    return seal(draft_from_text(encode(document), now=NOW, new_id=str).body(sequence))
