@@ -25,6 +25,7 @@ from tests.soak.verdict import (
 
 TRIGGERS = ("manual", "error", "phase_complete", "iteration")
 TICK_S = 0.001
+LONG_S = 1000.0
 ENOUGH_S = 30 * 24 * 3600.0
 REPOSITORY = "holdfast/checkpoints"
 
@@ -110,8 +111,9 @@ class _Stage:
         self._faults = sum(armed.fired for armed in self._emulator.faults.rules)
         self._emulator.faults.clear()
         self._finish()
-        self._world.sleep(ENOUGH_S)  # whatever GitHub still had under way lands now
+        self._world.sleep(LONG_S)  # whatever GitHub still had under way lands with the next request
         self._write_as_stranger()
+        self._finish()
 
     def _program(self, number: int, machine: Machine) -> Callable[[], None]:
         def program() -> None:
@@ -196,7 +198,8 @@ class _Stage:
         self._strangers += 1
         body = b'{"message":"A note","content":"bm90ZQ==","branch":"%s"}' % BRANCH.encode()
         target = f"/repos/{REPOSITORY}/contents/notes/{self._strangers}.txt"
-        self._emulator.handle(Request.from_target("PUT", target, {}, body))
+        headers = {"user-agent": "someone-else", "authorization": "token theirs"}
+        self._emulator.handle(Request.from_target("PUT", target, headers, body))
 
     def judge(self) -> Tally:
         """Return what the play had in it. Raises AssertionError if it ended badly."""

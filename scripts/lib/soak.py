@@ -1,0 +1,111 @@
+"""Plays random fault schedules on all cores, then kills processes at work, and says what was survived."""
+
+import argparse
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.soak.kills import Survived, kill_often
+from tests.soak.play import Tally
+from tests.soak.share import Share, play_share
+
+SCHEDULES_PER_SHARE = 25
+
+
+def main() -> int:
+    arguments = _parse_arguments()
+    print(f"soak: seed {arguments.seed}, {os.cpu_count()} cores", flush=True)
+    began = time.monotonic()
+    failures = _play(arguments, began)
+    survived, failure = _kill(arguments.kills, arguments.seed)
+    if failure:
+        failures.append(f"{failure}\nRepeat it with: scripts/soak --schedules 0 --seed {arguments.seed}")
+    print(f"{survived.kills} SIGKILLs with {len(survived.acknowledged)} acknowledged checkpoints survived")
+    for failure in failures:
+        print(f"\nFAILED\n{failure}")
+    return 1 if failures else 0
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
+    parser.add_argument("--schedules", type=int, default=5000, help="how many schedules (default: 5000)")
+    parser.add_argument("--minutes", type=float, help="begin no more schedules after this long")
+    parser.add_argument("--kills", type=int, default=200, help="how many SIGKILLs (default: 200)")
+    parser.add_argument("--seed", type=int, help="where the random numbers begin (default: anywhere)")
+    arguments = parser.parse_args()
+    if arguments.seed is None:
+        arguments.seed = random.SystemRandom().randrange(1_000_000_000)
+    return arguments
+
+
+def _play(arguments: argparse.Namespace, began: float) -> list[str]:
+    """Play all schedules and return the failures; the first one ends it."""
+    total, failures = Tally(), []
+    deadline = began + arguments.minutes * 60 if arguments.minutes else float("inf")
+    for share in _shares(arguments.schedules, arguments.seed, deadline):
+        total += share.tally
+        if share.failure:
+            again = f"scripts/soak --schedules {SCHEDULES_PER_SHARE} --kills 0 --seed {share.seed}"
+            failures.append(f"{share.failure}\nRepeat it with: {again}")
+        _show(f"{total.schedules} of {arguments.schedules} schedules, {time.monotonic() - began:.0f} s")
+    print(
+        f"\n{total.schedules} schedules survived, with {total.submits} submits, {total.requests} requests, "
+        f"{total.faults} faults, {total.crashes} crashes, and {total.commits} commits looked into",
+        flush=True,
+    )
+    return failures
+
+
+def _shares(schedules: int, seed: int, deadline: float) -> Iterator[Share]:
+    """Yield the shares as they are done; after the deadline, or a failure, no more are begun."""
+    sizes = [SCHEDULES_PER_SHARE] * (schedules // SCHEDULES_PER_SHARE)
+    sizes += [schedules % SCHEDULES_PER_SHARE] if schedules % SCHEDULES_PER_SHARE else []
+    waiting = [(seed + number, size) for number, size in enumerate(sizes)][::-1]
+    cores = os.cpu_count() or 1
+    has_failed = False
+    # A spawned process has nothing of ours in it, and a share has threads of its own.
+    with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
+        running: set[Future[Share]] = set()
+        while True:
+            while waiting and len(running) < cores and time.monotonic() < deadline and not has_failed:
+                running.add(pool.submit(play_share, *waiting.pop()))
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                share = future.result()
+                has_failed = has_failed or bool(share.failure)
+                yield share
+
+
+def _kill(kills: int, seed: int) -> tuple[Survived, str]:
+    """Kill processes and return what was survived, and how it failed."""
+    if not kills:
+        return Survived(), ""
+    counted = iter(range(1, kills + 1))
+    # On a real disk, if the temporary folder is on one: this is about processes, not about speed.
+    with TemporaryDirectory() as folder:
+        try:
+            return kill_often(
+                Path(folder), kills, seed, lambda: _show(f"{next(counted)} of {kills} kills")
+            ), ""
+        except AssertionError as error:
+            return Survived(), str(error)
+        finally:
+            print()
+
+
+def _show(text: str) -> None:
+    is_seen = sys.stdout.isatty()
+    if is_seen:
+        print(f"\r{text}", end="", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
