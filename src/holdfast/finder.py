@@ -57,10 +57,13 @@ def read_indexes(archive: Archive, mirror: Mirror, layout: Layout) -> Iterator[I
             yield from _rebuild(StoredRun(archive, layout, run_id))
 
 
-def summarise_runs(indexes: Sequence[Index], spool: Spool) -> list[RunSummary]:
-    """Return every run, stored or spooled, the one last written to first."""
+def summarise_runs(indexes: Sequence[Index], pending: Sequence[Ticket], spool: Spool) -> list[RunSummary]:
+    """Return every run, stored or spooled, the one last written to first.
+
+    `pending` is what waited before the indexes were read: what has left the spool since is in them.
+    """
     spooled: dict[str, list[Ticket]] = {}
-    for ticket in spool.pending():
+    for ticket in pending:
         spooled.setdefault(ticket.run_id, []).append(ticket)
     stored = {index.run_id: index for index in indexes}
     summaries = [

@@ -76,9 +76,10 @@ class Reader:
 
         `workflow` is the path of a workflow, the end of one, or its name.
         """
+        pending = self.spool.pending()
         return [
             run
-            for run in summarise_runs(self._indexes(), self.spool)
+            for run in summarise_runs(self._indexes(), pending, self.spool)
             if (run.resumable or not is_resumable)
             and (workflow is None or is_workflow(run.workflow, workflow))
         ]
