@@ -1,0 +1,72 @@
+"""A sidecar in this process, on a free port over an embedded GitHub, and a client for it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from holdfast.library import Holdfast
+from holdfast.metrics import Metrics
+from holdfast.settings import Settings
+from holdfast.sidecar.serving import Ending, serve
+from holdfast.wiring import Assembly
+
+START_S = 30
+
+
+@dataclass
+class RunningSidecar:
+    """One that answers; `stop` ends it."""
+
+    client: httpx.Client
+    assembly: Assembly
+    holdfast: Holdfast
+    endings: list[Ending]
+
+    def submit(self, run_id: str = "build-1", **fields: Any) -> httpx.Response:
+        body = {"trigger": "manual", "phase": "phase_1_plan", "state": {"answer": 42}, **fields}
+        return self.client.post(f"/v1/runs/{run_id}/checkpoints", json=body)
+
+    def post(self, content: bytes, run_id: str = "build-1", **headers: str) -> httpx.Response:
+        sent = {"Content-Type": "application/json", **headers}
+        return self.client.post(f"/v1/runs/{run_id}/checkpoints", content=content, headers=sent)
+
+    def depth(self) -> int:
+        return int(self.client.get("/v1/status").json()["spool"]["depth"])
+
+
+@contextmanager
+def running_sidecar(folder: Path, **settings: object) -> Iterator[RunningSidecar]:
+    """Serve in a thread until the context ends."""
+    given = {"data_dir": folder, "port": 0, "min_free_bytes": 0, **settings}
+    stop, urls, endings = threading.Event(), [], []
+    is_ready = threading.Event()
+    metrics = Metrics(lambda: holdfast.status())
+    assembly = Assembly(Settings.from_environment({}, given), stop=stop, meter=metrics)
+    holdfast = Holdfast(assembly.settings, assembly=assembly)
+
+    def announce(url: str) -> None:
+        urls.append(url)
+        is_ready.set()
+
+    def run() -> None:
+        try:
+            endings.append(serve(holdfast, assembly, metrics, on_ready=announce))
+        finally:
+            is_ready.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        assert is_ready.wait(START_S)
+        with httpx.Client(base_url=urls[0], timeout=START_S) as client:
+            yield RunningSidecar(client, assembly, holdfast, endings)
+    finally:
+        stop.set()
+        thread.join(START_S)
+        holdfast.close()
+    assert not thread.is_alive()
