@@ -107,6 +107,7 @@ class Worker:
         self._ignores_trouble = False
         if trouble and trouble.retry_at > now and not is_news:
             return trouble.retry_at - now, trouble.sentence
+        self.contents.sweep()
         pending = self.spool.pending()
         if not pending:
             return None, ""

@@ -24,6 +24,16 @@ SCHEDULES = {
         calls=(Submit(0, 0), Submit(1, 18), Submit(1, 30), Submit(2, 1)),
         faults=("any:500:nth=1:times=1",),
     ),
+    "a request that GitHub carried out late brought back a file under a number that was lost": Schedule(
+        machines=(Machine((Drain(patience_s=100.0, after_s=0.1),)), Machine((Drain(after_s=0.3),))),
+        calls=(Submit(machine=0, checkpoint=0), Submit(machine=1, checkpoint=3)),
+        faults=("put:late=100:nth=1",),
+    ),
+    "the late request came after the file had been deleted": Schedule(
+        machines=(Machine((Drain(patience_s=100.0, after_s=0.1),)), Machine((Drain(after_s=2.0),))),
+        calls=(Submit(machine=0, checkpoint=0), Submit(machine=1, checkpoint=3)),
+        faults=("put:late=100:nth=1:times=1", "put:500:path=index.json:nth=1:times=2"),
+    ),
 }
 
 

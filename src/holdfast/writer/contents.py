@@ -13,12 +13,13 @@ import structlog
 from holdfast.clock import Clock
 from holdfast.core.intent import Intent
 from holdfast.core.layout import INDEX, LATEST, Layout
+from holdfast.core.litter import PATIENCE_S, Litter, is_litter, parse_litter
 from holdfast.core.moments import format_moment
 from holdfast.core.parts import MAX_FILE_BYTES, seal_in_parts
 from holdfast.core.publication import FileWrite, Publication, RunView, own_files, plan_publication
 from holdfast.core.stored import open_file
 from holdfast.core.ticket import Delivery, Ticket
-from holdfast.errors import Conflict, IntegrityFailure, Missing, Unavailable, Unverified
+from holdfast.errors import Conflict, GatewayError, IntegrityFailure, Missing, Unavailable, Unverified
 from holdfast.github.gateway import DeleteFile, Gateway, ReadFile, ReadHead, WriteFile
 from holdfast.runs import Runs
 from holdfast.spool import Spool
@@ -33,10 +34,14 @@ PAUSE_S = 0.5
 
 @dataclass
 class _Work:
-    """What is being written; numbers, and so tickets and files, may change with each attempt."""
+    """What is being written; numbers, and so tickets and files, may change with each attempt.
+
+    It is unclear once a request had no answer, or a process none to give: that one may still be under way.
+    """
 
     intent: Intent
     tickets: Sequence[Ticket]
+    is_unclear: bool
 
 
 @dataclass(frozen=True)
@@ -57,12 +62,13 @@ class ContentsWriter:
         An intent that names files was begun before: what is there of them is not written again.
         Raises a GatewayError after three attempts; what was written by then is found the next time.
         """
-        work = _Work(intent, tickets)
+        work = _Work(intent, tickets, is_unclear=bool(intent.files))
         for attempt in range(1, ATTEMPTS):
             try:
                 return self._publish(work)
             except (Conflict, Unavailable, Unverified) as error:
                 self.runs.forget(intent.run_id)
+                work.is_unclear = work.is_unclear or isinstance(error, Unavailable)
                 log.info("write_repeated", run_id=intent.run_id, attempt=attempt, cause=str(error))
             self.clock.sleep(PAUSE_S * 2**attempt)
         return self._publish(work)
@@ -78,7 +84,7 @@ class ContentsWriter:
         for file in (publication.index, publication.latest):
             if file:
                 commits[file.path] = self._put(file)
-        self._delete_obsolete(publication, work.intent)
+        self._delete_obsolete(publication, work)
         self.runs.keep(publication.view_after(view, self.layout))
         return self._deliveries(
             view, publication, commits or {"": self.gateway.perform(ReadHead(self.branch))}
@@ -181,19 +187,39 @@ class ContentsWriter:
             raise Unverified(error.path, "what was just written is not visible yet") from error
         return found
 
-    def _delete_obsolete(self, publication: Publication, intent: Intent) -> None:
+    def _delete_obsolete(self, publication: Publication, work: _Work) -> None:
         """Delete what an earlier attempt wrote under a number that it could not keep.
 
         Whether it is there is not looked up: just after a write a listing may not show it yet. Its
         checkpoints are in the index elsewhere by now, so nobody else can come to need it.
         """
-        merged = publication.merged
+        merged, intent = publication.merged, work.intent
         if not all(identity in merged.by_id for identity in intent.checkpoint_ids):
             return
         indexed = {entry.file_path for entry in merged.entries}
         for path, sha in intent.files.items():
-            if path not in indexed:
-                self._delete(path, sha)
+            if path in indexed:
+                continue
+            if work.is_unclear:
+                self._expect(Litter(path, sha, self.clock.now() + PATIENCE_S))
+            self._delete(path, sha)
+
+    def sweep(self) -> None:
+        """Delete what late requests of abandoned attempts have left, once none can be under way any more."""
+        notes = self.spool.notes()
+        for litter in [parse_litter(content) for name, content in notes.items() if is_litter(name)]:
+            if litter.due_at > self.clock.now():
+                continue
+            try:
+                self._delete(litter.path, litter.blob_sha)
+            except GatewayError as error:
+                log.info("litter_kept", path=litter.path, cause=str(error))
+                self._expect(replace(litter, due_at=self.clock.now() + PATIENCE_S))
+            else:
+                self.spool.forget(litter.name)
+
+    def _expect(self, litter: Litter) -> None:
+        self.spool.note(litter.name, litter.to_bytes())
 
     def _delete(self, path: str, sha: str) -> None:
         message = f"Remove {path}: it was stored again under another number"
