@@ -45,10 +45,8 @@ def test_a_saved_checkpoint_is_verified_and_its_outputs_can_be_used(act: Act, em
     assert ended.code == 0, ended.log
     assert act.report("save") == ["1", "verified", "checkpoints/Save-1-build/cp_001_phase_complete.json", ""]
     assert TOKEN not in ended.log
-    files = stored(emulator)
-    assert check_files(files, "Save-1-build").keys() == {1}
-    text = files["checkpoints/Save-1-build/cp_001_phase_complete.json"]
-    assert b'"price": 1.10' in text or b'"price":1.10' in text
+    text = stored(emulator)["checkpoints/Save-1-build/cp_001_phase_complete.json"]
+    assert b'"price": 1.10' in text
     assert b"123456789012345678901234567890" in text
     assert json.loads(text)["context_fields"]["github_actions"]["job"] == "build"
 

@@ -6,12 +6,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 
-from holdfast.action.commands import Step, carry_out
+from holdfast.action.commands import carry_out
 from holdfast.action.handover import hand_over
 from holdfast.action.inputs import must_fail, read_inputs, read_matrix, read_settings, read_token
 from holdfast.action.job import Job
 from holdfast.action.outcome import Outcome
 from holdfast.action.runner import Runner
+from holdfast.action.step import Step
 from holdfast.action.summary import budget_sentence, format_summary
 from holdfast.cli.exits import ExitCode, WrongUse, describe, exit_code_of
 from holdfast.cli.session import open_with, stop_on_signals

@@ -6,15 +6,21 @@ from holdfast.cli.exits import ExitCode
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One checkpoint in the summary's table."""
+class StoredFile:
+    """A file that is in the repository, so that people can follow a link to it."""
 
-    run_id: str
-    sequence: str
-    trigger: str
-    phase: str
-    status: str
-    file_path: str
+    path: str
+
+
+Cell = str | StoredFile
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under the names of their columns; empty by default."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Cell, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,7 @@ class Outcome:
 
     title: str
     outputs: dict[str, str] = field(default_factory=dict)
-    rows: tuple[Row, ...] = ()
+    table: Table = field(default_factory=Table)
     facts: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     code: ExitCode = ExitCode.DONE

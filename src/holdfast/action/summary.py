@@ -1,17 +1,16 @@
 """The job summary, as Markdown in which nothing but our own marks means anything."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.action.outcome import Outcome, Row
+from holdfast.action.outcome import Cell, Outcome, StoredFile, Table
 from holdfast.cli.render import format_clock
 from holdfast.logs import escape_controls
 
 SHOWN_ROWS = 200
 
 _MEANINGFUL = re.compile(r"[^\w ,.:/-]|_")
-_COLUMNS = ("run", "#", "trigger", "phase", "status", "file")
 
 Link = Callable[[str], str]
 
@@ -21,8 +20,8 @@ def format_summary(outcome: Outcome, budget: Mapping[str, Any] | None, link: Lin
     parts = [f"### Holdfast: {escape(outcome.title)}"]
     parts += [f"> [!WARNING]\n> {escape(problem)}" for problem in outcome.problems]
     parts += [escape(fact) for fact in outcome.facts]
-    if outcome.rows:
-        parts.append(_table(outcome.rows, link))
+    if outcome.table.rows:
+        parts.append(_table(outcome.table, link))
     if sentence := budget and budget_sentence(budget):
         parts.append(escape(sentence))
     return "\n\n".join(parts) + "\n\n"
@@ -46,17 +45,15 @@ def escape(text: str) -> str:
     return _MEANINGFUL.sub(lambda match: f"&#{ord(match[0])};", escape_controls(text))
 
 
-def _table(rows: Sequence[Row], link: Link) -> str:
-    lines = [f"| {' | '.join(_COLUMNS)} |", "|" + " --- |" * len(_COLUMNS)]
-    for row in rows[:SHOWN_ROWS]:
-        cells = [escape(text) for text in (row.run_id, row.sequence, row.trigger, row.phase, row.status)]
-        lines.append(f"| {' | '.join([*cells, _file(row, link)])} |")
-    if len(rows) > SHOWN_ROWS:
-        lines.append(f"\nand {len(rows) - SHOWN_ROWS:,} more.")
+def _table(table: Table, link: Link) -> str:
+    lines = [f"| {' | '.join(table.columns)} |", "|" + " --- |" * len(table.columns)]
+    lines += [f"| {' | '.join(_cell(cell, link) for cell in row)} |" for row in table.rows[:SHOWN_ROWS]]
+    if len(table.rows) > SHOWN_ROWS:
+        lines.append(f"\nand {len(table.rows) - SHOWN_ROWS:,} more.")
     return "\n".join(lines)
 
 
-def _file(row: Row, link: Link) -> str:
-    """Return the file's name; as a link once the file is there."""
-    name = escape(row.file_path.rpartition("/")[2])
-    return f"[{name}]({link(row.file_path)})" if row.status in ("verified", "stored") else name
+def _cell(cell: Cell, link: Link) -> str:
+    if isinstance(cell, StoredFile):
+        return f"[{escape(cell.path)}]({link(cell.path)})"
+    return escape(cell)
