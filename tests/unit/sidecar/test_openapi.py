@@ -1,0 +1,100 @@
+"""The OpenAPI document says what the sidecar does, with an example of every call."""
+
+from typing import Any
+
+import pytest
+from starlette.routing import Route
+
+from holdfast.sidecar.openapi import document
+from tests.fakes.sidecar import RunningSidecar
+
+DOCUMENT = document()
+OPERATIONS = [
+    (method, path, operation)
+    for path, operations in DOCUMENT["paths"].items()
+    for method, operation in operations.items()
+]
+NAMES = [f"{method} {path}" for method, path, _ in OPERATIONS]
+
+
+def test_it_is_served(sidecar: RunningSidecar) -> None:
+    assert sidecar.client.get("/openapi.json").json() == DOCUMENT
+
+
+def test_it_has_every_route_and_no_other() -> None:
+    from holdfast.sidecar.checkpoints import CheckpointRoutes
+    from holdfast.sidecar.health import HealthRoutes
+    from holdfast.sidecar.upkeep import UpkeepRoutes
+
+    class NoService:
+        holdfast = None
+
+    service: Any = NoService()
+    routes: list[Route] = [
+        *CheckpointRoutes(service).routes(),
+        *UpkeepRoutes(service).routes(),
+        *HealthRoutes(service, b"").routes(),
+    ]
+    served = {
+        (method.lower(), route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}
+    }
+
+    assert served == {(method, path) for method, path, _ in OPERATIONS}
+
+
+@pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS, ids=NAMES)
+def test_every_answer_has_an_example_that_fits_its_schema(
+    method: str, path: str, operation: dict[str, Any]
+) -> None:
+    assert operation["operationId"]
+    for answer in operation["responses"].values():
+        for content in answer["content"].values():
+            assert _fits(content["example"], content["schema"]), content
+
+
+@pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS, ids=NAMES)
+def test_every_parameter_of_a_path_is_described(method: str, path: str, operation: dict[str, Any]) -> None:
+    described = {each["name"] for each in operation["parameters"] if each["in"] == "path"}
+
+    assert described == {part.strip("{}") for part in path.split("/") if part.startswith("{")}
+
+
+def test_the_example_of_a_checkpoint_is_taken(sidecar: RunningSidecar) -> None:
+    operation = DOCUMENT["paths"]["/v1/runs/{run_id}/checkpoints"]["post"]
+    example = operation["requestBody"]["content"]["application/json"]["example"]
+
+    answer = sidecar.client.post("/v1/runs/build-42/checkpoints", json=example)
+
+    assert answer.status_code == 202
+    assert _fits(answer.json(), {"$ref": "#/components/schemas/Receipt"})
+
+
+def _fits(value: Any, schema: dict[str, Any]) -> bool:
+    """Tell whether a value has the properties and types that a schema asks for."""
+    if "$ref" in schema:
+        return _fits(value, DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    kinds = schema.get("type", [])
+    types: dict[str, Any] = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "integer": int,
+        "number": (int, float),
+        "boolean": bool,
+        "null": type(None),
+    }
+    if kinds and not any(
+        isinstance(value, types[kind]) for kind in ([kinds] if isinstance(kinds, str) else kinds)
+    ):
+        return False
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        is_complete = set(schema.get("required", [])) <= set(value)
+        return is_complete and all(
+            _fits(value[name], properties[name]) for name in properties if name in value
+        )
+    if isinstance(value, list) and "items" in schema:
+        return all(_fits(item, schema["items"]) for item in value)
+    return True

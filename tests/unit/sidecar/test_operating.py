@@ -1,0 +1,195 @@
+"""Health, readiness, metrics, logs and the end, for those who operate the sidecar."""
+
+import sqlite3
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+import structlog
+
+from holdfast.core.ticket import Delivery
+from holdfast.errors import DiskFailed, SpoolUnwritable
+from tests.fakes.sidecar import RunningSidecar, running_sidecar
+
+
+def test_it_is_healthy_and_ready(sidecar: RunningSidecar) -> None:
+    assert sidecar.client.get("/healthz").json() == {"status": "ok"}
+    assert sidecar.client.get("/readyz").json() == {"status": "ready"}
+
+
+def test_the_status_is_the_commands(sidecar: RunningSidecar) -> None:
+    status = sidecar.client.get("/v1/status").json()
+
+    assert set(status["spool"]) >= {"depth", "bytes", "oldest_age_s", "set_aside"}
+    assert set(status["budget"]) >= {"last_remaining", "last_reset", "calls_this_run"}
+
+
+def test_the_metrics_count_what_happened(sidecar: RunningSidecar) -> None:
+    checkpoint = {"trigger": "manual", "state": 1}
+    sidecar.client.post("/v1/runs/counted/checkpoints?wait=verified&timeout=60", json=checkpoint)
+    sidecar.client.post("/v1/runs/counted/checkpoints", json={"trigger": "lunch", "state": 1})
+    sidecar.client.get("/v1/runs/counted/resume")
+    sidecar.client.get("/v1/runs/uncounted/resume")
+
+    answer = sidecar.client.get("/metrics")
+    lines = [line for line in answer.text.splitlines() if not line.startswith("#")]
+    values = {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert values['holdfast_submits_total{outcome="accepted"}'] == 1
+    assert values['holdfast_submits_total{outcome="refused"}'] == 1
+    assert values["holdfast_acknowledgement_seconds_count"] == 1
+    assert values["holdfast_checkpoint_bytes_sum"] > 20
+    assert values["holdfast_verified_total"] == 1
+    assert values["holdfast_spool_depth"] == values["holdfast_spool_bytes"] == 0
+    assert values["holdfast_spool_oldest_age_seconds"] == 0
+    assert values['holdfast_resumes_total{outcome="resumable"}'] == 1
+    assert values['holdfast_resumes_total{outcome="unknown"}'] == 1
+    assert values['holdfast_budget_left{limit="requests"}'] > 0
+    assert values['holdfast_github_requests_total{endpoint="WriteFile",status="201"}'] >= 1
+    assert values["holdfast_github_write_seconds_count"] >= 1
+    assert values["holdfast_conflicts_total"] == values["holdfast_retries_total"] == 0
+    route = 'method="POST",route="/v1/runs/{run_id}/checkpoints"'
+    assert values[f'holdfast_http_requests_total{{{route},status="201"}}'] == 1
+
+
+def test_a_request_id_is_taken_over_or_made(sidecar: RunningSidecar) -> None:
+    given = sidecar.client.get("/healthz", headers={"X-Request-Id": "n8n-17"})
+    forged = sidecar.client.get("/healthz", headers={"X-Request-Id": "a b\tc"})
+    refused = sidecar.client.get("/nowhere", headers={"X-Request-Id": "n8n-18"})
+
+    assert given.headers["x-request-id"] == "n8n-17"
+    assert len(forged.headers["x-request-id"]) == 32
+    assert refused.json()["request_id"] == "n8n-18"
+
+
+def test_a_request_is_logged_with_its_id(sidecar: RunningSidecar, capsys: pytest.CaptureFixture[str]) -> None:
+    with structlog.testing.capture_logs([structlog.contextvars.merge_contextvars]) as events:
+        sidecar.client.get("/v1/runs/logged", headers={"X-Request-Id": "n8n-19"})
+
+    (event,) = [each for each in events if each["event"] == "request_answered"]
+    assert (event["request_id"], event["status"], event["route"]) == ("n8n-19", 404, "/v1/runs/{run_id}")
+
+
+def test_a_spool_that_takes_nothing_is_not_ready_but_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_sidecar(tmp_path) as broken:
+
+        def refuse(*_: object) -> None:
+            raise SpoolUnwritable("the disk is read-only")
+
+        monkeypatch.setattr(broken.assembly.spool, "note", refuse)
+        answer = broken.client.get("/readyz")
+
+        assert (answer.status_code, answer.json()["code"]) == (503, "spool_unwritable")
+        assert "retry-after" in answer.headers
+        assert broken.client.get("/healthz").status_code == 200
+
+
+def test_a_full_disk_is_told_and_the_sidecar_recovers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_sidecar(tmp_path) as crowded:
+        monkeypatch.setattr(
+            crowded.assembly.spool, "put_all", _raise(SpoolUnwritable("free some space on this disk"))
+        )
+        answer = crowded.submit()
+        monkeypatch.undo()
+
+        assert (answer.status_code, answer.json()["code"]) == (507, "spool_unwritable")
+        assert crowded.submit().status_code == 202
+
+
+def test_a_failed_sync_ends_the_sidecar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_sidecar(tmp_path) as doomed:
+        monkeypatch.setattr(doomed.assembly.spool, "put_all", _raise(DiskFailed("the disk failed")))
+        answer = doomed.submit()
+        assert doomed.assembly.stop.wait(10)
+
+    assert answer.status_code == 507
+    (ending,) = doomed.endings
+    assert isinstance(ending.failure, DiskFailed)
+
+
+def test_an_error_that_nobody_foresaw_is_told_without_its_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_sidecar(tmp_path) as flawed:
+        monkeypatch.setattr(flawed.holdfast, "runs", _raise(KeyError("inside")))
+
+        answer = flawed.client.get("/v1/runs")
+
+        assert answer.status_code == 500
+        assert "inside" not in answer.text
+        assert flawed.client.get("/healthz").status_code == 200
+
+
+def test_a_commit_that_fails_in_an_unforeseen_way_harms_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_sidecar(tmp_path) as flawed:
+        monkeypatch.setattr(flawed.assembly.spool, "put_all", _raise(sqlite3.ProgrammingError("inside")))
+        answer = flawed.submit()
+        monkeypatch.undo()
+
+        assert answer.status_code == 500
+        assert flawed.submit().status_code == 202
+
+
+def test_stopping_refuses_new_checkpoints_and_finishes_what_waits(tmp_path: Path) -> None:
+    with running_sidecar(tmp_path, repo="acme/none", api_url="http://127.0.0.1:9") as stopping:
+        answers: list[httpx.Response] = []
+
+        def wait_for_it() -> None:
+            answers.append(
+                stopping.client.post(
+                    "/v1/runs/a/checkpoints?wait=verified&timeout=60", json={"trigger": "manual", "state": 1}
+                )
+            )
+
+        waiting = threading.Thread(target=wait_for_it)
+        waiting.start()
+        while not stopping.assembly.spool.pending():
+            pass
+        stopping.assembly.stop.set()
+        waiting.join(30)
+
+    assert [answer.status_code for answer in answers] == [202]
+    (ending,) = stopping.endings
+    assert ending.failure is None
+
+
+def test_while_it_stops_a_checkpoint_is_refused_with_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running_sidecar(tmp_path) as stopping:
+        is_held, is_free = threading.Event(), threading.Event()
+        acknowledge = stopping.assembly.spool.acknowledge
+
+        def hold(outcomes: Mapping[str, Delivery]) -> None:
+            is_held.set()
+            is_free.wait(20)
+            acknowledge(outcomes)
+
+        # The write under way is held, so that the end waits for it.
+        monkeypatch.setattr(stopping.assembly.spool, "acknowledge", hold)
+        stopping.submit()
+        assert is_held.wait(20)
+        stopping.assembly.stop.set()
+        answer = stopping.submit()
+        ready = stopping.client.get("/readyz")
+        is_free.set()
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "stopping")
+    assert answer.headers["retry-after"] == "5"
+    assert ready.status_code == 503
+
+
+def _raise(error: Exception) -> object:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
