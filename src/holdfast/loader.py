@@ -77,7 +77,9 @@ class StoredRun:
         if LATEST not in self.files:
             raise IntegrityFailure(path, "it is missing")
         content = self.archive.read(path, self.files[LATEST])
-        return self._accept(open_checkpoint(content, path), content, path)
+        envelope = open_checkpoint(content, path)
+        self._check_owner(envelope, path)
+        return self._join(envelope, content, path)
 
     def newest(self) -> Envelope:
         """Return the newest good checkpoint: the latest; else by the index; else by the files themselves.
@@ -153,11 +155,12 @@ class StoredRun:
             raise IntegrityFailure(path, "the index names it, but it is not there")
         content = self.archive.read(path, file)
         envelope = find_in_file(content, path, candidate.sequence)
+        self._check_owner(envelope, path)
         if entry and entry.checkpoint_id != envelope.checkpoint_id:
             raise IntegrityFailure(path, f"the index says that it holds checkpoint {entry.checkpoint_id}")
         if entry and entry.blob_sha and entry.blob_sha != envelope.blob_sha:
             raise IntegrityFailure(path, "it is not the file that the index names")
-        return self._accept(envelope, content, path)
+        return self._join(envelope, content, path)
 
     def path_of(self, candidate: Candidate) -> str:
         """Return the whole path of the file that is meant."""
@@ -183,16 +186,18 @@ class StoredRun:
             self._warn(failure)
             return None
 
-    def _accept(self, envelope: Envelope, content: bytes, path: str) -> Envelope:
-        """Return a checkpoint that is this run's, put together again."""
-        if envelope.content not in content:  # it was not stored in this form
-            self._warn(
-                IntegrityFailure(path, "it has no integrity.sha256, so nothing shows that it is whole")
-            )
+    def _check_owner(self, envelope: Envelope, path: str) -> None:
         if envelope.header.run_id != self.run_id:
             raise IntegrityFailure(path, f"it belongs to run {envelope.header.run_id!r}")
         if not envelope.sequence:
             raise IntegrityFailure(path, "it has no sequence_number")
+
+    def _join(self, envelope: Envelope, content: bytes, path: str) -> Envelope:
+        """Return a checkpoint put together again from its parts."""
+        if envelope.content not in content:  # it was not stored in this form
+            self._warn(
+                IntegrityFailure(path, "it has no integrity.sha256, so nothing shows that it is whole")
+            )
         try:
             return join_envelope(envelope, _Allowance(self._read_part), path)
         except (LookupError, TypeError, ValueError, AttributeError, InvalidCheckpoint) as error:
