@@ -12,6 +12,7 @@ from holdfast.errors import InvalidSettings
 
 PUBLIC_API_URL = "https://api.github.com"
 EMBEDDED_REPOSITORY = "holdfast/checkpoints"
+OWN_BRANCH = "checkpoints"
 
 MEGABYTE = 1024 * 1024
 # GitHub takes files of up to 100 MB, and base64 adds a third on the way there.
@@ -78,7 +79,7 @@ class Settings(BaseModel):
     token: SecretStr | None = None
     token_file: Path | None = None
     api_url: Annotated[str, AfterValidator(_url)] = PUBLIC_API_URL
-    branch: Annotated[str, AfterValidator(_branch)] = "checkpoints"
+    branch: Annotated[str, AfterValidator(_branch)] = OWN_BRANCH
     base_path: Annotated[str, AfterValidator(_base_path)] = "checkpoints"
     data_dir: Path = Field(default_factory=lambda: user_data_path("holdfast", appauthor=False))
     write_mode: Literal["contents", "commit"] = "contents"

@@ -13,7 +13,7 @@ from holdfast.core.layout import Layout
 from holdfast.core.limits import Limits
 from holdfast.core.planning import DrainPolicy
 from holdfast.core.rules import RetentionRules
-from holdfast.settings import EMBEDDED_REPOSITORY, Settings
+from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH, Settings
 from holdfast.spool import Spool, SpoolLimits
 from holdfast.tokens import TokenSource
 
@@ -155,10 +155,13 @@ class Assembly:
         """Return the way to GitHub: each attempt spends budget, and a shutdown gets through."""
         from holdfast.github.budgeted import BudgetedGateway
         from holdfast.github.metered import MeteredGateway
+        from holdfast.github.quiet import QuietGateway
         from holdfast.github.retrying import RetryingGateway
         from holdfast.github.stopping import StoppableGateway
 
         gateway: Gateway = MeteredGateway(self.client, self.meter) if self.meter else self.client
+        if self.settings.branch != OWN_BRANCH:
+            gateway = QuietGateway(gateway)
         budgeted = BudgetedGateway(
             gateway, self.ledger, self.clock, may_use_reserve=may_use_reserve, patience_s=patience_s
         )
