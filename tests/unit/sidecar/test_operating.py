@@ -120,8 +120,10 @@ def test_an_error_that_nobody_foresaw_is_told_without_its_inside(
     with running_sidecar(tmp_path) as flawed:
         monkeypatch.setattr(flawed.holdfast, "runs", _raise(KeyError("inside")))
 
-        answer = flawed.client.get("/v1/runs")
+        with structlog.testing.capture_logs() as events:
+            answer = flawed.client.get("/v1/runs")
 
+        assert "request_failed" in [each["event"] for each in events]
         assert answer.status_code == 500
         assert "inside" not in answer.text
         assert flawed.client.get("/healthz").status_code == 200
@@ -132,9 +134,11 @@ def test_a_commit_that_fails_in_an_unforeseen_way_harms_nobody_else(
 ) -> None:
     with running_sidecar(tmp_path) as flawed:
         monkeypatch.setattr(flawed.assembly.spool, "put_all", _raise(sqlite3.ProgrammingError("inside")))
-        answer = flawed.submit()
+        with structlog.testing.capture_logs() as events:
+            answer = flawed.submit()
         monkeypatch.undo()
 
+        assert "commit_failed" in [each["event"] for each in events]
         assert answer.status_code == 500
         assert flawed.submit().status_code == 202
 
