@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.encoding import blob_sha
 from holdfast.core.index import Index
 from holdfast.core.layout import Layout
 from holdfast.core.stored import entry_of
@@ -13,7 +14,7 @@ from holdfast.emulator.app import Emulator
 from holdfast.emulator.options import EmulatorOptions
 from holdfast.emulator.transport import EmulatorTransport
 from holdfast.github.client import GitHubClient
-from holdfast.github.gateway import Answer, CommitFiles, CreateBranch, ReadHead, WriteFile
+from holdfast.github.gateway import Answer, CreateBranch, WriteCommit, WriteFile, WriteTree
 from holdfast.mirror import Mirror
 from holdfast.reader import Reader
 from tests.fakes.clock import VirtualClock
@@ -72,7 +73,8 @@ def test_more_than_a_thousand_runs_cost_few_requests(tmp_path: Path) -> None:
     spool = open_spool(tmp_path / "spool")
     mirror = Mirror.open(tmp_path / "mirror")
     with client:
-        fill(client, [files_of(f"run-{number:04d}") for number in range(RUNS)])
+        every = {p: c for number in range(RUNS) for p, c in files_of(f"run-{number:04d}").items()}
+        fill(client, every)
         reader = Reader(client, spool, mirror, Layout(), BRANCH)
         answers.clear()
         assert len(reader.list_runs()) == RUNS
@@ -80,7 +82,9 @@ def test_more_than_a_thousand_runs_cost_few_requests(tmp_path: Path) -> None:
         answers.clear()
         assert len(reader.list_runs()) == RUNS
         warm = len(answers)
-        fill(client, [files_of("run-0007", status="completed")])
+        path = "checkpoints/run-0007/index.json"
+        ended = files_of("run-0007", status="completed")[path]
+        client.perform(WriteFile(path, ended, "Completed", BRANCH, blob_sha(every[path])))
         answers.clear()
         assert len(reader.list_runs(is_resumable=True)) == RUNS - 1
         changed = len(answers)
@@ -93,14 +97,11 @@ def test_more_than_a_thousand_runs_cost_few_requests(tmp_path: Path) -> None:
     assert changed <= 4
 
 
-def fill(client: GitHubClient, runs: list[dict[str, bytes]]) -> None:
-    """Commit the files of many runs, a few hundred with each commit."""
-    if len(runs) > 1:
-        first = client.perform(WriteFile("README.md", b"", "First", branch=""))
-        client.perform(CreateBranch(BRANCH, first.commit_sha))
-    for start in range(0, len(runs), 300):
-        additions = {path: content for files in runs[start : start + 300] for path, content in files.items()}
-        client.perform(CommitFiles(BRANCH, client.perform(ReadHead(BRANCH)), "Runs", "", additions))
+def fill(client: GitHubClient, files: dict[str, bytes]) -> None:
+    """Begin the branch with all of these files in one commit."""
+    client.perform(WriteFile("README.md", b"", "First", branch=""))
+    tree_sha = client.perform(WriteTree({path: content.decode() for path, content in files.items()}))
+    client.perform(CreateBranch(BRANCH, client.perform(WriteCommit(tree_sha, "Runs"))))
 
 
 def test_without_graphql_the_runs_are_found_one_by_one(tmp_path: Path) -> None:
