@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 from rich.console import Console
 
-from benchmarks.machine import describe
+from benchmarks.machine import describe, is_busy
 from benchmarks.pictures import draw
 from benchmarks.report import Report
 from benchmarks.sections import SECTIONS
@@ -28,6 +28,8 @@ def main() -> int:
     with Workshop() as workshop:
         report = Report(describe(workshop.disk, workshop.memory))
         show_machine(console, report.machine)
+        if is_busy():
+            report.notes.append("the machine was busy with something else, which hides differences")
         for name in arguments.sections or SECTIONS:
             section = SECTIONS[name]
             began = time.monotonic()

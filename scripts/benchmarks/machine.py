@@ -28,6 +28,11 @@ def describe(disk: Path, memory: Path) -> dict[str, str]:
     }
 
 
+def is_busy() -> bool:
+    """Tell whether others keep the cores from what is to be measured."""
+    return os.getloadavg()[0] > (os.cpu_count() or 1) / 2
+
+
 def file_system(folder: Path) -> str:
     """Return the kind of file system that `folder` lies on."""
     try:

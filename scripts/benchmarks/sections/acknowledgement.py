@@ -88,8 +88,10 @@ def _add(report: Report, size: str, samples: dict[str, Sample], cpu_s: dict[str,
     report.add_samples(
         samples, section=NAME, work=size, name="median", unit="ms", baseline=BASELINE, scale=1000
     )
-    tails = {name: sample.percentile(95) * 1000 for name, sample in samples.items()}
-    report.add_values(tails, section=NAME, work=size, name="95th percentile", unit="ms", baseline=BASELINE)
+    # On a busy machine the median is mostly waiting for a core; the fastest tenth hardly is.
+    for percent, figure in ((10, "fastest tenth"), (95, "95th percentile")):
+        found = {name: sample.percentile(percent) * 1000 for name, sample in samples.items()}
+        report.add_values(found, section=NAME, work=size, name=figure, unit="ms", baseline=BASELINE)
     per_thousand = {name: spent * 1000 for name, spent in cpu_s.items()}
     report.add_values(
         per_thousand, section=NAME, work=size, name="CPU per 1,000", unit="s", baseline=BASELINE
