@@ -1,19 +1,23 @@
 """The JSON shapes that commands print and the sidecar answers, as users rely on them."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
+
+from holdfast.core.ticket import Receipt
 
 if TYPE_CHECKING:
     from holdfast.core.index import Index
-    from holdfast.core.ticket import Receipt
     from holdfast.reader import RunSummary
     from holdfast.sweeper.sweep import SweepReport
 
+_RECEIPT_FIELDS = tuple(field.name for field in fields(Receipt))
 
-def receipt_document(receipt: "Receipt") -> dict[str, Any]:
+
+def receipt_document(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt; what is not known yet is left out."""
-    return {name: value for name, value in asdict(receipt).items() if value is not None}
+    values = ((name, getattr(receipt, name)) for name in _RECEIPT_FIELDS)
+    return {name: value for name, value in values if value is not None}
 
 
 def runs_document(runs: Iterable["RunSummary"]) -> dict[str, Any]:

@@ -6,15 +6,23 @@ from holdfast.sidecar.guard import Guard
 from holdfast.sidecar.health import HealthRoutes
 from holdfast.sidecar.openapi import describe
 from holdfast.sidecar.service import Service
+from holdfast.sidecar.submitting import SubmitEndpoint
 from holdfast.sidecar.upkeep import UpkeepRoutes
 
 
 def build_app(service: Service) -> Guard:
     """Return the application that serves `service`."""
     routes = [
+        *SubmitEndpoint(service).routes(),
         *CheckpointRoutes(service).routes(),
         *UpkeepRoutes(service).routes(),
         *HealthRoutes(service, describe()).routes(),
     ]
     access = Access(service.assembly.settings, service.assembly.api_tokens)
-    return Guard(routes, access, service.metrics, is_stopping=lambda: service.is_stopping)
+    return Guard(
+        routes,
+        access,
+        service.metrics,
+        is_stopping=lambda: service.is_stopping,
+        is_debugging=service.assembly.settings.log_level == "debug",
+    )

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import structlog
+from prometheus_client import Counter
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route, Router
@@ -37,6 +38,7 @@ class Guard:
         metrics: Metrics,
         *,
         is_stopping: Callable[[], bool],
+        is_debugging: bool,
     ) -> None:
         self._router = Router(routes, redirect_slashes=False, default=_find_nothing)
         self._methods: dict[str, set[str]] = {}
@@ -45,6 +47,8 @@ class Guard:
         self._access = access
         self._metrics = metrics
         self._is_stopping = is_stopping
+        self._is_debugging = is_debugging
+        self._counters: dict[tuple[str, str, int], Counter] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -82,19 +86,27 @@ class Guard:
     def _record(self, scope: Scope, exchange: "_Exchange") -> None:
         route = _path(scope)
         status = exchange.status or 499
-        self._metrics.http_requests.labels(_method(scope), route, status).inc()
-        elapsed_ms = round((time.perf_counter() - exchange.began) * 1000, 2)
-        tell = log.debug if status < 400 and route in _ROUTINE else log.info
-        if status >= 500:
-            tell = log.warning
+        method = _method(scope)
+        self._count(method, route, status)
+        is_routine = status < 400 and route in _ROUTINE
+        if is_routine and not self._is_debugging:
+            return
+        tell = log.debug if is_routine else log.warning if status >= 500 else log.info
         tell(
             "request_answered",
-            method=_method(scope),
+            method=method,
             route=route,
             status=status,
-            elapsed_ms=elapsed_ms,
+            elapsed_ms=round((time.perf_counter() - exchange.began) * 1000, 2),
             **({"code": exchange.problem.code} if exchange.problem else {}),
         )
+
+    def _count(self, method: str, route: str, status: int) -> None:
+        counter = self._counters.get((method, route, status))
+        if counter is None:
+            counter = self._metrics.http_requests.labels(method, route, status)
+            self._counters[method, route, status] = counter
+        counter.inc()
 
 
 async def _find_nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:

@@ -1,6 +1,7 @@
 """The OpenAPI document says what the sidecar does, with an example of every call."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from starlette.routing import Route
@@ -24,13 +25,12 @@ def test_it_is_served(sidecar: RunningSidecar) -> None:
 def test_it_has_every_route_and_no_other() -> None:
     from holdfast.sidecar.checkpoints import CheckpointRoutes
     from holdfast.sidecar.health import HealthRoutes
+    from holdfast.sidecar.submitting import SubmitEndpoint
     from holdfast.sidecar.upkeep import UpkeepRoutes
 
-    class NoService:
-        holdfast = None
-
-    service: Any = NoService()
+    service: Any = Mock()
     routes: list[Route] = [
+        *SubmitEndpoint(service).routes(),
         *CheckpointRoutes(service).routes(),
         *UpkeepRoutes(service).routes(),
         *HealthRoutes(service, b"").routes(),

@@ -1,0 +1,100 @@
+"""The one route that must be quick: handing in a checkpoint."""
+
+import re
+import time
+from uuid import UUID, uuid5
+
+import orjson
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from holdfast.core.envelope import Draft, RunStatus
+from holdfast.core.ticket import Progress, Receipt
+from holdfast.documents import receipt_document
+from holdfast.errors import HoldfastError
+from holdfast.sidecar import parameters
+from holdfast.sidecar.bodies import check_headers
+from holdfast.sidecar.problems import Problem, problem_of
+from holdfast.sidecar.service import Service
+
+DEFAULT_WAIT_S = 30.0
+LONGEST_WAIT_S = 300.0
+# Up to this size a checkpoint is checked in a moment; a larger one would keep other requests waiting.
+CHECKED_AT_ONCE_BYTES = 32 * 1024
+
+_KEY = re.compile(rb"[\x21-\x7e]{1,255}")
+_KEYS = UUID("7c1f6c6e-6d0b-5c0e-9b0a-1d1f0a8f5f3d")
+
+
+class SubmitEndpoint:
+    """Answers 202 once a checkpoint is on disk, or 201 once it is verified, if that was asked for.
+
+    An ASGI application of its own: Starlette's requests and responses would cost as much as the rest.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._metrics = service.metrics
+        self._accepted = service.metrics.submits.labels("accepted")
+
+    def routes(self) -> list[Route]:
+        """Return the route."""
+        return [Route("/v1/runs/{run_id}/checkpoints", self, methods=["POST"])]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one checkpoint in."""
+        began = time.perf_counter()
+        request = Request(scope)
+        try:
+            run_id = parameters.run_id_of(request)
+            wait_s = _wait_of(request) if scope["query_string"] else None
+            headers: dict[bytes, bytes] = dict(scope["headers"])
+            check_headers(headers, limit_bytes=self._service.bodies.limit_bytes)
+            body = await self._service.bodies.read(receive)
+            draft = await self._draft(body, run_id, headers.get(b"idempotency-key"))
+            receipt = await self._service.intake.submit(draft)
+        except (HoldfastError, Problem) as error:
+            outcome = "failed" if problem_of(error).status >= 500 else "refused"
+            self._metrics.submits.labels(outcome).inc()
+            raise
+        self._accepted.inc()
+        self._metrics.acknowledgement_seconds.observe(time.perf_counter() - began)
+        self._metrics.checkpoint_bytes.observe(len(body))
+        if draft.header.status is RunStatus.COMPLETED:
+            self._service.tidy_after(receipt)
+        if wait_s is not None:
+            receipt = await self._service.follow(receipt, timeout_s=wait_s)
+        await _answer(receipt, send, is_awaited=wait_s is not None)
+
+    async def _draft(self, body: bytes, run_id: str, key: bytes | None) -> Draft:
+        draft = self._service.holdfast.draft
+        checkpoint_id = _id_of_key(run_id, key)
+        if len(body) <= CHECKED_AT_ONCE_BYTES:
+            return draft(body, run_id=run_id, checkpoint_id=checkpoint_id)
+        return await self._service.call(draft, body, run_id=run_id, checkpoint_id=checkpoint_id)
+
+
+def _wait_of(request: Request) -> float | None:
+    """Return how long the caller wants to wait for the verified receipt; None if not at all."""
+    is_awaited = parameters.choice(request, "wait", "verified") is not None
+    timeout_s = parameters.seconds(request, "timeout", default=DEFAULT_WAIT_S, most=LONGEST_WAIT_S)
+    return timeout_s if is_awaited else None
+
+
+def _id_of_key(run_id: str, key: bytes | None) -> str | None:
+    """Return the checkpoint_id that an Idempotency-Key stands for, within its run."""
+    if key is None:
+        return None
+    if not _KEY.fullmatch(key):
+        detail = "Idempotency-Key: use 1 to 255 visible ASCII characters"
+        raise Problem(422, "invalid", detail, field="Idempotency-Key")
+    return str(uuid5(_KEYS, f"{run_id}\n{key.decode()}"))
+
+
+async def _answer(receipt: Receipt, send: Send, *, is_awaited: bool) -> None:
+    is_done = is_awaited and receipt.status is Progress.VERIFIED
+    body = orjson.dumps(receipt_document(receipt))
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 201 if is_done else 202, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
