@@ -1,0 +1,161 @@
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.core.encoding import blob_sha
+from holdfast.core.index import Index
+from holdfast.core.layout import Layout
+from holdfast.core.publication import RunView
+from holdfast.errors import SpoolUnwritable, Unavailable
+from holdfast.github.gateway import CommitFiles, DeleteFile, WriteFile
+from holdfast.mirror import (
+    MAX_BLOB_BYTES,
+    MAX_FILES_OF_OUR_WRITES,
+    Catalogue,
+    Folder,
+    Head,
+    Mirror,
+    RemoteFile,
+    Shelf,
+)
+from holdfast.mirroring import MirroringGateway
+from tests.fakes.memory_gateway import MemoryGateway
+
+A, B = RemoteFile("a" * 40, 1), RemoteFile("b" * 40, 2)
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Iterator[Mirror]:
+    mirror = Mirror.open(tmp_path)
+    yield mirror
+    mirror.close()
+
+
+def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
+    mirror = Mirror.open(tmp_path)
+    mirror.keep_blob(A.sha, b"x")
+    mirror.keep_head(Head("c", 'W/"1"'))
+    mirror.keep_folder("r", Folder("c", {"index.json": A}))
+    mirror.keep_catalogue(Catalogue("c", {"r": Shelf("t", A.sha, None)}))
+    mirror.close()
+
+    again = Mirror.open(tmp_path)
+
+    assert again.blob(A.sha) == b"x"
+    assert again.blobs([A.sha, B.sha]) == {A.sha: b"x"}
+    assert again.head() == Head("c", 'W/"1"')
+    assert again.folder("r") == Folder("c", {"index.json": A})
+    assert again.catalogue() == Catalogue("c", {"r": Shelf("t", A.sha, None)})
+    assert again.known_runs() == ["r"]
+    again.close()
+
+
+def test_nothing_is_known_at_first(mirror: Mirror) -> None:
+    assert mirror.head() is None
+    assert mirror.folder("r") is None
+    assert mirror.catalogue() is None
+    assert mirror.view("r") is None
+    assert mirror.known_runs() == []
+
+
+def test_blob_that_would_push_out_everything_else_is_not_kept(mirror: Mirror) -> None:
+    mirror.keep_blob("large", b"x" * (MAX_BLOB_BYTES + 1))
+
+    assert mirror.blob("large") is None
+
+
+def test_our_writes_change_the_folder_and_name_no_commit(mirror: Mirror) -> None:
+    mirror.keep_folder("r", Folder("c", {"index.json": A, "cp_001_manual.json": A}))
+
+    mirror.note_writes("r", {"index.json": B, "cp_001_manual.json": None, "latest.json": B})
+
+    assert mirror.folder("r") == Folder("", {"index.json": B, "latest.json": B})
+
+
+def test_folder_of_many_writes_stays_small_and_keeps_index_and_latest(mirror: Mirror) -> None:
+    mirror.note_writes("r", {"index.json": A, "latest.json": A})
+    mirror.note_writes("r", {f"cp_{number:03d}_manual.json": A for number in range(500)})
+
+    folder = mirror.folder("r")
+
+    assert folder
+    assert len(folder.files) == MAX_FILES_OF_OUR_WRITES
+    assert {"index.json", "latest.json", "cp_499_manual.json"} <= set(folder.files)
+
+
+def test_index_that_others_wrote_is_not_kept_as_we_would_write_it(mirror: Mirror) -> None:
+    mirror.keep_view(RunView(Index("r"), index_sha=A.sha))
+
+    assert mirror.blob(A.sha) is None
+
+
+def test_index_that_we_wrote_is_kept(mirror: Mirror) -> None:
+    content = Index("r").to_bytes()
+    mirror.keep_view(RunView(Index("r"), index_sha=blob_sha(content)))
+
+    view = mirror.view("r")
+
+    assert view
+    assert view.index == Index("r")
+
+
+def test_disk_that_takes_nothing_is_nobodys_trouble(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise SpoolUnwritable("the disk is full")
+
+    for method in ("get", "set", "get_many", "keys"):
+        monkeypatch.setattr(type(mirror._store), method, refuse)
+
+    mirror.keep_blob(A.sha, b"x")
+    mirror.note_writes("r", {"index.json": A})
+    assert mirror.blob(A.sha) is None
+    assert mirror.blobs([A.sha]) == {}
+    assert mirror.known_runs() == []
+
+
+def test_record_that_makes_no_sense_is_no_record(mirror: Mirror) -> None:
+    for key in ("head", "folder/r", "catalogue", "view/r"):
+        mirror._store.set(key, b'["x"]')
+
+    known = (mirror.head(), mirror.folder("r"), mirror.catalogue(), mirror.view("r"))
+    assert known == (None, None, None, None)
+
+
+@pytest.fixture
+def repository() -> MemoryGateway:
+    repository = MemoryGateway()
+    repository.write_as_someone_else("main", {"README.md": b""})
+    return repository
+
+
+def test_what_github_has_taken_is_kept(mirror: Mirror, repository: MemoryGateway) -> None:
+    gateway = MirroringGateway(repository, mirror, Layout())
+    write = WriteFile("checkpoints/r/cp_001_manual.json", b"1", "m", "main")
+    gateway.perform(write)
+    head = repository.branches["main"]
+    additions = {"checkpoints/r/latest.json": b"2", "checkpoints/r/parts/p.json": b"3", "README.md": b"4"}
+    gateway.perform(CommitFiles("main", head, "m", "", additions))
+
+    folder = mirror.folder("r")
+
+    assert folder
+    assert set(folder.files) == {"cp_001_manual.json", "latest.json"}
+    assert mirror.blob(blob_sha(b"1")) == b"1"
+    assert mirror.blob(blob_sha(b"2")) == b"2"
+    assert mirror.part("checkpoints/r/parts/p.json") == b"3"
+    assert mirror.known_runs() == ["r"]
+    gateway.perform(DeleteFile(write.path, "m", "main", blob_sha(b"1")))
+    assert set((mirror.folder("r") or folder).files) == {"latest.json"}
+
+
+def test_what_github_has_not_taken_is_not_kept(mirror: Mirror, repository: MemoryGateway) -> None:
+    repository.fail_next(WriteFile, Unavailable("x", "no answer"), is_applied=True)
+
+    with pytest.raises(Unavailable):
+        MirroringGateway(repository, mirror, Layout()).perform(
+            WriteFile("checkpoints/r/latest.json", b"1", "m", "main")
+        )
+
+    assert mirror.folder("r") is None
