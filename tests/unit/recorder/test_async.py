@@ -101,7 +101,9 @@ def test_a_task_that_is_cancelled_while_its_end_is_saved_is_still_completed(shel
             while not gate[0].reached.is_set():
                 await asyncio.sleep(0)
             working.cancel()
-            await asyncio.sleep(0)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not working.done()
             gate[0].opened.set()
             with pytest.raises(asyncio.CancelledError):
                 await working

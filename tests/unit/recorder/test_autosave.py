@@ -32,8 +32,11 @@ class Ticks:
 
     @contextmanager
     def ending(self) -> Iterator[None]:
-        yield
-        self._due.release()
+        """Let the last pause end with the block, however that ends."""
+        try:
+            yield
+        finally:
+            self._due.release()
 
 
 def autosave_threads() -> list[threading.Thread]:
@@ -87,18 +90,10 @@ def test_an_autosave_that_fails_is_told_and_tried_again(shelf: Shelf) -> None:
 
 def test_the_thread_ends_with_the_run_even_by_an_error(shelf: Shelf) -> None:
     ticks = Ticks()
-    with suppress(Trouble), shelf.open(TasksRun, autosave_s=1.0, pause=ticks), ticks_ended(ticks):
+    with suppress(Trouble), shelf.open(TasksRun, autosave_s=1.0, pause=ticks), ticks.ending():
         raise Trouble
 
     assert autosave_threads() == []
-
-
-@contextmanager
-def ticks_ended(ticks: Ticks) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        ticks._due.release()
 
 
 def test_without_an_interval_there_is_no_thread(shelf: Shelf) -> None:

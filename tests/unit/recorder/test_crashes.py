@@ -58,9 +58,16 @@ class Work:
     """What was really done, and how it is to go wrong; `finished` is what the recorder has taken in."""
 
     failures: Counter[str]
+    stops: Counter[str]
     ran: Counter[str] = field(default_factory=Counter)
     done: set[str] = field(default_factory=set)
     finished: set[str] = field(default_factory=set)
+
+    def reach(self, name: str) -> None:
+        """Come to a part of the work, or be told to stop just before it."""
+        if self.stops[name]:
+            self.stops[name] -= 1
+            raise KeyboardInterrupt
 
     def do(self, name: str) -> None:
         assert name not in self.finished, f"{name} was completed, and runs again"
@@ -72,28 +79,46 @@ class Work:
 
 Live = Callable[[MortalShelf, Work], None]
 
-deaths = st.lists(st.builds(Death, at=st.integers(1, 12), is_stored=st.booleans()), max_size=4)
-failing = st.lists(st.integers(0, 7), max_size=4)
 NAMES = [f"phase_{number}" for number in range(8)]
 
 
-def live_and_die(live: Live, deaths: list[Death], failing: list[int]) -> Work:
+@dataclass(frozen=True)
+class Fate:
+    """How the processes die, which parts of the work fail, and before which of them a process is stopped."""
+
+    deaths: list[Death]
+    failing: list[int]
+    stopping: list[int]
+
+
+fates = st.builds(
+    Fate,
+    deaths=st.lists(st.builds(Death, at=st.integers(1, 12), is_stored=st.booleans()), max_size=4),
+    failing=st.lists(st.integers(0, 7), max_size=4),
+    stopping=st.lists(st.integers(0, 7), max_size=3),
+)
+
+
+def live_and_die(live: Live, fate: Fate) -> Work:
     """Run the work in one process after the other until it is done."""
     shelf = MortalShelf()
-    work = Work(failures=Counter(NAMES[index] for index in failing))
-    for death in [*deaths, *[None] * (len(failing) + 1)]:
+    work = Work(
+        failures=Counter(NAMES[index] for index in fate.failing),
+        stops=Counter(NAMES[index] for index in fate.stopping),
+    )
+    for death in [*fate.deaths, *[None] * (len(fate.failing) + len(fate.stopping) + 1)]:
         shelf.be_born(death)
         try:
             live(shelf, work)
-        except (Died, Failed):
+        except (Died, Failed, KeyboardInterrupt):
             continue
         if shelf.newest["status"] == "completed":
             return work
     raise AssertionError("the run never came to its end")
 
 
-@given(deaths, failing, st.booleans())
-def test_steps(deaths: list[Death], failing: list[int], is_announced: bool) -> None:
+@given(fates, st.booleans())
+def test_steps(fate: Fate, is_announced: bool) -> None:
     def live(shelf: MortalShelf, work: Work) -> None:
         with shelf.open(StepsRun, work=NAMES if is_announced else []) as run:
             run.resume()
@@ -101,30 +126,32 @@ def test_steps(deaths: list[Death], failing: list[int], is_announced: bool) -> N
                 assert isinstance(run.plan.resume_at, int)
                 assert run.plan.completed == list(range(run.plan.resume_at))
             for name in run.remaining(NAMES):
+                work.reach(name)
                 with run.step(name):
                     work.do(name)
                 work.finished.add(name)
 
-    assert live_and_die(live, deaths, failing).done == set(NAMES)
+    assert live_and_die(live, fate).done == set(NAMES)
 
 
-@given(deaths, failing, st.permutations(NAMES))
-def test_tasks(deaths: list[Death], failing: list[int], order: list[str]) -> None:
+@given(fates, st.permutations(NAMES))
+def test_tasks(fate: Fate, order: list[str]) -> None:
     def live(shelf: MortalShelf, work: Work) -> None:
         with shelf.open(TasksRun, work=NAMES) as run:
             run.resume()
             if run.plan is not None:
                 assert run.plan.remaining == run.remaining()
             for name in run.remaining(order):
+                work.reach(name)
                 with run.task(name):
                     work.do(name)
                 work.finished.add(name)
 
-    assert live_and_die(live, deaths, failing).done == set(NAMES)
+    assert live_and_die(live, fate).done == set(NAMES)
 
 
-@given(deaths, failing, st.booleans())
-def test_phases(deaths: list[Death], failing: list[int], is_announced: bool) -> None:
+@given(fates, st.booleans())
+def test_phases(fate: Fate, is_announced: bool) -> None:
     def live(shelf: MortalShelf, work: Work) -> None:
         with shelf.open(PhasesRun, work=NAMES if is_announced else []) as run:
             run.resume()
@@ -134,8 +161,10 @@ def test_phases(deaths: list[Death], failing: list[int], is_announced: bool) -> 
                 due = {*NAMES[len(done) : len(done) + 1], *(f"{name}_gate" for name in done[-1:])}
                 # Without the order of the phases, the specification's is taken: 0, 0_5, 1 … 8.
                 due |= {"phase_8", "phase_0_5"} if not is_announced and len(done) in (1, 8) else set()
+                due |= {"unspecified"} if not is_announced and not done else set()
                 assert run.plan.resume_at in {*due, "complete"}
             for name in run.remaining(NAMES):
+                work.reach(name)
                 with run.phase(name) as phase:
                     work.do(name)
                     phase.output = name
@@ -143,20 +172,21 @@ def test_phases(deaths: list[Death], failing: list[int], is_announced: bool) -> 
                 run.gate(name, decision="pass")
                 run.checkpoint("expensive_op")
 
-    assert live_and_die(live, deaths, failing).done == set(NAMES)
+    assert live_and_die(live, fate).done == set(NAMES)
 
 
 DAG = [NAMES[:1], NAMES[1:4], NAMES[4:6], NAMES[6:]]
 
 
-@given(deaths, failing, st.booleans())
-def test_layers(deaths: list[Death], failing: list[int], is_saved_between: bool) -> None:
+@given(fates, st.booleans())
+def test_layers(fate: Fate, is_saved_between: bool) -> None:
     def live(shelf: MortalShelf, work: Work) -> None:
         with shelf.open(LayersRun, work=DAG) as run:
             run.resume()
             if run.plan is not None and run.plan.status != "completed":
                 assert run.plan.resume_at == run.progress["layer_index"]
             for index in run.remaining():
+                work.reach(DAG[index][0])
                 with run.layer(index) as layer:
                     for name in run.remaining(DAG[index]):
                         work.do(name)
@@ -166,11 +196,11 @@ def test_layers(deaths: list[Death], failing: list[int], is_saved_between: bool)
                             work.finished.add(name)
                 work.finished.update(DAG[index])
 
-    assert live_and_die(live, deaths, failing).done == set(NAMES)
+    assert live_and_die(live, fate).done == set(NAMES)
 
 
-@given(deaths, failing)
-def test_agents(deaths: list[Death], failing: list[int]) -> None:
+@given(fates)
+def test_agents(fate: Fate) -> None:
     phases = [1, 2, 3, 4]
 
     def live(shelf: MortalShelf, work: Work) -> None:
@@ -180,8 +210,9 @@ def test_agents(deaths: list[Death], failing: list[int]) -> None:
                 with run.phase(number):
                     for agent_id in run.remaining(["atlas", "mercury"]):
                         name = NAMES[2 * (number - 1) + (agent_id == "mercury")]
+                        work.reach(name)
                         with run.agent(agent_id):
                             work.do(name)
                         work.finished.add(name)
 
-    assert live_and_die(live, deaths, failing).done == set(NAMES)
+    assert live_and_die(live, fate).done == set(NAMES)

@@ -72,6 +72,18 @@ def test_in_a_graph_that_has_changed_the_first_layer_with_something_to_do_is_nex
     assert "the DAG has changed" in again.plan.warnings[0]
 
 
+def test_a_task_that_was_completed_early_is_done_wherever_the_graph_has_it_now(shelf: Shelf) -> None:
+    first = shelf.open(LayersRun, work=DAG)
+    with suppress(Trouble), first.layer(0) as layer:
+        layer.task("lint")
+        raise Trouble
+
+    again = shelf.open(LayersRun, work=[["lint"], ["fetch", "build"]])
+    again.resume()
+
+    assert again.remaining() == [1]
+
+
 def test_a_result_does_not_change_with_the_object_it_came_from(shelf: Shelf) -> None:
     result = [1]
     run = shelf.open(LayersRun)

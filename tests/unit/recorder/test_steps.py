@@ -133,6 +133,17 @@ def test_an_interruption_between_two_steps_repeats_none(shelf: Shelf) -> None:
     assert shelf.resume("build-42").resume_at == 1
 
 
+def test_an_interruption_after_a_failure_does_not_hide_it(shelf: Shelf) -> None:
+    with suppress(KeyboardInterrupt), shelf.open(StepsRun) as run:
+        with suppress(Unrepeatable), run.step("lint"):
+            raise Unrepeatable
+        raise KeyboardInterrupt
+
+    assert shelf.newest["status"] == "interrupted"
+    plan = shelf.resume("build-42")
+    assert (plan.resume_at, plan.retry_current) == (0, False)
+
+
 def test_an_interruption_before_the_first_step_skips_none(shelf: Shelf) -> None:
     with suppress(KeyboardInterrupt), shelf.open(StepsRun):
         raise KeyboardInterrupt

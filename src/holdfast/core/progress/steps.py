@@ -60,7 +60,8 @@ def restore(stored: Document, fresh: Document) -> Document:
     Where `fresh` names the steps, a completed one is known by its name, wherever it stands now.
     """
     records = _completed_records(stored)
-    names = _stored_names(stored, records)
+    wanted = as_list(fresh["known_steps"])
+    names = _stored_names(stored, records, wanted)
     progress = {
         **fresh,
         **stored,
@@ -74,7 +75,6 @@ def restore(stored: Document, fresh: Document) -> Document:
         "steps_in_progress": [],
         "failed_steps": [each for each in as_list(stored.get("failed_steps")) if _is_record(each)],
     }
-    wanted = as_list(fresh["known_steps"])
     if wanted:
         progress["total_steps"] = len(wanted)
     if wanted[: len(names)] == names:
@@ -136,16 +136,16 @@ def fail(progress: Document, index: int, *, error: str, is_retryable: bool) -> D
 
 def interrupt(progress: Document) -> Document:
     """Return the progress of a run that was told to stop, with or without a step in progress."""
-    running = progress["steps_in_progress"]
-    state = progress["state"]
+    running, state = progress["steps_in_progress"], progress["state"]
     if running:
-        index, is_in_progress = min(running), True
-    elif state.get("kind") == "completed":
-        index, is_in_progress = state["step_index"], False
-    else:
-        index, is_in_progress = state.get("step_index", 0), True
-    state = {"kind": "interrupted", "step_index": index, "in_progress": is_in_progress}
-    return {**progress, "state": state}
+        return {**progress, "state": _interrupted(min(running), is_in_progress=True)}
+    if state.get("kind") in ("interrupted", "failed"):
+        return progress
+    is_in_progress = state.get("kind") != "completed"
+    return {
+        **progress,
+        "state": _interrupted(state.get("step_index", 0), is_in_progress=is_in_progress),
+    }
 
 
 def begin_iteration(progress: Document, number: int, most: int | None) -> Document:
@@ -181,6 +181,10 @@ def _before(index: int) -> Document:
     return {"kind": "before_step", "step_index": index}
 
 
+def _interrupted(index: int, *, is_in_progress: bool) -> Document:
+    return {"kind": "interrupted", "step_index": index, "in_progress": is_in_progress}
+
+
 def _completed_indexes(progress: Document) -> set[int]:
     return {record["step_index"] for record in progress["completed_steps"]}
 
@@ -195,7 +199,7 @@ def _without(progress: Document, index: int) -> Document:
 def _pointing(progress: Document, state: Document) -> Document:
     """Return the progress in this state, unless that would skip an earlier step that is not completed."""
     failures = {failure["step_index"]: failure for failure in progress["failed_steps"]}
-    given_up = {index for index, failure in failures.items() if not failure["retryable"]}
+    given_up = {index for index, failure in failures.items() if failure.get("retryable") is False}
     settled = _completed_indexes(progress) | given_up
     earlier = [index for index in range(state["step_index"]) if index not in settled]
     if earlier:
@@ -218,12 +222,18 @@ def _completed_records(stored: Document) -> list[Document]:
     return [*records, {"step_index": state["step_index"], "output": state.get("output")}]
 
 
-def _stored_names(stored: Document, records: list[Document]) -> list[str | None]:
-    """Return the names of the steps as far as the checkpoint tells them, whoever made it."""
+def _stored_names(stored: Document, records: list[Document], wanted: list[str]) -> list[str | None]:
+    """Return the names of the steps as far as the checkpoint tells them, whoever made it.
+
+    A completed step of which it tells the index alone is the one that `wanted` has in that place.
+    """
     known = dict(enumerate(as_list(stored.get("known_steps", stored.get("steps")))))
     for record in records:
         if known.get(record["step_index"]) is None:
             known[record["step_index"]] = record.get("command")
+    for index, name in enumerate(wanted):
+        if index in known and known[index] is None and name not in known.values():
+            known[index] = name
     return [known.get(index) for index in range(max(known, default=-1) + 1)]
 
 
