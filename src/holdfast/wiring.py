@@ -217,7 +217,9 @@ class Assembly:
         from holdfast.reader import Reader
 
         gateway = self._gateway(may_use_reserve=False)
-        return Reader(gateway, self.spool, self.mirror, self.layout, self.settings.branch)
+        # Some room above what our own writers put into one file; more is not parsed, whoever wrote it.
+        largest = 2 * self.settings.max_checkpoint_bytes
+        return Reader(gateway, self.spool, self.mirror, self.layout, self.settings.branch, largest)
 
     @property
     def rules(self) -> RetentionRules:
