@@ -1,5 +1,6 @@
 """Writing to and reading from a repository that already holds many checkpoints."""
 
+import json
 import shutil
 import subprocess
 import time
@@ -141,6 +142,8 @@ def _read_cold(url: str, folder: Path) -> None:
 
 
 def _clone(bare_repository: Path, folder: Path) -> None:
-    options = ["--quiet", "--depth", "1", "--branch", BRANCH]
-    target = str(folder / "clone")
-    subprocess.run(["git", "clone", *options, f"file://{bare_repository}", target], check=True)
+    """Read one file with as little of the repository as git can do with."""
+    options = ["--quiet", "--bare", "--depth", "1", "--branch", BRANCH]
+    subprocess.run(["git", "clone", *options, f"file://{bare_repository}", folder], check=True)
+    latest = ["git", "-C", folder, "show", f"HEAD:checkpoints/{RUN}/latest.json"]
+    json.loads(subprocess.run(latest, check=True, capture_output=True).stdout)
