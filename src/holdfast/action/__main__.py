@@ -6,9 +6,7 @@ import sys
 from holdfast.action.entry import main
 
 if __name__ == "__main__":
-    # One stream, so that the runner sees our commands and the logs between them in their order.
     sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
-    sys.stderr = sys.stdout
     code = main(os.environ)
     sys.stdout.flush()
     # A request that hangs must not keep a cancelled job waiting.

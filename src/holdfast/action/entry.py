@@ -5,6 +5,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import redirect_stderr
 
 from holdfast.action.commands import carry_out
 from holdfast.action.handover import hand_over
@@ -27,8 +28,15 @@ Work = Callable[[], Outcome]
 
 
 def main(environment: Mapping[str, str]) -> int:
-    """Carry out one step and return its exit code, which is 0 unless a failure is to fail the step."""
-    runner = Runner(environment, sys.stdout)
+    """Carry out one step and return its exit code, which is 0 unless a failure is to fail the step.
+
+    Everything goes to standard output, so that the runner sees commands and logs in their order.
+    """
+    with redirect_stderr(sys.stdout):
+        return _main(environment, Runner(environment, sys.stdout))
+
+
+def _main(environment: Mapping[str, str], runner: Runner) -> int:
     is_fatal = must_fail(environment)
     runner.mask(read_token(environment))
     try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from holdfast.cli.render import format_count
 from holdfast.cli.session import Session
+from holdfast.core.ticket import Progress
 
 MANIFEST = "manifest.json"
 
@@ -25,14 +26,14 @@ class Handover:
 
 
 def hand_over(session: Session, folder: Path, reason: str = "") -> Handover:
-    """Write out what is unsent, in the place of an earlier export. The spool stays as it is."""
+    """Write out what is unsent, and take out of the folder what is verified. The spool stays as it is."""
     status = session.holdfast.status()
     waiting, refused = status["spool"]["depth"], status["set_aside"]
     if not (waiting or status["spool"]["set_aside"]):
-        _clear(folder, _names(folder))
+        _clear(folder, _verified(session, folder))
         return Handover(0)
     manifest = session.holdfast.export_spool(folder)
-    _clear(folder, _names(folder) - {each.checkpoint_id for each in manifest.checkpoints}, keep_manifest=True)
+    _clear(folder, _verified(session, folder))
     problems = []
     if waiting:
         why = reason or status["last_error"] or status["budget"]["blocked_because"]
@@ -55,8 +56,7 @@ def take_in(session: Session, folder: Path) -> list[str]:
         report = session.holdfast.import_spool(export)
         problems += [f"checkpoint {each} in {export} is damaged" for each in report.damaged]
         problems += [f"checkpoint {each} in {export}: {why}" for each, why in report.refused.items()]
-        has_rest = bool(report.damaged or report.refused)
-        _clear(export, {*report.taken, *report.known}, keep_manifest=has_rest)
+        _clear(export, {*report.taken, *report.known})
     return problems
 
 
@@ -67,25 +67,23 @@ def _exports(folder: Path) -> Iterator[Path]:
             yield manifest.parent
 
 
-def _names(folder: Path) -> set[str]:
-    return (
-        {file.stem for file in folder.glob("*.json") if file.name != MANIFEST}
-        if _is_export(folder)
-        else set()
-    )
+def _files(folder: Path) -> list[Path]:
+    return [file for file in folder.glob("*.json") if file.name != MANIFEST]
 
 
-def _is_export(folder: Path) -> bool:
-    return (folder / MANIFEST).is_file()
+def _verified(session: Session, folder: Path) -> set[str]:
+    """Return the checkpoints of an earlier export that are in the repository by now."""
+    receipts = {file.stem: session.holdfast.receipt(file.stem) for file in _files(folder)}
+    return {name for name, receipt in receipts.items() if receipt and receipt.status is Progress.VERIFIED}
 
 
-def _clear(folder: Path, checkpoint_ids: Iterable[str], *, keep_manifest: bool = False) -> None:
-    """Remove these checkpoints' files from an export, and the folder if nothing is left in it."""
-    if not _is_export(folder):
+def _clear(folder: Path, checkpoint_ids: Iterable[str]) -> None:
+    """Remove these checkpoints' files from an export, and all of it if nothing is left in it."""
+    if not (folder / MANIFEST).is_file():
         return
-    if not keep_manifest:
-        (folder / MANIFEST).unlink()
     for checkpoint_id in checkpoint_ids:
         (folder / f"{checkpoint_id}.json").unlink(missing_ok=True)
-    if not any(folder.iterdir()):
-        folder.rmdir()
+    if not _files(folder):
+        (folder / MANIFEST).unlink()
+        if not any(folder.iterdir()):
+            folder.rmdir()

@@ -15,6 +15,8 @@ from holdfast.core.ticket import Progress, Receipt
 from holdfast.errors import HoldfastError, SpoolBusy, Stopped
 
 _COLUMNS = ("run", "#", "status", "file")
+# The timeout is for limits and outages; a write that nothing hinders gets this much in any case.
+_LEAST_WAIT_S = 5.0
 
 
 def save(step: Step) -> Outcome:
@@ -82,8 +84,8 @@ def _see_through(receipt: Receipt, step: Step) -> Outcome:
     """Wait for a checkpoint that is on disk to be verified, if asked to, and tell how far it has come."""
     inputs = step.inputs
     if inputs.is_waiting and receipt.status is not Progress.VERIFIED:
-        waited = step.session.holdfast.wait(receipt.checkpoint_id, timeout_s=inputs.timeout_s)
-        receipt = waited or receipt
+        timeout_s = max(inputs.timeout_s, _LEAST_WAIT_S)
+        receipt = step.session.holdfast.wait(receipt.checkpoint_id, timeout_s=timeout_s) or receipt
     is_done = receipt.status is Progress.VERIFIED or not inputs.is_waiting
     is_refused = receipt.status is Progress.REFUSED
     handover = hand_over(step.session, inputs.spool_dir, "" if is_refused else receipt.reason or "")
