@@ -9,7 +9,7 @@ import structlog
 
 from holdfast.core.encoding import sha256_hex
 from holdfast.core.index import parse_index
-from holdfast.core.layout import INDEX, LATEST, Layout, parse_sequences
+from holdfast.core.layout import INDEX, LATEST, Layout, is_single
 from holdfast.core.resume import Source
 from holdfast.errors import IntegrityFailure, Missing
 from holdfast.github.gateway import (
@@ -250,7 +250,7 @@ class CachedArchive:
         for entry in entries:
             name = self.layout.name_of(run_id, entry.file_path)
             # A batch is another blob than the checkpoints in it.
-            if entry.blob_sha and len(parse_sequences(name)) == 1 and name.startswith("cp_"):
+            if entry.blob_sha and is_single(name):
                 files.setdefault(name, RemoteFile(entry.blob_sha, 0))
         return files
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from holdfast.core.encoding import blob_sha
-from holdfast.core.layout import PARTS, Layout
+from holdfast.core.layout import PARTS, Layout, is_single
 from holdfast.github.gateway import Call, CommitFiles, DeleteFile, Gateway, WriteFile
 from holdfast.mirror import Mirror, RemoteFile
 
@@ -40,7 +40,10 @@ class MirroringGateway:
                 if content is not None:
                     self._mirror.keep_part(path, content)
                 continue
-            by_run.setdefault(run_id, {})[name] = self._keep_file(content)
+            file = self._keep_file(content)
+            # The index, which is always written after it, names a single checkpoint together with its blob.
+            if file is None or not is_single(name):
+                by_run.setdefault(run_id, {})[name] = file
         for run_id, files in by_run.items():
             self._mirror.note_writes(run_id, files)
 

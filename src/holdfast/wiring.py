@@ -214,9 +214,11 @@ class Assembly:
     @cached_property
     def reader(self) -> "Reader":
         """Return what reads the repository and the spool as one."""
+        from holdfast.github.deferred import DeferredGateway
         from holdfast.reader import Reader
 
-        gateway = self._gateway(may_use_reserve=False)
+        # What is spooled is read without githubkit, which takes longer to load than the rest together.
+        gateway = DeferredGateway(lambda: self._gateway(may_use_reserve=False))
         # Some room above what our own writers put into one file; more is not parsed, whoever wrote it.
         largest = 2 * self.settings.max_checkpoint_bytes
         return Reader(gateway, self.spool, self.mirror, self.layout, self.settings.branch, largest)

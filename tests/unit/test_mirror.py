@@ -132,7 +132,7 @@ def repository() -> MemoryGateway:
 
 def test_what_github_has_taken_is_kept(mirror: Mirror, repository: MemoryGateway) -> None:
     gateway = MirroringGateway(repository, mirror, Layout())
-    write = WriteFile("checkpoints/r/cp_001_manual.json", b"1", "m", "main")
+    write = WriteFile("checkpoints/r/batch_1_2.json", b"1", "m", "main")
     gateway.perform(write)
     head = repository.branches["main"]
     additions = {"checkpoints/r/latest.json": b"2", "checkpoints/r/parts/p.json": b"3", "README.md": b"4"}
@@ -141,7 +141,7 @@ def test_what_github_has_taken_is_kept(mirror: Mirror, repository: MemoryGateway
     folder = mirror.folder("r")
 
     assert folder
-    assert set(folder.files) == {"cp_001_manual.json", "latest.json"}
+    assert set(folder.files) == {"batch_1_2.json", "latest.json"}
     assert mirror.blob(blob_sha(b"1")) == b"1"
     assert mirror.blob(blob_sha(b"2")) == b"2"
     assert mirror.part("checkpoints/r/parts/p.json") == b"3"

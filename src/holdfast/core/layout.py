@@ -47,6 +47,15 @@ def parse_sequences(name: str) -> range:
     return range(0)
 
 
+def is_single(name: str) -> bool:
+    """Tell whether a file name is that of a single checkpoint.
+
+    >>> is_single("cp_007_manual.json"), is_single("batch_3_5.json")
+    (True, False)
+    """
+    return _CHECKPOINT.fullmatch(name) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The paths below one base folder of the repository."""
