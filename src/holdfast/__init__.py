@@ -5,15 +5,17 @@ from typing import TYPE_CHECKING, Any
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
+    from holdfast.core.resume import ResumePlan
     from holdfast.core.ticket import Receipt
     from holdfast.errors import HoldfastError
     from holdfast.library import Holdfast
 
-__all__ = ["Holdfast", "HoldfastError", "Receipt", "__version__"]
+__all__ = ["Holdfast", "HoldfastError", "Receipt", "ResumePlan", "__version__"]
 
 _HOMES = {
     "Holdfast": "holdfast.library",
     "Receipt": "holdfast.core.ticket",
+    "ResumePlan": "holdfast.core.resume",
     "HoldfastError": "holdfast.errors",
 }
 
