@@ -93,7 +93,8 @@ class Schedule:
     pace: int = 0
 
 
-WAITS_S = (0.0, 0.0, 0.1, 0.3, 1.0, 1.0, 3.0, 20.0, 400.0)
+WAITS_BEFORE_CALLS_S = (0.0, 0.0, 0.0, 0.1, 0.5, 2.0, 20.0, 400.0)
+WAITS_BEFORE_DRAINS_S = (0.1, 0.2, 0.5, 1.0, 3.0, 20.0, 400.0)
 TARGETS = ("any", "read", "write", "put", "get", "graphql", "mutation", "delete", "post")
 EFFECTS = (
     "500",
@@ -102,6 +103,7 @@ EFFECTS = (
     "429",
     "403",
     "401",
+    "404",
     "409",
     "status-after=500",
     "status-after=502",
@@ -126,22 +128,21 @@ EFFECTS = (
 )
 
 _MOMENTS: tuple[Moment, ...] = ("before_request", "after_request", "before_spool", "after_spool", "event")
-_waits = st.sampled_from(WAITS_S)
 
 
 @st.composite
 def schedules(draw: DrawFn) -> Schedule:
     """Return any schedule of two or three machines."""
     machines = draw(st.lists(_machines(), min_size=2, max_size=3))
-    calls = draw(st.lists(_calls(len(machines)), min_size=4, max_size=20))
+    calls = draw(st.lists(_calls(len(machines)), min_size=6, max_size=24))
     # Each schedule has few kinds of faults, but those often: rare mixtures are found sooner.
     effects = st.sampled_from(draw(st.lists(st.sampled_from(EFFECTS), min_size=1, max_size=4)))
-    faults = draw(st.lists(_faults(effects), min_size=1, max_size=8))
+    faults = draw(st.lists(_faults(effects), min_size=2, max_size=8))
     return Schedule(tuple(machines), tuple(calls), tuple(faults), draw(st.integers(0, 999)))
 
 
 def _machines() -> SearchStrategy[Machine]:
-    drains = st.lists(_drains(), min_size=1, max_size=6).map(tuple)
+    drains = st.lists(_drains(), min_size=2, max_size=8).map(tuple)
     return st.builds(Machine, drains, st.sampled_from(("open", "few", "open", "real")))
 
 
@@ -149,9 +150,9 @@ def _drains() -> SearchStrategy[Drain]:
     return st.builds(
         Drain,
         mode=st.sampled_from(("contents", "commit", "contents")),
-        patience_s=st.sampled_from((0.0, 5.0, 100.0, 4000.0)),
-        after_s=_waits,
-        dies=st.none() | _deaths(20),
+        patience_s=st.sampled_from((5.0, 0.0, 100.0, 4000.0)),
+        after_s=st.sampled_from(WAITS_BEFORE_DRAINS_S),
+        dies=st.none() | st.none() | _deaths(20),
     )
 
 
@@ -161,7 +162,7 @@ def _deaths(most: int) -> SearchStrategy[Death]:
 
 @st.composite
 def _calls(draw: DrawFn, machines: int) -> Call:
-    machine, after_s = draw(st.integers(0, machines - 1)), draw(_waits)
+    machine, after_s = draw(st.integers(0, machines - 1)), draw(st.sampled_from(WAITS_BEFORE_CALLS_S))
     kind = draw(st.sampled_from(("submit",) * 12 + ("transfer", "stranger", "exhaust")))
     if kind == "transfer":
         return Transfer(machine, (machine + 1) % machines, after_s)
@@ -186,5 +187,9 @@ def _submit_deaths() -> SearchStrategy[Death]:
 @st.composite
 def _faults(draw: DrawFn, effects: SearchStrategy[str]) -> str:
     target, effect = draw(st.sampled_from(TARGETS)), draw(effects)
+    if draw(st.booleans()):
+        return (
+            f"{target}:{effect}:p={draw(st.sampled_from((0.05, 0.2, 0.5)))}:seed={draw(st.integers(0, 99))}"
+        )
     nth, times = draw(st.integers(1, 12)), draw(st.sampled_from((1, 1, 2, 3, 6)))
     return f"{target}:{effect}:nth={nth}:times={times}"

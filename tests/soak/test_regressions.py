@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.soak.schedules import Death, Drain, Machine, Schedule, Submit
+from tests.soak.schedules import Death, Drain, Machine, Schedule, Submit, Transfer
 from tests.soak.share import play_in_memory
 
 IDLE = Machine()
@@ -33,6 +33,11 @@ SCHEDULES = {
         machines=(Machine((Drain(patience_s=100.0, after_s=0.1),)), Machine((Drain(after_s=2.0),))),
         calls=(Submit(machine=0, checkpoint=0), Submit(machine=1, checkpoint=3)),
         faults=("put:late=100:nth=1:times=1", "put:500:path=index.json:nth=1:times=2"),
+    ),
+    "a refusal without a readable reason had a checkpoint set aside that was stored already": Schedule(
+        machines=(Machine((Drain(after_s=1.0),)), Machine((Drain(after_s=1.0),))),
+        calls=(Submit(0, 0), Transfer(0, 1)),
+        faults=("put:malformed:nth=1:times=2",),
     ),
 }
 

@@ -149,7 +149,8 @@ def _clear_refusal(reply: Reply, call: Call[Any]) -> GatewayError:
         return Refused(path, reason, kind="invalid", advice=_TOO_LARGE_ADVICE)
     if reply.status in (410, 451):
         return Refused(path, reason, kind="not_found_or_no_access", advice=_GONE_ADVICE)
-    if reply.status == 422 and _TOO_SLOW.search(message):
+    # Without its reason a refusal is unclear: most often the file exists already, by an earlier write.
+    if reply.status == 422 and (_TOO_SLOW.search(message) or not reply.members()):
         return Unavailable(path, reason)
     return Refused(path, reason, kind="invalid", advice=_INVALID_ADVICE)
 

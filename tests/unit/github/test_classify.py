@@ -305,6 +305,12 @@ def test_torn_page_instead_of_json_is_judged_by_its_status() -> None:
     assert error_for(page, WRITE, now=NOW).reason == "GitHub answered 502"
 
 
+def test_refusal_whose_reason_is_torn_sets_nothing_aside() -> None:
+    torn = Reply(422, {}, b'{"message": "Invalid requ')
+
+    assert type(error_for(torn, WRITE, now=NOW)) is Unavailable
+
+
 def test_named_time_of_a_503_is_waited_for_by_a_read() -> None:
     error = error_for(reply(503, "Maintenance", {"retry-after": "120"}), READ, now=NOW)
 
