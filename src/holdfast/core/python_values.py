@@ -4,7 +4,7 @@ orjson alone does not do: it writes NaN as null, refuses integers beyond 64 bits
 limit the nesting of tuples, so that a deep one ends the process instead of raising.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, is_dataclass
 from datetime import date, time
 from decimal import Decimal
@@ -28,6 +28,7 @@ from holdfast.core.scanner import (
 from holdfast.errors import InvalidCheckpoint
 
 _LEAVES = frozenset({str, int, bool, type(None), UUID})
+_MANY = 4096
 _INTEGER_BOUND = 10**MAX_INTEGER_DIGITS
 
 
@@ -59,9 +60,9 @@ def is_safe_to_dump(value: object) -> bool:
     return False
 
 
-def _distinct(parts: list[Any]) -> Iterator[Any]:
-    # A list that holds itself twice would otherwise double the work with each level.
-    return iter({id(part): part for part in parts}.values())
+def _distinct(parts: list[Any]) -> Iterable[Any]:
+    # A list that holds itself twice would otherwise double the work with each level, so that many are sifted.
+    return parts if len(parts) < _MANY else {id(part): part for part in parts}.values()
 
 
 @dataclass(frozen=True, slots=True)
