@@ -12,7 +12,7 @@ WORKFLOWS = Path(__file__).parent / "workflows"
 TOKEN = "ghs_" + "a1b2c3d4" * 4
 REPOSITORY = "holdfast/checkpoints"
 
-_LONGEST_S = 150
+_LONGEST_S = 200
 
 
 @dataclass(frozen=True)

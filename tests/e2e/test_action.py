@@ -15,7 +15,7 @@ ACT = os.environ.get("ACT_PROGRAM", "")
 
 pytestmark = [
     pytest.mark.skipif(not ACT, reason="ACT_PROGRAM names no act; scripts/action-e2e sets it"),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(500),
     pytest.mark.xdist_group("e2e"),
 ]
 
@@ -58,7 +58,7 @@ def test_a_job_that_failed_goes_on_where_it_stopped_when_it_is_run_again(
     second = act.run("timed-out")
 
     assert (first.code, second.code) == (1, 0), first.log + second.log
-    assert act.report("build") == ["false  ", 'true test ["app.bin"]']
+    assert act.report("build") == ["false  ", "true test app.bin"]
     checkpoints = files_of_run(stored(emulator), "Timed-out-build-1-build")
     assert checkpoints["cp_001_task_change.json"]["status"] == "failed"
     assert checkpoints["latest.json"]["status"] == "completed"
@@ -116,3 +116,15 @@ def test_hostile_inputs_are_stored_or_refused_but_never_obeyed(act: Act, emulato
     assert latest["phase"].startswith("'\"`$(touch")
     assert latest["state_snapshot"].strip() == latest["phase"].strip()
     assert checkpoint == 1
+
+
+def test_a_cleanup_removes_what_its_dry_run_has_named(act: Act, emulator: Emulator) -> None:
+    before = stored(emulator).keys()
+
+    ended = act.run("cleanup")
+
+    assert ended.code == 0, ended.log
+    (line,) = act.report("cleanup")
+    planned, deleted = line.split()
+    assert planned == deleted == str(len(before - stored(emulator).keys()))
+    assert int(deleted) > 0

@@ -4,7 +4,6 @@ import json
 import subprocess
 from pathlib import Path
 
-
 from holdfast.emulator import parse_fault
 from tests.fakes.repository import check_files, files_of_run
 from tests.unit.action.conftest import TOKEN, Stage
