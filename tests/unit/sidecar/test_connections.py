@@ -1,0 +1,115 @@
+"""Connections within limits: the silent ones end, and make room for others."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from uvicorn import Config, Server
+
+from holdfast.sidecar.connections import ConnectionLimits, limited_protocol
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+async def answer(_scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+Connect = Callable[[], Any]
+Scene = Callable[[Connect], Any]
+
+
+def play(limits: ConnectionLimits, scene: Scene) -> Any:
+    """Return what a scene returns that is played against a server with these limits."""
+
+    async def run() -> Any:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            config = Config(answer, http=limited_protocol(limits), ws="none", lifespan="off", log_config=None)
+            server = Server(config)
+            server.capture_signals = _no_signals  # type: ignore[method-assign]
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            while not server.started:
+                await asyncio.sleep(0)
+            port = listener.getsockname()[1]
+            async with asyncio.timeout(20):
+                result = await scene(lambda: asyncio.open_connection("127.0.0.1", port))
+            server.should_exit = True
+            await serving
+            return result
+
+    return asyncio.run(run())
+
+
+def _no_signals() -> Any:
+    import contextlib
+
+    return contextlib.nullcontext()
+
+
+async def read_all(reader: asyncio.StreamReader) -> bytes:
+    """Return what comes until the other side closes."""
+    try:
+        return await reader.read()
+    except ConnectionError:
+        return b""
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET / HT"])
+def test_a_head_that_does_not_come_ends_the_connection(beginning: bytes) -> None:
+    async def scene(connect: Connect) -> bytes:
+        reader, writer = await connect()
+        writer.write(beginning)
+        received = await read_all(reader)
+        writer.close()
+        return received
+
+    assert play(ConnectionLimits(head_time_s=0.05), scene) == b""
+
+
+def test_a_second_head_has_its_time_too() -> None:
+    async def scene(connect: Connect) -> bytes:
+        reader, writer = await connect()
+        writer.write(REQUEST)
+        await reader.readuntil(b"ok")
+        writer.write(b"GET / HT")
+        received = await read_all(reader)
+        writer.close()
+        return received
+
+    assert play(ConnectionLimits(head_time_s=0.2), scene) == b""
+
+
+def test_a_connection_that_is_used_stays() -> None:
+    async def scene(connect: Connect) -> int:
+        reader, writer = await connect()
+        answered = 0
+        for _ in range(5):
+            writer.write(REQUEST)
+            await reader.readuntil(b"ok")
+            answered += 1
+            await asyncio.sleep(0.03)
+        writer.close()
+        return answered
+
+    assert play(ConnectionLimits(head_time_s=0.05), scene) == 5
+
+
+def test_the_longest_silent_makes_room() -> None:
+    async def scene(connect: Connect) -> tuple[bytes, bytes]:
+        silent = [await connect() for _ in range(3)]
+        await asyncio.sleep(0.05)
+        reader, writer = await connect()
+        writer.write(REQUEST)
+        received = await reader.readuntil(b"ok")
+        dropped = await read_all(silent[0][0])
+        for _, each in [*silent, (reader, writer)]:
+            each.close()
+        return received, dropped
+
+    received, dropped = play(ConnectionLimits(most_connections=3), scene)
+
+    assert received.startswith(b"HTTP/1.1 200")
+    assert dropped == b""
