@@ -57,6 +57,16 @@ _UPSERT = (
 _DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
 
 
+_BOOKKEEPING = (
+    "DROP INDEX IF EXISTS Cache_expire_time",
+    "DROP TRIGGER IF EXISTS Settings_count_insert",
+    "DROP TRIGGER IF EXISTS Settings_count_delete",
+    "DROP TRIGGER IF EXISTS Settings_size_insert",
+    "DROP TRIGGER IF EXISTS Settings_size_update",
+    "DROP TRIGGER IF EXISTS Settings_size_delete",
+)
+
+
 class _BytesDisk(diskcache.Disk):  # type: ignore[misc]
     """Stores bytes under text, inside the database; refuses every other kind of row, unread."""
 
@@ -96,9 +106,16 @@ class _Database(diskcache.Cache):  # type: ignore[misc]
         self._pragmas: Mapping[str, int] = {**pragmas, "synchronous": 1}
         stored = {f"sqlite_{name}": value for name, value in self._pragmas.items()}
         super().__init__(str(folder), disk=_BytesDisk, timeout=LOCK_TIMEOUT_S, **stored, **settings)
+        if settings["eviction_policy"] == "none":
+            self._drop_bookkeeping()
         self.close()
         self._pragmas = pragmas
         self.reset("sqlite_synchronous", pragmas["synchronous"])
+
+    def _drop_bookkeeping(self) -> None:
+        """Drop what diskcache keeps for evicting: where nothing is evicted, it only slows down every write."""
+        for statement in _BOOKKEEPING:
+            self._con.execute(statement)
 
     @property
     def _con(self) -> sqlite3.Connection:

@@ -12,6 +12,9 @@ PARTS = "parts"
 PRESERVED_RUNS = "preserved_runs.json"
 RETENTION_LOG = "retention_log.json"
 
+# Far more than we ever put into one: a name that claims more is not ours, and not worth counting through.
+MOST_IN_A_BATCH = 100_000
+
 _CHECKPOINT = re.compile(r"cp_(\d{3,})_([a-z_]+)\.json")
 _BATCH = re.compile(r"batch_(\d+)_(\d+)\.json")
 
@@ -43,7 +46,8 @@ def parse_sequences(name: str) -> range:
     if match := _CHECKPOINT.fullmatch(name):
         return range(int(match[1]), int(match[1]) + 1)
     if match := _BATCH.fullmatch(name):
-        return range(int(match[1]), int(match[2]) + 1)
+        numbers = range(int(match[1]), int(match[2]) + 1)
+        return numbers if len(numbers) <= MOST_IN_A_BATCH else range(0)
     return range(0)
 
 
