@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import resource
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ DRAINER_GRACE_S = 6.0
 ANSWERS_GRACE_S = 1.0
 KEEP_ALIVE_S = 75
 BACKLOG = 1024
+# Several threads share one interpreter; with Python's 5 ms, each statement of a commit might wait that long.
+SWITCH_INTERVAL_S = 0.001
 # Files, sockets to GitHub and the like, beside the connections of clients.
 SPARE_FILES = 200
 
@@ -51,6 +54,7 @@ def serve(
     """
     settings = assembly.settings
     check_binding(settings, assembly.api_tokens)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     with listen(settings.host, settings.port) as listener:
         # Opened before the threads begin: what is made on first use is not made twice.
         assembly.spool, assembly.worker, assembly.reader  # noqa: B018
