@@ -113,7 +113,7 @@ class _Database(diskcache.Cache):  # type: ignore[misc]
         self.reset("sqlite_synchronous", pragmas["synchronous"])
 
     def _drop_bookkeeping(self) -> None:
-        """Drop what diskcache keeps for evicting: where nothing is evicted, it only slows down every write."""
+        """Drop what diskcache keeps for evicting: where nothing is evicted, it only slows writes down."""
         for statement in _BOOKKEEPING:
             self._con.execute(statement)
 

@@ -42,6 +42,8 @@ def parse_sequences(name: str) -> range:
 
     >>> parse_sequences("cp_007_manual.json"), parse_sequences("batch_3_5.json"), parse_sequences("x.json")
     (range(7, 8), range(3, 6), range(0, 0))
+    >>> parse_sequences("batch_1_999999999.json")
+    range(0, 0)
     """
     if match := _CHECKPOINT.fullmatch(name):
         return range(int(match[1]), int(match[1]) + 1)
