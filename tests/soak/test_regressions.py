@@ -35,7 +35,7 @@ SCHEDULES = {
         faults=("put:late=100:nth=1:times=1", "put:500:path=index.json:nth=1:times=2"),
     ),
     "a refusal without a readable reason had a checkpoint set aside that was stored already": Schedule(
-        machines=(Machine((Drain(after_s=1.0),)), Machine((Drain(after_s=1.0),))),
+        machines=(Machine((Drain(after_s=0.1),)), Machine((Drain(after_s=0.5),))),
         calls=(Submit(0, 0), Transfer(0, 1)),
         faults=("put:malformed:nth=1:times=2",),
     ),
