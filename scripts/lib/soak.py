@@ -1,6 +1,7 @@
 """Plays random fault schedules on all cores, then kills processes at work, and says what was survived."""
 
 import argparse
+import logging
 import os
 import random
 import sys
@@ -10,6 +11,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import structlog
 
 from tests.soak.kills import Survived, kill_often
 from tests.soak.play import Tally
@@ -88,6 +91,7 @@ def _kill(kills: int, seed: int) -> tuple[Survived, str]:
     """Kill processes and return what was survived, and how it failed."""
     if not kills:
         return Survived(), ""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     counted = iter(range(1, kills + 1))
     # On a real disk, if the temporary folder is on one: this is about processes, not about speed.
     with TemporaryDirectory() as folder:
@@ -102,8 +106,8 @@ def _kill(kills: int, seed: int) -> tuple[Survived, str]:
 
 
 def _show(text: str) -> None:
-    is_seen = sys.stdout.isatty()
-    if is_seen:
+    """Show how far it is, on a line that is written over."""
+    if sys.stdout.isatty():
         print(f"\r{text}", end="", flush=True)
 
 
