@@ -42,7 +42,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/sidecar-load")
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--write-mode", choices=("contents", "commit"), default="commit")
+    parser.add_argument("--write-mode", choices=("contents", "commit"), default="contents")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="holdfast-load-") as name:
         folder = Path(name)

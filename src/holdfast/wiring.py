@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -50,9 +50,11 @@ class Assembly:
         clock: Clock | None = None,
         stop: threading.Event | None = None,
         meter: "Meter | None" = None,
+        give_way: Callable[[], None] | None = None,
     ) -> None:
         self.settings = settings
         self.meter = meter
+        self.give_way = give_way
         self.stop = stop or threading.Event()
         self.clock = clock or SystemClock(self.stop)
         self.layout = Layout(settings.base_path)
@@ -168,6 +170,12 @@ class Assembly:
         stoppable = StoppableGateway(budgeted, self.clock, self.stop)
         return RetryingGateway(stoppable, sleep=self._pause_before_repeating)
 
+    def _courteous(self, gateway: "Gateway") -> "Gateway":
+        """Return the worker's way to GitHub: where others work in this process, they go first."""
+        from holdfast.github.courteous import CourteousGateway
+
+        return CourteousGateway(gateway, self.give_way) if self.give_way else gateway
+
     def _observe(self, answer: "Answer") -> None:
         self.ledger.observe(answer)
         if self.meter:
@@ -194,7 +202,8 @@ class Assembly:
         from holdfast.writer.contents import ContentsWriter
 
         # The planner keeps the reserve for critical checkpoints, so the way must let them use it.
-        gateway = MirroringGateway(self._gateway(may_use_reserve=True), self.mirror, self.layout)
+        way = self._courteous(self._gateway(may_use_reserve=True))
+        gateway = MirroringGateway(way, self.mirror, self.layout)
         budgeted = BudgetedGateway(self.client, self.ledger, self.clock)
         parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, self.clock)
         return Worker(

@@ -12,6 +12,7 @@ import httpx
 from holdfast.library import Holdfast
 from holdfast.metrics import Metrics
 from holdfast.settings import Settings
+from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.serving import Ending, serve
 from holdfast.wiring import Assembly
 
@@ -46,7 +47,9 @@ def running_sidecar(folder: Path, **settings: object) -> Iterator[RunningSidecar
     stop, urls, endings = threading.Event(), [], []
     is_ready = threading.Event()
     metrics = Metrics(lambda: holdfast.status())
-    assembly = Assembly(Settings.from_environment({}, given), stop=stop, meter=metrics)
+    courtesy = Courtesy(stop)
+    settings_ = Settings.from_environment({}, given)
+    assembly = Assembly(settings_, stop=stop, meter=metrics, give_way=courtesy.give_way)
     holdfast = Holdfast(assembly.settings, assembly=assembly)
 
     def announce(url: str) -> None:
@@ -55,7 +58,7 @@ def running_sidecar(folder: Path, **settings: object) -> Iterator[RunningSidecar
 
     def run() -> None:
         try:
-            endings.append(serve(holdfast, assembly, metrics, on_ready=announce))
+            endings.append(serve(holdfast, assembly, metrics, courtesy, on_ready=announce))
         finally:
             is_ready.set()
 

@@ -31,6 +31,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Serve until we are told to stop."""
     from holdfast.library import Holdfast
     from holdfast.metrics import Metrics
+    from holdfast.sidecar.courtesy import Courtesy
     from holdfast.sidecar.serving import serve
     from holdfast.wiring import Assembly
 
@@ -44,11 +45,12 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
     with stop_on_signals() as stop:
         metrics = Metrics(lambda: holdfast.status())
-        assembly = Assembly(settings, stop=stop, meter=metrics)
+        courtesy = Courtesy(stop)
+        assembly = Assembly(settings, stop=stop, meter=metrics, give_way=courtesy.give_way)
         start_logs(settings, assembly)
         with Holdfast(settings, assembly=assembly) as holdfast:
             try:
-                ending = serve(holdfast, assembly, metrics, on_ready=announce)
+                ending = serve(holdfast, assembly, metrics, courtesy, on_ready=announce)
             except BrokenPipeError:
                 raise
             except OSError as error:

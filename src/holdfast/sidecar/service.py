@@ -14,6 +14,7 @@ from holdfast.errors import DiskFailed, HoldfastError
 from holdfast.library import Holdfast
 from holdfast.metrics import Metrics
 from holdfast.sidecar.bodies import BodyReader
+from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.drainer import Drainer
 from holdfast.sidecar.intake import Intake, Outcome
 from holdfast.wiring import Assembly
@@ -36,12 +37,19 @@ class Service:
     """One repository, opened to be served. `stop` ends it; `failure` says if it had to end."""
 
     def __init__(
-        self, holdfast: Holdfast, assembly: Assembly, metrics: Metrics, *, stop: threading.Event
+        self,
+        holdfast: Holdfast,
+        assembly: Assembly,
+        metrics: Metrics,
+        courtesy: Courtesy,
+        *,
+        stop: threading.Event,
     ) -> None:
         self.holdfast = holdfast
         self.assembly = assembly
         self.metrics = metrics
         self.stop = stop
+        self._courtesy = courtesy
         self.failure: DiskFailed | None = None
         self.bodies = BodyReader(assembly.settings.max_body_bytes)
         self.intake = Intake(holdfast.submit_all, on_committed=self._committed)
@@ -118,6 +126,7 @@ class Service:
         news.set()
 
     def _committed(self, outcomes: Sequence[Outcome], priorities: Sequence[Priority]) -> None:
+        self._courtesy.note(len(outcomes))
         for outcome in outcomes:
             if isinstance(outcome, DiskFailed):
                 self.fail(outcome)

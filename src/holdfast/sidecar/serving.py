@@ -17,6 +17,7 @@ from holdfast.metrics import Metrics
 from holdfast.sidecar.access import check_binding
 from holdfast.sidecar.app import build_app
 from holdfast.sidecar.connections import MOST_CONNECTIONS, ConnectionLimits, limited_protocol
+from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.service import Service
 from holdfast.wiring import Assembly
 
@@ -45,6 +46,7 @@ def serve(
     holdfast: Holdfast,
     assembly: Assembly,
     metrics: Metrics,
+    courtesy: Courtesy,
     *,
     on_ready: Callable[[str], None],
 ) -> Ending:
@@ -58,7 +60,7 @@ def serve(
     with listen(settings.host, settings.port) as listener:
         # Opened before the threads begin: what is made on first use is not made twice.
         assembly.spool, assembly.worker, assembly.reader  # noqa: B018
-        service = Service(holdfast, assembly, metrics, stop=assembly.stop)
+        service = Service(holdfast, assembly, metrics, courtesy, stop=assembly.stop)
         config = Config(
             build_app(service),
             http=limited_protocol(ConnectionLimits(most_connections=_raise_file_limit())),
