@@ -85,31 +85,28 @@ def runner(tmp_path: Path) -> Runner:
 
 
 @pytest.fixture(scope="module")
-def used_runner(tmp_path_factory: pytest.TempPathFactory) -> tuple[Runner, str]:
-    """Return a runner on which one step has run, and what that printed."""
+def two_steps(tmp_path_factory: pytest.TempPathFactory) -> tuple[Runner, str, str]:
+    """Return a runner on which two steps have run, and what each printed."""
     runner = Runner(tmp_path_factory.mktemp("used"))
-    return runner, runner.run()
+    return runner, runner.run(), runner.run()
 
 
 def test_the_action_runs_in_an_environment_of_its_own_which_the_next_step_finds(
-    used_runner: tuple[Runner, str],
+    two_steps: tuple[Runner, str, str],
 ) -> None:
-    runner, first = used_runner
-    (environment,) = runner.environments()
-
-    second = runner.run()
+    runner, first, second = two_steps
 
     assert "making an environment for the action" in first
-    told = f"prefix {environment}\nisolated 1\ncommand save\n"
-    assert first.endswith(told)
-    assert second == told
+    assert second.startswith(f"prefix {runner.tools}/holdfast/")
+    assert second.endswith("\nisolated 1\ncommand save\n")
+    assert first.endswith(second)
     assert not (runner.folder / "elsewhere").exists()
 
 
 def test_other_requirements_make_another_environment_and_an_unused_one_goes(
-    used_runner: tuple[Runner, str],
+    two_steps: tuple[Runner, str, str],
 ) -> None:
-    runner, _ = used_runner
+    runner, *_ = two_steps
     (unused,) = runner.environments()
     long_ago = time.time() - 31 * 24 * 3600
     os.utime(unused / "stamp.json", (long_ago, long_ago))
@@ -122,8 +119,8 @@ def test_other_requirements_make_another_environment_and_an_unused_one_goes(
     assert environment != unused
 
 
-def test_an_attempt_that_broke_off_is_made_anew(used_runner: tuple[Runner, str]) -> None:
-    runner, _ = used_runner
+def test_an_attempt_that_broke_off_is_made_anew(two_steps: tuple[Runner, str, str]) -> None:
+    runner, *_ = two_steps
     (environment,) = runner.environments()
     (environment / "stamp.json").unlink()
 
