@@ -108,9 +108,7 @@ def _decode(text: bytes, place: str) -> str:
             if not scanner.ends_too_early:
                 raise
             place = flaw.place
-        raise MalformedJson(
-            place, f"at byte {error.start}: this is not UTF-8; send UTF-8 text"
-        ) from error
+        raise MalformedJson(place, f"at byte {error.start}: this is not UTF-8; send UTF-8 text") from error
 
 
 class _Scanner:
