@@ -124,9 +124,9 @@ def print_squash(report: "SquashReport", screen: Screen) -> None:
     def say(number: int | None) -> str:
         return "not known" if number is None else f"{number:,}"
 
-    before, after = report.repository_bytes_before, report.repository_bytes_after
+    before, after = report.bytes_before, report.bytes_after
     late = "by GitHub's own figure, which falls once it has collected its garbage"
-    files = "not known" if report.tree_bytes is None else format_bytes(report.tree_bytes)
+    files = "not known" if report.branch_bytes is None else format_bytes(report.branch_bytes)
     screen.facts(
         [
             ("commits", f"{say(report.commits_before)} before, {say(report.commits_after)} now"),

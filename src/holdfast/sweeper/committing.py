@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from holdfast.core.layout import INDEX, LATEST
+from holdfast.core.layout import INDEX, LATEST, PARTS
 from holdfast.errors import Conflict, Missing
 from holdfast.github.gateway import (
     NO_GRAPHQL,
@@ -47,7 +47,7 @@ class Committer:
         """Return the new head. Raises Conflict when the branch is no longer at `head_sha`.
 
         All of it is there afterwards, or nothing. Only where a server knows no other way, the files are
-        changed one by one: the index first, so that it never names what is gone, and the latest last.
+        changed one by one: the index first, so that it never names what is gone.
         """
         if self._has_graphql:
             try:
@@ -98,5 +98,7 @@ class Committer:
 
 
 def _deletion_order(path: str) -> tuple[int, str]:
-    name = path.rpartition("/")[2]
-    return {INDEX: 0, LATEST: 2}.get(name, 1), path
+    """Return what sorts files so that none is gone before what refers to it."""
+    folder, _, name = path.rpartition("/")
+    is_part = folder.endswith(f"/{PARTS}")
+    return 3 if is_part else {INDEX: 0, LATEST: 2}.get(name, 1), path

@@ -41,8 +41,8 @@ MAX_KEPT_COMMITS = 400
 class SquashReport:
     """What a squash did. A number that nobody could tell is None.
 
-    `tree_bytes` is what the branch's files take. `repository_bytes_…` is GitHub's own figure for the whole
-    repository: it falls only once GitHub collects its garbage, at a time that it does not tell.
+    `branch_bytes` is what the files of the branch take. The other two are GitHub's own figure for the whole
+    repository, which falls only once GitHub collects its garbage, at a time that it does not tell.
     """
 
     branch: str
@@ -50,9 +50,9 @@ class SquashReport:
     commits_after: int | None
     head_before: str
     head_after: str
-    tree_bytes: int | None
-    repository_bytes_before: int
-    repository_bytes_after: int
+    branch_bytes: int | None
+    bytes_before: int
+    bytes_after: int
 
 
 @dataclass
@@ -83,9 +83,9 @@ class Squash:
             commits_after=self._count(),
             head_before=head_before,
             head_after=head_after,
-            tree_bytes=self._tree_bytes(head_after),
-            repository_bytes_before=repository.size_bytes,
-            repository_bytes_after=self.gateway.perform(ReadRepository()).size_bytes,
+            branch_bytes=self._branch_bytes(head_after),
+            bytes_before=repository.size_bytes,
+            bytes_after=self.gateway.perform(ReadRepository()).size_bytes,
         )
         log.info("history_squashed", branch=self.branch, head_before=head_before, head_after=head_after)
         return report
@@ -178,7 +178,7 @@ class Squash:
                 raise
             return None
 
-    def _tree_bytes(self, head_sha: str) -> int | None:
+    def _branch_bytes(self, head_sha: str) -> int | None:
         listing = self.gateway.perform(ReadTree(head_sha, is_recursive=True))
         return sum(entry.size_bytes for entry in listing.entries) if listing.is_complete else None
 

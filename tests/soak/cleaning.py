@@ -1,0 +1,379 @@
+"""Schedules in which several machines save, drain, resume, clean up and squash, die, and meet faults.
+
+A schedule is plain data whose repr is the Python that makes it, as in `schedules`.
+"""
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+from uuid import UUID
+
+import httpx
+import structlog
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from holdfast.core.envelope import draft_from_mapping
+from holdfast.core.moments import format_moment
+from holdfast.core.planning import DrainPolicy
+from holdfast.core.rules import RetentionRules
+from holdfast.core.ticket import Receipt
+from holdfast.emulator import Emulator, EmulatorOptions, EmulatorTransport, Request, parse_fault
+from holdfast.errors import HoldfastError
+from holdfast.github.budgeted import BudgetedGateway
+from holdfast.github.client import GitHubClient
+from holdfast.github.retrying import RetryingGateway
+from holdfast.ledger import Ledger
+from holdfast.mirror import Mirror
+from holdfast.mirroring import MirroringGateway
+from holdfast.reader import Reader
+from holdfast.runs import Runs
+from holdfast.sweeper import Squash, Sweeper
+from holdfast.sweeper.committing import Committer
+from holdfast.sweeper.preserving import PreservedRuns
+from holdfast.sweeper.survey import Surveyor
+from holdfast.worker import Worker
+from holdfast.writer.commits import CommitWriter
+from holdfast.writer.contents import ContentsWriter
+from tests.soak.machines import BRANCH, LAYOUT, LIMITS, Doom, Killed, Line, count_event, open_spool
+from tests.soak.schedules import EFFECTS, Death, Mode
+from tests.soak.simulation import Simulation
+from tests.soak.watchman import Watchman
+
+REPOSITORY = "holdfast/checkpoints"
+RUNS = 3
+MACHINES = 2
+MAX_FILE_BYTES = 700
+LARGE = "x" * 3000
+DAY_S = 86_400.0
+WAITS_S = (0.0, 0.0, 0.0, 0.05, 0.3, 1.0, 5.0, 400.0)
+RULES = (
+    RetentionRules(full_runs=1, latest_runs=2),
+    RetentionRules(full_runs=0, latest_runs=0),
+    RetentionRules(full_runs=5, checkpoints=1),
+    RetentionRules(full_runs=5, per_phase=1),
+    RetentionRules(full_runs=1, latest_runs=1, deletes_completed=True, checkpoints=2),
+)
+Kind = Literal[
+    "save", "store", "drain", "sweep", "prune", "squash", "preserve", "release", "resume", "stranger"
+]
+KINDS: tuple[Kind, ...] = (
+    *("save",) * 3,
+    *("store",) * 8,
+    *("drain",) * 2,
+    *("sweep",) * 7,
+    *("prune",) * 2,
+    "squash",
+    "preserve",
+    "release",
+    "resume",
+    "stranger",
+)
+
+
+@dataclass(frozen=True)
+class Act:
+    """What a machine does next, and when; `choice` picks a run, and how."""
+
+    kind: Kind
+    choice: int = 0
+    after_s: float = 0.0
+    dies: Death | None = None
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """A whole schedule: what each machine does one after the other, the faults, and the rules."""
+
+    machines: tuple[tuple[Act, ...], ...]
+    faults: tuple[str, ...] = ()
+    rules: int = 0
+    has_graphql: bool = True
+    pace: int = 0
+
+
+@st.composite
+def cleanings(draw: DrawFn) -> Cleaning:
+    """Return any schedule."""
+    moments = ("before_request", "after_request", "before_spool", "after_spool", "event")
+    deaths = st.builds(Death, st.sampled_from(moments), st.integers(1, 12))
+    acts = st.builds(
+        Act,
+        kind=st.sampled_from(KINDS),
+        choice=st.integers(0, 59),
+        after_s=st.sampled_from(WAITS_S),
+        dies=st.sampled_from((False, False, False, True)).flatmap(lambda dies: deaths if dies else st.none()),
+    )
+    machines = draw(st.lists(st.lists(acts, min_size=6, max_size=24).map(tuple), min_size=2, max_size=2))
+    targets = st.sampled_from(("any", "read", "write", "put", "graphql", "mutation"))
+    effects = st.sampled_from([effect for effect in EFFECTS if effect not in ("401", "403")])
+    faults = st.builds(
+        lambda target, effect, nth, times: f"{target}:{effect}:nth={nth}:times={times}",
+        targets,
+        effects,
+        st.integers(1, 20),
+        st.sampled_from((1, 1, 2)),
+    )
+    return Cleaning(
+        machines=tuple(machines),
+        faults=tuple(draw(st.lists(faults, max_size=4))),
+        rules=draw(st.integers(0, len(RULES) - 1)),
+        has_graphql=draw(st.sampled_from((True, True, False))),
+        pace=draw(st.integers(0, 999)),
+    )
+
+
+class WatchedLine(Line):
+    """A line whose every request is followed by a look at the branch."""
+
+    def __init__(self, emulator: Emulator, world: Simulation, pace: random.Random, watch: Watchman) -> None:
+        super().__init__(emulator, world, pace)
+        inner = self._inner.handle_request
+
+        def handle(request: httpx.Request) -> httpx.Response:
+            try:
+                return inner(request)
+            finally:
+                try:
+                    watch.look()
+                except AssertionError as failure:  # the client would take it for a broken line
+                    watch.failures.append(str(failure))
+
+        self._inner.handle_request = handle  # type: ignore[method-assign]
+
+    def write_as_stranger(self, run_id: str, number: int) -> None:
+        """Put a file into the folder of a run that Holdfast knows nothing of."""
+        body = b'{"message":"A note","content":"bm90ZQ==","branch":"%s"}' % BRANCH.encode()
+        target = f"/repos/{REPOSITORY}/contents/checkpoints/{run_id}/note-{number}.txt"
+        self._emulator.handle(Request.from_target("PUT", target, {}, body))
+
+
+class Place:
+    """One machine; its process is started when it is needed, and gone when it dies."""
+
+    def __init__(
+        self,
+        folder: Path,
+        emulator: Emulator,
+        world: Simulation,
+        rules: RetentionRules,
+        pace: int,
+        watch: Watchman,
+    ) -> None:
+        self.folder = folder
+        self.saved: list[Receipt] = []
+        self._emulator = emulator
+        self._world = world
+        self._rules = rules
+        self._random = random.Random(pace)
+        self._line = WatchedLine(emulator, world, self._random, watch)
+        self._is_alive = False
+
+    def start(self) -> None:
+        """Start the process, unless it runs."""
+        if self._is_alive:
+            return
+        self._is_alive = True
+        world, folder = self._world, self.folder
+        self.spool = open_spool(folder, world)
+        self._mirror = Mirror.open(folder / "mirror")
+        self._ledger = ledger = Ledger(folder / "budget.json", LIMITS["open"], world)
+        self._client = GitHubClient(
+            REPOSITORY,
+            token=lambda: "token",
+            api_url="http://github.test",
+            clock=world,
+            observe=ledger.observe,
+            transport=self._line,
+        )
+        retrying = RetryingGateway(
+            BudgetedGateway(self._client, ledger, world),
+            sleep=world.sleep,
+            random_share=self._random.random,
+        )
+        gateway = MirroringGateway(retrying, self._mirror, LAYOUT)
+        parts = (gateway, self.spool, Runs(gateway, self._mirror, LAYOUT, BRANCH), LAYOUT, BRANCH, world)
+        self.worker = Worker(
+            spool=self.spool,
+            contents=ContentsWriter(*parts, max_file_bytes=MAX_FILE_BYTES),
+            commits=CommitWriter(*parts, max_file_bytes=MAX_FILE_BYTES),
+            ledger=ledger,
+            policy=DrainPolicy(),
+            layout=LAYOUT,
+            clock=world,
+            is_stopping=lambda: False,
+            credentials=lambda: "token",
+            jitter=self._random.random,
+        )
+        self.sweeper = Sweeper(
+            surveyor=Surveyor(gateway, self._mirror, LAYOUT, BRANCH),
+            committer=Committer(gateway, BRANCH),
+            spool=self.spool,
+            mirror=self._mirror,
+            layout=LAYOUT,
+            rules=self._rules,
+            clock=world,
+            lock_folder=folder,
+        )
+        self.squash = Squash(gateway, BRANCH, world)
+        self.preserved = PreservedRuns(gateway, LAYOUT, BRANCH, world)
+        self.reader = Reader(self._open_quick(), self.spool, self._mirror, LAYOUT, BRANCH)
+
+    def _open_quick(self) -> RetryingGateway:
+        """Return a way to GitHub that takes no time.
+
+        Readers remember with `cached_property`, which in Python 3.11 lets one thread at a time in: whoever
+        let time pass in there would keep the others out for ever.
+        """
+        self._quick = GitHubClient(
+            REPOSITORY,
+            token=lambda: "token",
+            api_url="http://github.test",
+            clock=self._world,
+            transport=EmulatorTransport(self._emulator, lambda _: None),
+        )
+        return RetryingGateway(self._quick, sleep=lambda _: None)
+
+    def end(self) -> None:
+        """End the process as the operating system would; nothing is written."""
+        if self._is_alive:
+            self._is_alive = False
+            self._client.close()
+            self._quick.close()
+            self._mirror.close()
+            self.spool.close()
+
+    def act(self, act: Act) -> None:
+        """Do one thing; a process that dies of it is gone, and what GitHub refuses is left at that."""
+        Doom(None)
+        self.start()
+        Doom(act.dies)
+        try:
+            self._do(act)
+        except Killed:
+            Doom(None)
+            self.end()
+        except HoldfastError:
+            pass
+        finally:
+            Doom(None)
+
+    def _do(self, act: Act) -> None:
+        run_id = f"run-{act.choice % RUNS}"
+        match act.kind:
+            case "save":
+                self._save(run_id, act.choice)
+            case "store":
+                self._save(run_id, act.choice)
+                self._drain(act.choice)
+            case "drain":
+                self._drain(act.choice)
+            case "sweep":
+                self.sweeper.sweep()
+            case "prune":
+                self.sweeper.prune([run_id])
+            case "squash":
+                self.squash.run(keep_days=1 if act.choice % 2 else None)
+            case "preserve":
+                self.preserved.add(run_id)
+            case "release":
+                self.preserved.remove(run_id)
+            case "resume":
+                self.reader.resume(run_id)
+            case "stranger":
+                self._line.write_as_stranger(run_id, act.choice)
+
+    def _drain(self, choice: int) -> None:
+        mode: Mode = ("contents", "commit", "contents")[choice // 4 % 3]
+        self.worker.policy = replace(self.worker.policy, mode=mode)
+        self.worker.drain(patience_s=20.0)
+
+    def _save(self, run_id: str, choice: int) -> None:
+        is_last = choice % 5 == 0
+        state: dict[str, Any] = {"n": choice, "text": LARGE if choice % 6 == 1 else ""}
+        checkpoint = {
+            "checkpoint_id": str(UUID(int=self._random.getrandbits(128), version=4)),
+            "run_id": run_id,
+            "trigger": "run_complete" if is_last else "manual",
+            "status": "completed" if is_last else "in_progress",
+            "phase": f"phase_{choice % 2}",
+            "state": state,
+        }
+        draft = draft_from_mapping(checkpoint, now=format_moment(self._world.now()), new_id=str)
+        self.saved.append(self.spool.put(draft))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How much a play had in it."""
+
+    schedules: int = 0
+    states: int = 0
+    sweeps: int = 0
+
+    def __add__(self, other: "Seen") -> "Seen":
+        return Seen(self.schedules + other.schedules, self.states + other.states, self.sweeps + other.sweeps)
+
+
+def play_cleaning(cleaning: Cleaning, folder: Path) -> Seen:
+    """Play a schedule in `folder` to its end. Raises AssertionError if anything protected is ever gone."""
+    configured = structlog.get_config()
+    structlog.configure(processors=[count_event])
+    world = Simulation()
+    options = EmulatorOptions(
+        root=folder / "github", repo=REPOSITORY, clock=world.now, graphql=cleaning.has_graphql
+    )
+    emulator = Emulator(options)
+    watch = Watchman(folder / "github" / f"{REPOSITORY}.git")
+    places = [
+        Place(folder / f"machine-{n}", emulator, world, RULES[cleaning.rules], cleaning.pace + n, watch)
+        for n in range(MACHINES)
+    ]
+    try:
+        for fault in cleaning.faults:
+            emulator.faults.add(parse_fault(fault))
+        world.run(
+            {f"machine-{n}": _program(places[n], acts, world) for n, acts in enumerate(cleaning.machines)}
+        )
+        emulator.faults.clear()
+        _finish(places, world)
+        assert not watch.failures, watch.failures[0]
+    finally:
+        for place in places:
+            place.end()
+        emulator.close()
+        structlog.configure(**configured)
+    return Seen(1, watch.states, watch.sweeps)
+
+
+def _program(place: Place, acts: tuple[Act, ...], world: Simulation) -> Callable[[], None]:
+    def program() -> None:
+        for act in acts:
+            world.sleep(act.after_s)
+            place.act(act)
+
+    return program
+
+
+def _finish(places: list[Place], world: Simulation) -> None:
+    """Let everyone drain what is left, then clean up; whatever was acknowledged is verified now."""
+
+    def program(place: Place) -> Callable[[], None]:
+        def finish() -> None:
+            Doom(None)
+            place.start()
+            place.worker.drain(patience_s=30 * DAY_S)
+            with suppress(HoldfastError):  # GitHub may still ask us to stay away
+                place.sweeper.sweep()
+
+        return finish
+
+    world.run({place.folder.name: program(place) for place in places})
+    for place in places:
+        for receipt in place.saved:
+            now = place.spool.receipt(receipt.checkpoint_id)
+            assert now is not None, f"{receipt.checkpoint_id} is forgotten"
+            assert now.status == "verified", f"{receipt.checkpoint_id} is {now.status}: {now.reason}"
