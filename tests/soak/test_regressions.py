@@ -39,6 +39,11 @@ SCHEDULES = {
         calls=(Submit(0, 0), Transfer(0, 1)),
         faults=("put:malformed:nth=1:times=2",),
     ),
+    "the receipt of a checkpoint that was stored already named a stale commit without it": Schedule(
+        machines=(Machine((Drain(after_s=0.1),)), Machine((Drain(after_s=20.0),))),
+        calls=(Submit(0, 0), Submit(0, 1), Submit(1, 1)),
+        faults=("get:stale=3:path=heads",),
+    ),
 }
 
 

@@ -86,9 +86,20 @@ class ContentsWriter:
                 commits[file.path] = self._put(file)
         self._delete_obsolete(publication, work)
         self.runs.keep(publication.view_after(view, self.layout))
-        return self._deliveries(
-            view, publication, commits or {"": self.gateway.perform(ReadHead(self.branch))}
-        )
+        return self._deliveries(view, publication, commits or {"": self._head_with(publication)})
+
+    def _head_with(self, publication: Publication) -> str:
+        """Return the newest commit, if it shows what was there already: the answer may be a stale one."""
+        run_id = publication.merged.run_id
+        commit_sha = self.gateway.perform(ReadHead(self.branch))
+        try:
+            listed = self.runs.list_files(run_id, commit_sha, is_fresh=True)
+        except Missing:
+            listed = {}
+        for entry in publication.entries.values():
+            if self.layout.name_of(run_id, entry.file_path) not in listed:
+                raise Unverified(entry.file_path, "the newest commit does not show it yet")
+        return commit_sha
 
     def _plan(self, view: RunView, work: _Work) -> Publication:
         """Settle the numbers, plan the files, and note on disk what may come to exist."""
