@@ -20,10 +20,11 @@ TOO_DEEP = f"nesting goes beyond {MAX_DEPTH} levels; store a flatter state"
 TOO_LONG = f"the integer has more than {MAX_INTEGER_DIGITS:,} digits; store it as text"
 LONE_SURROGATE = "the text holds a lone surrogate, which UTF-8 cannot carry; remove or replace it"
 
-# Possessive quantifiers never give back what they took, so no hostile text makes a pattern try twice.
+# Possessive quantifiers never give back what they took, so no hostile text makes a pattern try twice. A group
+# is not repeated by one: up to Python 3.11.4 that forgets where a repetition that failed began.
 _SPACE = r"[ \t\n\r]*+"
 _PLAIN = r'[^"\\\x00-\x1f]*+'
-_STRING = rf'"({_PLAIN}(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{{4}}){_PLAIN})*+)'
+_STRING = rf'"({_PLAIN}(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{{4}}){_PLAIN})*)'
 _NUMBER = r"(-?(?:0|[1-9][0-9]*+)(\.[0-9]++(?:[eE][-+]?[0-9]++)?|[eE][-+]?[0-9]++)?)"
 _OPENER = rf"(\{{{_SPACE}\}}|\[{_SPACE}\]|[\[{{])"
 _DELIMITER = rf"{_SPACE}([,\]}}]?)"

@@ -62,6 +62,7 @@ def test_index_has_the_fields_of_the_specification() -> None:
         "timestamp": NOW,
         "file_path": "checkpoints/r/cp_001_manual.json",
         "status": "in_progress",
+        "phase": "unspecified",
         "blob_sha": envelope(1).blob_sha,
     }
     assert parse_index(publication.index.content, "index.json") == publication.merged
