@@ -330,6 +330,15 @@ class Holdfast:
         """Write every unsent checkpoint to `folder`, as a file each. The spool stays as it is."""
         return export_spool(self._assembly.spool, folder)
 
+    def restore(self, checkpoint_ids: Iterable[str] | None = None) -> list[str]:
+        """Put set-aside checkpoints back into the line, all of them unless some are named; return their ids.
+
+        Raises UnknownRun for one that is not known, SpoolDamaged for one whose bytes are damaged.
+        """
+        spool = self._assembly.spool
+        ids = checkpoint_ids or [entry.ticket.checkpoint_id for entry in spool.set_aside_entries()]
+        return [spool.restore(checkpoint_id).checkpoint_id for checkpoint_id in ids]
+
     def import_spool(self, folder: Path) -> ImportReport:
         """Take in what `export_spool` wrote, here or elsewhere; doing it again changes nothing."""
         return import_spool(self._assembly.spool, folder, self.draft)

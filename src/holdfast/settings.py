@@ -18,7 +18,7 @@ MEGABYTE = 1024 * 1024
 # GitHub takes files of up to 100 MB, and base64 adds a third on the way there.
 MOST_BYTES = 70 * MEGABYTE
 
-_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}")
+_REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,38}/[A-Za-z0-9._-]{1,100}")
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # See git-check-ref-format: what a branch may not contain, begin or end with.
 _BAD_BRANCH = re.compile(r"[\x00-\x20~^:?*\[\\\x7f]|\.\.|@\{|//|^[/.-]|[/.]$|\.lock$|/\.")

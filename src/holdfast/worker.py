@@ -25,6 +25,11 @@ LONGEST_SLEEP_S = 300.0
 # While a person must act we look this often whether there is a new token.
 LONGEST_SLEEP_IN_TROUBLE_S = 5.0
 RELEASE_PAUSE_S = 15.0
+LONGEST_RELEASE_PAUSE_S = 900.0
+# Receipts of verified checkpoints answer questions and repetitions for a while, not for ever.
+KEEP_RECEIPTS = 10_000
+KEEP_RECEIPTS_S = 7 * 24 * 3600.0
+PURGE_EVERY_S = 3600.0
 
 # GitHub refuses this one content, or this one file; every other checkpoint may go on.
 _ITEM_REFUSALS = frozenset({"secret_detected", "rules", "invalid"})
@@ -61,6 +66,7 @@ class Worker:
     _verified: int = 0
     _is_paced: bool = False
     _ignores_trouble: bool = False
+    _purged_at: float = float("-inf")
     _unsettled: set[str] = field(default_factory=set)
     _written: set[str] = field(default_factory=set)
     _listeners: list[Callable[[int, int], None]] = field(default_factory=list)
@@ -76,13 +82,9 @@ class Worker:
         asks for a drain by hand may have mended what was wrong: then a known trouble is tried again at once.
         Raises SpoolBusy when another process is draining this spool.
         """
-        self._verified = 0
-        self._written.clear()
         reason = ""
-        self._is_paced = is_paced
-        self._ignores_trouble = not is_paced
-        self.ledger.begin_run()
         with self.spool.drainer():
+            self._begin(is_paced=is_paced)
             deadline = self.clock.now() + patience_s
             while not self.is_stopping():
                 wait_s, reason = self._pass()
@@ -93,6 +95,17 @@ class Worker:
         if self._written and not self.is_stopping():
             self.after_drain(self._written)
         return DrainResult(self._verified, len(self.spool.pending()), reason)
+
+    def _begin(self, *, is_paced: bool) -> None:
+        self._verified = 0
+        self._written.clear()
+        self._is_paced = is_paced
+        self._ignores_trouble = not is_paced
+        self.ledger.begin_run()
+        now = self.clock.now()
+        if now - self._purged_at > PURGE_EVERY_S:
+            self._purged_at = now
+            self.spool.purge_receipts(older_than=now - KEEP_RECEIPTS_S, keep=KEEP_RECEIPTS)
 
     def _sleep(self, seconds: float) -> None:
         """Wait a while; then the loop looks at the clock again, not at GitHub."""
@@ -213,12 +226,13 @@ class Worker:
     def _refuse(self, step: Step, error: Refused) -> tuple[float, str] | None:
         """Set aside the one checkpoint that GitHub will not take, so that the others can go on."""
         culprits = [ticket for ticket in step.tickets if self._path_of(ticket) == error.path]
-        if len(step.tickets) == 1:
+        is_part = self.layout.is_part(error.path)
+        if is_part and len(step.tickets) == 1:
             culprits = list(step.tickets)
-        if not culprits and not isinstance(step, WriteSingles):
+        if not culprits and (is_part or not isinstance(step, WriteSingles)):
             return self._isolate(step)
         if not culprits:
-            return self._stay_away(error)
+            return self._stay_away(error)  # not of the checkpoint's content: a setting, a proxy, a redirect
         if len(culprits) == len(step.tickets):
             self._unsettled -= _runs_of(step)
         for ticket in culprits:
@@ -257,7 +271,9 @@ class Worker:
 
     def _release(self, tickets: Sequence[Ticket], error: GatewayError) -> None:
         """Keep in the spool what could not be stored just now, and go on with the other runs."""
-        self.spool.release(tickets, str(error), not_before=self.clock.now() + RELEASE_PAUSE_S)
+        hold = self.spool.hold(tickets[0].checkpoint_id)
+        pause_s = min(RELEASE_PAUSE_S * 2.0 ** (hold.attempts if hold else 0), LONGEST_RELEASE_PAUSE_S)
+        self.spool.release(tickets, str(error), not_before=self.clock.now() + pause_s)
         log.error("checkpoints_released", checkpoints=len(tickets), cause=str(error))
 
     def _trouble(self) -> Trouble | None:

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.encoding import sha256_hex
 from holdfast.core.limits import Limits
+from holdfast.core.ticket import Progress
 from holdfast.core.trouble import NOTE, parse_trouble
 from holdfast.errors import Conflict, GatewayError, Refused, SpoolBusy, Throttled, Unavailable
-from holdfast.github.gateway import Call, WriteFile
+from holdfast.github.gateway import Call, ListFolder, WriteFile
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run
@@ -288,3 +290,67 @@ def test_progress_tells_verified_and_left(workshop: Workshop) -> None:
     workshop.worker.drain()
 
     assert seen == [(1, 2), (2, 1), (3, 0)]
+
+
+def test_refusal_of_a_read_is_no_fault_of_any_checkpoint(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    receipt = workshop.save()
+    refusal = Refused("checkpoints/r", "redirected to another host", "invalid", "Check HOLDFAST_API_URL.")
+    repository.fail_next(ListFolder, refusal, times=9)
+
+    result = workshop.worker.drain()
+
+    assert result.left == 1
+    assert "Check HOLDFAST_API_URL." in result.reason
+    known = workshop.spool.receipt(receipt.checkpoint_id)
+    assert known is not None
+    assert known.status is Progress.SPOOLED
+
+
+def test_refused_part_sets_aside_only_the_checkpoint_that_has_it(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path, repository, max_file_bytes=20_000) as workshop:
+        workshop.save(state={"output": "x" * 30_000})
+        workshop.save(state={"small": 1})
+        repository.fail_next(
+            WriteFile, refused_part(repository), times=9, when=lambda call: "/parts/" in call.path
+        )
+
+        result = workshop.worker.drain(patience_s=60)
+
+        assert (result.verified, result.left) == (1, 0)
+        assert workshop.spool.status(0).set_aside == 1
+
+
+def refused_part(repository: MemoryGateway) -> Refused:
+    content = b'"' + b"x" * 30_000 + b'"'
+    path = f"checkpoints/r/parts/{sha256_hex(content)}.json"
+    return Refused(path, "a secret was found", "secret_detected", "Remove it.")
+
+
+def test_set_aside_checkpoint_can_be_put_back(workshop: Workshop, repository: MemoryGateway) -> None:
+    receipt = workshop.save()
+    refusal = Refused("checkpoints/r/cp_001_manual.json", "a rule", "rules", "Change it.")
+    repository.fail_next(WriteFile, refusal, when=lambda call: "cp_001" in call.path)
+    workshop.worker.drain()
+    assert workshop.spool.status(0).set_aside == 1
+
+    workshop.spool.restore(receipt.checkpoint_id)
+
+    assert workshop.worker.drain().verified == 1
+    check_run(repository)
+
+
+def test_what_cannot_be_stored_is_tried_less_and_less_often(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    workshop.save()
+    conflict = Conflict("x", "does not match", kind="stale_file")
+    repository.fail_next(WriteFile, conflict, times=9999)
+
+    workshop.worker.drain(patience_s=7200)
+
+    tries = repository.count(WriteFile) / 3
+    assert tries <= 16

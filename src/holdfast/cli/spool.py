@@ -1,4 +1,4 @@
-"""`holdfast spool export` and `import`: moving unsent checkpoints by hand."""
+"""`holdfast spool export`, `import` and `restore`: moving unsent checkpoints by hand."""
 
 import argparse
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _MANIFEST = "manifest.json"
 
 
 def register(commands: Commands) -> None:
-    """Add the group and its two commands."""
+    """Add the group and its commands."""
     group = commands.add_group(
         "spool",
         description="Move unsent checkpoints by hand, from one machine or repository to another.",
@@ -38,6 +38,14 @@ def register(commands: Commands) -> None:
         example="holdfast spool import unsent && holdfast drain",
     )
     take_in.add_argument("folder", metavar="DIR", type=Path, help="what holdfast spool export wrote")
+    restore = group.add(
+        "restore",
+        restore_set_aside,
+        operands="[ID…]",
+        description="Put what GitHub refused, and was set aside, back into the line: all of it, or these.",
+        example="holdfast spool restore && holdfast drain",
+    )
+    restore.add_argument("checkpoint_ids", metavar="ID", nargs="*", help="which ones; see holdfast status")
 
 
 def export_to(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
@@ -63,6 +71,17 @@ def import_from(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     code = _judge("damaged and not imported", report.damaged, screen)
     refused = [f"{checkpoint_id} ({reason})" for checkpoint_id, reason in report.refused.items()]
     return max(code, _judge("refused", refused, screen))
+
+
+def restore_set_aside(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
+    """Have set-aside checkpoints tried again."""
+    with open_session(arguments) as session:
+        restored = session.holdfast.restore(arguments.checkpoint_ids or None)
+    if screen.is_json:
+        screen.document({"restored": restored})
+    else:
+        screen.say(f"{format_count(len(restored))} put back into the spool.")
+    return ExitCode.DONE
 
 
 def _check_target(folder: Path) -> Path:

@@ -84,6 +84,14 @@ class Layout:
         """Return where a single checkpoint of a run lives."""
         return self.path(run_id, format_checkpoint_name(sequence, trigger))
 
+    def is_part(self, path: str) -> bool:
+        """Return whether a path is that of a part of an oversized checkpoint.
+
+        >>> Layout().is_part("checkpoints/r/parts/0a.json"), Layout().is_part("checkpoints/parts/index.json")
+        (True, False)
+        """
+        return path.removeprefix(f"{self.base_path}/").split("/")[1:2] == [PARTS]
+
     def name_of(self, run_id: str, path: str) -> str:
         """Return the name of a run's file from its whole path; the path itself if it is elsewhere."""
         return path.removeprefix(self.run_folder(run_id) + "/")

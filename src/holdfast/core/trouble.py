@@ -14,7 +14,8 @@ _LONGEST_OUTAGE_PAUSE_S = 30.0
 # From this many failures on GitHub is down, not stumbling.
 _FAILURES_OF_AN_OUTAGE = 5
 # How long to stay away when only a person can help. A new token is noticed at once, whatever this says.
-_PAUSES_S = {"auth": 60.0, "permission": 120.0, "not_found_or_no_access": 600.0, "protected_branch": 600.0}
+_PAUSES_S = {"auth": 60.0, "permission": 120.0}
+_LONG_PAUSE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def trouble_after(
     kind = error.kind if isinstance(error, Refused) else UNAVAILABLE
     is_same = before is not None and before.kind == kind
     failures = before.failures + 1 if before and is_same else 1
-    pause_s = _PAUSES_S.get(kind) or _outage_pause(failures, jitter)
+    pause_s = _outage_pause(failures, jitter) if kind == UNAVAILABLE else _PAUSES_S.get(kind, _LONG_PAUSE_S)
     return Trouble(
         kind=kind,
         reason=str(error),

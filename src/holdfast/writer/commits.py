@@ -27,7 +27,7 @@ from holdfast.github.gateway import (
     Revision,
     Snapshot,
 )
-from holdfast.runs import Runs, sequence_of_latest
+from holdfast.runs import MAX_REMEMBERED_RUNS, Runs, sequence_of_latest
 from holdfast.spool import Spool
 from holdfast.writer.branch import ensure_branch
 from holdfast.writer.numbering import settle_numbers
@@ -86,6 +86,9 @@ class CommitWriter:
                 for run_id, plan in publications.items()
             }
         )
+        for run_id in list(self._views)[:-MAX_REMEMBERED_RUNS]:
+            if run_id not in publications:
+                del self._views[run_id]
         return {
             checkpoint_id: Delivery(entry.sequence, entry.file_path, entry.blob_sha, self._head_sha)
             for publication in publications.values()
