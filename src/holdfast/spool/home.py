@@ -123,15 +123,19 @@ class Home:
         queue, salvaged = self.folder / _QUEUE, self.folder / _SALVAGED
         if queue.exists():
             return
-        for damaged in sorted(self.folder.glob(f"{_DAMAGED}*")):
-            if (damaged / REPORT).exists():
-                continue
-            shutil.rmtree(salvaged, ignore_errors=True)
-            report = salvage(damaged, salvaged, layout=self._layout, now=self._clock.now())
-            salvaged.rename(queue)
-            sync_folder(self.folder)
-            report.write_to(damaged)
-            log.warning("spool_salvaged", kept_in=str(damaged), **report.numbers())
+        unreported = [
+            damaged for damaged in self.folder.glob(f"{_DAMAGED}*") if not (damaged / REPORT).exists()
+        ]
+        if not unreported:
+            return
+        # An earlier one without a report was replaced before its process died: only the newest is still due.
+        damaged = max(unreported)
+        shutil.rmtree(salvaged, ignore_errors=True)
+        report = salvage(damaged, salvaged, layout=self._layout, now=self._clock.now())
+        salvaged.rename(queue)
+        sync_folder(self.folder)
+        report.write_to(damaged)
+        log.warning("spool_salvaged", kept_in=str(damaged), **report.numbers())
 
     @contextmanager
     def _locked(self, name: str, *, timeout_s: float, busy: Callable[[], str]) -> Iterator[None]:

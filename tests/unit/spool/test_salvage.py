@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import random
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -336,4 +337,18 @@ def test_salvage_without_room_acknowledges_nothing_and_goes_on_later(
 
     spool = open_spool(tmp_path / "spool")
     assert drain(spool) == bodies
+    spool.close()
+
+
+def test_salvage_that_died_before_its_report_is_not_taken_for_the_next_damage(tmp_path: Path) -> None:
+    fill(tmp_path, 3)
+    queue = tmp_path / "spool" / "queue"
+    old = tmp_path / "spool" / "damaged-20200101T000000Z"
+    shutil.copytree(queue, old)  # replaced, but the process died before it wrote the report
+    newer = fill(tmp_path, 5)
+    database(tmp_path).write_bytes(b"garbage" + database(tmp_path).read_bytes()[7:])
+
+    spool = open_spool(tmp_path / "spool")
+
+    assert set(newer) <= set(drain(spool))
     spool.close()
