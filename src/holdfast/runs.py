@@ -2,13 +2,16 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import structlog
 
-from holdfast.core.envelope import open_stored
+from holdfast.core.encoding import parse_document
+from holdfast.core.envelope import Envelope, open_stored
 from holdfast.core.index import Index, IndexEntry, parse_index
-from holdfast.core.layout import INDEX, LATEST, Layout, parse_sequences
+from holdfast.core.layout import INDEX, LATEST, PARTS, Layout, parse_sequences
+from holdfast.core.parts import part_paths
 from holdfast.core.publication import RunView
 from holdfast.core.stored import open_file
 from holdfast.errors import IntegrityFailure, Missing
@@ -104,6 +107,10 @@ class Runs:
         if latest_sha:
             path = self._layout.path(run_id, LATEST)
             latest_sequence = sequence_of_latest(index, latest_sha, path, lambda: self.read_blob(latest_sha))
+        if index.entries and not is_stored:
+            # Retention may have left the latest alone before the files that are there now were written.
+            gone = min(latest_sequence, index.entries[0].sequence - 1)
+            index = replace(index, pruned_through=gone)
         return RunView(index, files.get(INDEX), latest_sha, latest_sequence, files, is_stored)
 
     def _walk(self, folder: str, ref: str) -> tuple[Entry, ...]:
@@ -141,7 +148,9 @@ class Runs:
                 continue
             path = self._layout.path(run_id, name)
             try:
-                found = [entry for _, entry in open_file(self.read_blob(sha), path)]
+                opened = open_file(self.read_blob(sha), path)
+                self._check_parts(run_id, [envelope for envelope, _ in opened])
+                found = [entry for _, entry in opened]
             except IntegrityFailure as error:
                 log.warning("checkpoint_damaged", path=path, cause=error.reason)
                 continue
@@ -150,6 +159,20 @@ class Runs:
                 taken |= claimed
                 entries += found
         return Index(run_id).with_entries(entries, workflow=None, now="")
+
+    def _check_parts(self, run_id: str, envelopes: Iterable[Envelope]) -> None:
+        """Raise IntegrityFailure if a part is not there: retention may have been quicker than the writer."""
+        wanted = {path for each in envelopes for path in part_paths(parse_document(each.content).value)}
+        if not wanted:
+            return
+        try:
+            there = self.list_files(f"{run_id}/{PARTS}", self._branch)
+        except Missing:
+            there = {}
+        folder = f"{self._layout.run_folder(run_id)}/{PARTS}/"
+        for path in wanted:
+            if path.removeprefix(folder) not in there:
+                raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there")
 
 
 def sequence_of_latest(index: Index, latest_sha: str, path: str, read: Callable[[], bytes]) -> int:
