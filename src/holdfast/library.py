@@ -18,6 +18,7 @@ from holdfast.core.ticket import Persistence, Progress, Receipt
 from holdfast.core.triggers import Priority, Trigger
 from holdfast.core.trouble import NOTE
 from holdfast.errors import CheckpointTooLarge, HoldfastError, InvalidCheckpoint, SpoolBusy, Stopped
+from holdfast.logs import configure_logs
 from holdfast.overview import overview
 from holdfast.settings import MOST_BYTES, Settings
 from holdfast.spool import ImportReport, Manifest, export_spool, import_spool
@@ -66,8 +67,15 @@ class Holdfast:
 
     @classmethod
     def from_env(cls) -> Self:
-        """Return one that is set up by HOLDFAST_… variables. Raises InvalidSettings."""
-        return cls(Settings.from_environment(os.environ))
+        """Return one that is set up by HOLDFAST_… variables. Raises InvalidSettings.
+
+        Unless the program has set up structlog itself, events go to standard error, warnings and above.
+        """
+        settings = Settings.from_environment(os.environ)
+        if not structlog.is_configured():
+            level = settings.log_level if "log_level" in settings.sources else "warning"
+            configure_logs(settings.log_format, level, secrets=settings.secrets)
+        return cls(settings)
 
     def __enter__(self) -> Self:
         return self

@@ -95,9 +95,11 @@ class Reader:
         ]
         try:
             stored = self.use_stored(run_id, StoredRun.listing)
-        except UnknownRun:
+        except (UnknownRun, *_AWAY) as error:
             if not entries:
                 raise
+            if not isinstance(error, UnknownRun):
+                log.warning("github_not_read", cause=str(error))
             stored = Index(run_id)
         return stored.with_entries(entries, workflow=None, now="") if entries else stored
 
@@ -205,9 +207,10 @@ class Reader:
             return list(read_indexes(self._github(), self.mirror, self.layout))
         except _AWAY as error:
             indexes = list(read_indexes(self._cache(), self.mirror, self.layout))
-            if not indexes and not isinstance(error, Missing):
+            is_all_there_is = not indexes and not self.spool.pending()
+            if is_all_there_is and not isinstance(error, Missing):
                 raise
-            if indexes:
+            if not isinstance(error, Missing) or indexes:
                 log.warning("github_not_read", cause=str(error))
             return indexes
 

@@ -109,6 +109,10 @@ class Settings(BaseModel):
     log_format: Literal["console", "json"] = "console"
     sources: Mapping[str, str] = Field(default_factory=dict, repr=False)
 
+    def secrets(self) -> list[str]:
+        """Return what must never be shown."""
+        return [secret.get_secret_value() for secret in (self.token, self.api_token) if secret]
+
     @property
     def is_embedded(self) -> bool:
         """Whether no repository is configured, so that the embedded GitHub is used."""

@@ -54,8 +54,7 @@ def run_files(run_id: str, envelopes: Sequence[Envelope], *, last_updated: str) 
     """Return files, index and latest of a run, by name."""
     names = [format_checkpoint_name(each.sequence, each.header.trigger) for each in envelopes]
     entries = [
-        entry_of(envelope, LAYOUT.path(run_id, name))
-        for envelope, name in zip(envelopes, names, strict=True)
+        entry_of(envelope, LAYOUT.path(run_id, name)) for envelope, name in zip(envelopes, names, strict=True)
     ]
     index = Index(run_id).with_entries(entries, workflow=None, now=last_updated)
     return {
@@ -68,11 +67,15 @@ def run_files(run_id: str, envelopes: Sequence[Envelope], *, last_updated: str) 
 def with_paths(runs: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:
     """Return the files of many runs by their whole paths."""
     return {
-        LAYOUT.path(run_id, name): content for run_id, files in runs.items() for name, content in files.items()
+        LAYOUT.path(run_id, name): content
+        for run_id, files in runs.items()
+        for name, content in files.items()
     }
 
 
-def commit_runs(repository: Path, runs: Mapping[str, Mapping[str, bytes]], branch: str = "checkpoints") -> str:
+def commit_runs(
+    repository: Path, runs: Mapping[str, Mapping[str, bytes]], branch: str = "checkpoints"
+) -> str:
     """Commit runs to a new branch of a bare repository, and return the commit."""
     git = pygit2.Repository(str(repository))
     base = git.TreeBuilder()

@@ -8,7 +8,7 @@ import pytest
 from holdfast.core.index import parse_index
 from holdfast.github.gateway import ListFolder, MoveBranch, ReadCommit, ReadFile, ReadHead, WriteCommit
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
+from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop
 
 MODES = ("contents", "commit")
 
