@@ -163,7 +163,7 @@ def _prune(run: Candidate, reason: str) -> RunPlan:
     names = {run.layout.name_of(folder.run_id, entry.file_path) for entry in index.entries}
     delete = {name: folder.files[name] for name in names & removed.keys()}
     if folder.parts:
-        kept = [name for name in names if name not in delete]
+        kept = sorted(name for name in names if name not in delete)
         if unread := [name for name in kept if name not in folder.parts_of]:
             return _ask(run, *unread)
         used = {part for name in kept for part in folder.parts_of[name]}
