@@ -29,7 +29,10 @@ def main() -> int:
     survived, failure = _kill(arguments.kills, arguments.seed)
     if failure:
         failures.append(f"{failure}\nRepeat it with: scripts/soak --schedules 0 --seed {arguments.seed}")
-    print(f"{survived.kills} SIGKILLs with {len(survived.acknowledged)} acknowledged checkpoints survived")
+    if survived.kills:
+        print(
+            f"{survived.kills} SIGKILLs with {len(survived.acknowledged)} acknowledged checkpoints survived"
+        )
     for failure in failures:
         print(f"\nFAILED\n{failure}")
     return 1 if failures else 0
