@@ -1,5 +1,6 @@
 """What must not get in: each is refused with a problem that says what to do, and nothing is spooled."""
 
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -272,9 +273,14 @@ def _send(sidecar: RunningSidecar, request: bytes, *, is_whole: bool = True) -> 
     url = httpx.URL(str(sidecar.client.base_url))
     with socket.create_connection((url.host, url.port or 80), timeout=10) as connection:
         connection.sendall(request)
-        if is_whole:
-            received = b""
-            while chunk := connection.recv(65536):
-                received += chunk
-            return received
-        return connection.recv(65536)
+        received = b""
+        while (is_whole or not _is_complete(received)) and (chunk := connection.recv(65536)):
+            received += chunk
+        return received
+
+
+def _is_complete(answer: bytes) -> bool:
+    """Tell whether the whole answer has come, by its own length."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+    return length is not None and len(body) >= int(length[1])
