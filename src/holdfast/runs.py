@@ -110,7 +110,7 @@ class Runs:
         if index.entries and not is_stored:
             # Retention may have left the latest alone before the files that are there now were written.
             gone = min(latest_sequence, index.entries[0].sequence - 1)
-            index = replace(index, pruned_through=gone)
+            index = replace(index, pruned_through=max(index.pruned_through, gone))
         return RunView(index, files.get(INDEX), latest_sha, latest_sequence, files, is_stored)
 
     def _walk(self, folder: str, ref: str) -> tuple[Entry, ...]:
@@ -128,12 +128,28 @@ class Runs:
         path = self._layout.path(run_id, INDEX)
         if INDEX in files:
             try:
-                return parse_index(self.read_blob(files[INDEX]), path), True
+                return self._without_dangling(parse_index(self.read_blob(files[INDEX]), path), files)
             except IntegrityFailure as error:
                 log.warning("index_damaged", run_id=run_id, cause=str(error))
         elif not any(parse_sequences(name) for name in files):
             return Index(run_id), True
         return self._rebuild_index(run_id, files), False
+
+    def _without_dangling(self, index: Index, files: dict[str, str]) -> tuple[Index, bool]:
+        """Return the index without what is not there, and whether it is still the one that is stored.
+
+        A write that GitHub carries out long after it was given up can bring back an index that retention
+        has removed.
+        """
+        dangling = {
+            entry.checkpoint_id
+            for entry in index.entries
+            if self._layout.name_of(index.run_id, entry.file_path) not in files
+        }
+        if not dangling:
+            return index, True
+        log.warning("index_dangling", run_id=index.run_id, checkpoints=len(dangling))
+        return index.without(dangling), False
 
     def _rebuild_index(self, run_id: str, files: dict[str, str]) -> Index:
         """Make the index anew from the checkpoint files themselves, leaving out what is not whole.

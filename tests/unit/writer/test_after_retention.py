@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.index import parse_index
-from holdfast.github.gateway import ListFolder, MoveBranch, ReadCommit, ReadFile, ReadHead, WriteCommit
+from holdfast.errors import Unavailable
+from holdfast.github.gateway import ListFolder, ReadFile, WriteFile
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop
+from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
 
 MODES = ("contents", "commit")
 
@@ -35,12 +36,6 @@ def trim(repository: MemoryGateway, *, keeps: tuple[str, ...] = ("latest.json",)
     gone = [path for path in repository.files(BRANCH) if path.startswith("checkpoints/r/")]
     paths = [path for path in gone if path.rpartition("/")[2] not in keeps]
     repository.write_as_someone_else(BRANCH, dict.fromkeys(paths))
-
-
-def squash(repository: MemoryGateway) -> None:
-    tree_sha = repository.perform(ReadCommit(repository.perform(ReadHead(BRANCH)))).tree_sha
-    commit_sha = repository.perform(WriteCommit(tree_sha, "Squashed"))
-    repository.perform(MoveBranch(BRANCH, commit_sha, is_forced=True))
 
 
 def test_index_that_was_removed_does_not_come_back(workshop: Workshop, repository: MemoryGateway) -> None:
@@ -87,3 +82,84 @@ def test_removed_index_never_names_what_is_gone_not_even_for_a_moment(
             break
         if "Someone" in commit.message:
             break
+
+
+def test_index_that_a_late_write_brought_back_is_mended_by_the_next_checkpoint(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path / "a", repository) as workshop:
+        store(workshop, 3)
+        index = repository.files(BRANCH)["checkpoints/r/index.json"]
+        trim(repository)
+        repository.write_as_someone_else(BRANCH, {"checkpoints/r/index.json": index})
+
+    with open_workshop(tmp_path / "b", repository) as other:
+        store(other)
+
+    assert check_run(repository).keys() == {4}
+
+
+def test_numbers_go_on_after_what_was_pruned(tmp_path: Path, repository: MemoryGateway) -> None:
+    with open_workshop(tmp_path / "a", repository) as workshop:
+        store(workshop, 5)
+        path = "checkpoints/r/index.json"
+        index = parse_index(repository.files(BRANCH)[path], path)
+        rest = index.without({entry.checkpoint_id for entry in index.entries if entry.sequence in (1, 2, 4)})
+        gone = {f"checkpoints/r/cp_00{n}_manual.json": None for n in (1, 2, 4)}
+        repository.write_as_someone_else(BRANCH, {path: rest.to_bytes(), **gone})
+
+    with open_workshop(tmp_path / "b", repository) as other:
+        store(other)
+        store(other)
+
+    assert check_run(repository).keys() == {3, 5, 6, 7}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_numbers_go_on_after_the_latest_that_was_left_alone(
+    mode: str, tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path / "a", repository) as workshop:
+        store(workshop, 3)
+    trim(repository)
+
+    for name in ("b", "c"):
+        with open_workshop(tmp_path / name, repository, mode=mode) as other:
+            store(other)
+
+    assert check_run(repository).keys() == {4, 5}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_archived_run_comes_back_to_life(mode: str, tmp_path: Path, repository: MemoryGateway) -> None:
+    with open_workshop(tmp_path, repository, mode=mode) as workshop:
+        store(workshop, 3)
+        trim(repository, keeps=())
+        repository.write_as_someone_else(BRANCH, {"checkpoints/r/summary.json": b"{}"})
+        store(workshop)
+
+    files = stored_run(repository)
+    assert files["latest.json"]["sequence_number"] == 4
+    assert [entry["sequence"] for entry in files["index.json"]["checkpoints"]] == [4]
+
+
+def test_part_that_was_removed_before_its_checkpoint_landed_is_stored_again(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    state = {"large": "x" * 9000}
+
+    def is_checkpoint(call: WriteFile) -> bool:
+        if "cp_002" in call.path:
+            trim(repository)
+        return False
+
+    with open_workshop(tmp_path, repository, max_file_bytes=4000) as workshop:
+        workshop.save(state=state)
+        workshop.worker.drain()
+        workshop.save(state=state)
+        repository.fail_next(WriteFile, Unavailable("", ""), when=is_checkpoint)
+        assert workshop.worker.drain().left == 0
+        assert workshop.reader.read_checkpoint("r", 2).content
+
+    names = stored_run(repository).keys()
+    assert [name for name in names if name.startswith("parts/")]
