@@ -9,15 +9,16 @@ IDLE = Machine()
 
 SCHEDULES = {
     "the first index of a run was never written when the process died before it": Schedule(
-        machines=(IDLE, Machine((Drain(dies=Death("event", 1)),))),
+        machines=(IDLE, Machine((Drain(after_s=0.1, dies=Death("event", 1)),))),
         calls=(Submit(machine=1, checkpoint=0),),
     ),
     "two files under one number were both indexed when no index was there yet": Schedule(
         machines=(
-            Machine((Drain(dies=Death("event", 1)),)),
-            Machine((Drain(after_s=10, dies=Death("event", 1)),)),
+            Machine((Drain(after_s=0.1, dies=Death("after_request", 2)),)),
+            Machine((Drain(after_s=0.2, dies=Death("after_request", 2)),)),
         ),
         calls=(Submit(machine=0, checkpoint=0), Submit(machine=1, checkpoint=3)),
+        faults=("get:404:nth=2:times=1",),
     ),
     "the file of a checkpoint that had lost its number kept the next one from taking that name": Schedule(
         machines=(Machine((Drain(),)), IDLE, IDLE),

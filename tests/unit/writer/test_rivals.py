@@ -1,0 +1,80 @@
+"""What a writer leaves alone: another writer's checkpoints, and the rest of an unsettled run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from holdfast.core.envelope import draft_from_mapping, seal
+from holdfast.core.steps import order_tickets
+from holdfast.core.ticket import Ticket
+from holdfast.core.triggers import Priority, Trigger
+from holdfast.errors import Conflict
+from holdfast.github.gateway import Call, ResultT, WriteFile
+from tests.fakes.memory_gateway import MemoryGateway
+from tests.fakes.workshop import BRANCH, Workshop, open_workshop, stored_run
+
+PATH = "checkpoints/r/cp_001_manual.json"
+
+
+class Rival:
+    """A gateway through which another writer takes the name of our first file before we write our second."""
+
+    def __init__(self, inner: MemoryGateway, content: bytes) -> None:
+        self._inner = inner
+        self._content = content
+
+    def perform(self, call: Call[ResultT]) -> ResultT:
+        if isinstance(call, WriteFile) and call.path.endswith("cp_002_manual.json"):
+            self._inner.write_as_someone_else(BRANCH, {PATH: self._content})
+        return self._inner.perform(call)
+
+
+@pytest.fixture
+def repository() -> MemoryGateway:
+    return MemoryGateway()
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
+    with open_workshop(tmp_path, repository) as workshop:
+        yield workshop
+
+
+def test_rest_of_a_run_waits_when_its_urgent_part_could_not_be_settled(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    workshop.save("r", trigger="error")
+    workshop.save("r")
+    conflict = Conflict("x", "does not match", kind="stale_file")
+    repository.fail_next(WriteFile, conflict, times=3, when=lambda call: "cp_001" in call.path)
+
+    workshop.worker.drain()
+
+    assert "cp_002_manual.json" not in stored_run(repository)
+
+
+def test_older_checkpoint_goes_first_where_two_have_one_number() -> None:
+    older = Ticket("older", "r", 2, Trigger.MANUAL, Priority.MEDIUM, 1, arrived_at=1.0)
+    newer = Ticket("newer", "r", 2, Trigger.ERROR, Priority.CRITICAL, 1, arrived_at=2.0)
+
+    assert order_tickets([newer, older]) == [older, newer]
+
+
+def test_verifying_never_writes_over_another_writers_checkpoint(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    theirs = draft_from_mapping(
+        {"run_id": "r", "trigger": "manual", "state": {"whose": "theirs"}},
+        now="2026-11-16T10:00:00Z",
+        new_id=lambda: str(uuid4()),
+    )
+    content = seal(theirs.body(1)).content
+    with open_workshop(tmp_path, Rival(repository, content)) as workshop:
+        workshop.save()
+        workshop.save()
+
+        workshop.worker.drain()
+
+    assert repository.files(BRANCH)[PATH] == content
