@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 
 from holdfast.clock import Clock
 from holdfast.core.disposal import RunPlan
-from holdfast.core.encoding import blob_sha
+from holdfast.core.encoding import blob_sha, tree_sha
 from holdfast.core.layout import RETENTION_LOG, Layout
 from holdfast.core.moments import format_moment
 from holdfast.core.retention import RetentionPlan, describe_sweep, plan_pruning, plan_retention
@@ -21,7 +21,7 @@ from holdfast.core.retention_log import SweepRecord
 from holdfast.core.rules import RetentionRules
 from holdfast.disk import make_private_folder, translate
 from holdfast.errors import Conflict, GatewayError, HoldfastError, Refused, SweepBusy, Unavailable
-from holdfast.mirror import Mirror
+from holdfast.mirror import Mirror, RemoteFile
 from holdfast.spool import Spool
 from holdfast.sweeper.committing import Change, Committer
 from holdfast.sweeper.survey import Survey, Surveyor
@@ -180,6 +180,7 @@ class Sweeper:
             head_sha = self.committer.commit(head_sha, change)
             blobs[self._log_path] = blob_sha(change.write[self._log_path])
             self._note(report, group, head_sha)
+            self._remember(survey, group)
 
     @property
     def _log_path(self) -> str:
@@ -205,11 +206,23 @@ class Sweeper:
         body = "\n".join(f"{run.action} {run.run_id}" for run in group[:MAX_NAMED_RUNS])
         return Change(headline, body, {**write, self._log_path: journal}, delete, known)
 
+    def _remember(self, survey: Survey, group: Sequence[RunPlan]) -> None:
+        """Keep what each folder holds now, so that the next sweep need not ask."""
+        for run in group:
+            self.mirror.forget_view(run.run_id)
+            files = {
+                name: RemoteFile(blob.sha, blob.size_bytes)
+                for name, blob in survey.folders[run.run_id].files.items()
+                if name not in run.delete
+            }
+            for name, content in run.write.items():
+                files[name] = RemoteFile(blob_sha(content), len(content))
+                self.mirror.keep_blob(files[name].sha, content)
+            self.mirror.keep_tree(tree_sha({name: file.sha for name, file in files.items()}), files)
+
     def _note(self, report: SweepReport, group: Sequence[RunPlan], commit_sha: str) -> None:
         report.done += group
         report.commits.append(commit_sha)
-        for run in group:
-            self.mirror.forget_view(run.run_id)
         log.info(
             "sweep_committed",
             commit_sha=commit_sha,

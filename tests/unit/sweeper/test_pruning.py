@@ -1,0 +1,90 @@
+"""Pruning in the background: after a drain, of runs that have grown beyond the rules."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import Throttled
+from holdfast.github.gateway import Answer
+from holdfast.library import Holdfast
+from holdfast.settings import Settings
+from holdfast.sweeper import Sweeper
+from holdfast.wiring import Assembly
+
+LAYERS = {"progress": {"style": "layers", "layer_index": 1, "dag_structure": {"layers": [["a"], ["b"]]}}}
+
+
+@pytest.fixture(params=["contents", "commit"])
+def holdfast(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Holdfast]:
+    environment = {"HOLDFAST_DATA_DIR": str(tmp_path), "HOLDFAST_WRITE_MODE": request.param}
+    with Holdfast(Settings.from_environment(environment)) as holdfast:
+        yield holdfast
+
+
+def numbers(holdfast: Holdfast, run_id: str) -> list[int]:
+    return [entry.sequence for entry in holdfast.checkpoints(run_id).entries]
+
+
+def test_layers_keep_their_five_newest_checkpoints(holdfast: Holdfast) -> None:
+    for _ in range(7):
+        holdfast.save("layers", LAYERS, trigger="layer_complete")
+        holdfast.save("others", {"n": 1})
+    holdfast.drain()
+
+    assert numbers(holdfast, "layers") == [3, 4, 5, 6, 7]
+    assert numbers(holdfast, "others") == [1, 2, 3, 4, 5, 6, 7]
+
+    holdfast.save("layers", LAYERS, trigger="layer_complete")
+    holdfast.drain()
+
+    assert numbers(holdfast, "layers") == [4, 5, 6, 7, 8]
+    assert holdfast.resume("layers").sequence_number == 8
+
+
+def test_preserved_run_is_not_pruned(holdfast: Holdfast) -> None:
+    holdfast.preserve("layers")
+    for _ in range(7):
+        holdfast.save("layers", LAYERS, trigger="layer_complete")
+    holdfast.drain()
+
+    assert len(numbers(holdfast, "layers")) == 7
+
+
+def test_failure_to_prune_does_not_fail_the_drain(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Throttled("", "not now", kind="own_budget", retry_after_s=60)
+
+    monkeypatch.setattr(Sweeper, "prune", refuse)
+    for _ in range(7):
+        holdfast.save("layers", LAYERS, trigger="layer_complete")
+    assert holdfast.drain().left == 0
+    assert len(numbers(holdfast, "layers")) == 7
+
+    monkeypatch.undo()
+    holdfast.save("layers", LAYERS, trigger="layer_complete")
+    holdfast.drain()
+    assert numbers(holdfast, "layers") == [4, 5, 6, 7, 8]
+
+
+def test_runs_within_the_rules_cost_no_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings.from_environment({"HOLDFAST_DATA_DIR": str(tmp_path)})
+    asked: list[str] = []
+    with Holdfast(settings, assembly=(assembly := Assembly(settings))) as holdfast:
+        observe = assembly._observe
+
+        def note(answer: Answer) -> None:
+            asked.append(type(answer.call).__name__)
+            observe(answer)
+
+        monkeypatch.setattr(assembly, "_observe", note)
+        for _ in range(3):
+            holdfast.save("layers", LAYERS, trigger="layer_complete")
+            holdfast.drain()
+        asked.clear()
+        holdfast.save("layers", LAYERS, trigger="layer_complete")
+        holdfast.drain()
+
+    assert asked == ["WriteFile", "ReadFile", "WriteFile", "WriteFile"]
