@@ -6,7 +6,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 from pathlib import Path
@@ -14,21 +14,29 @@ from tempfile import TemporaryDirectory
 
 import structlog
 
+from tests.soak.cleaning import Seen
 from tests.soak.kills import Survived, kill_often
 from tests.soak.play import Tally
-from tests.soak.share import Share, play_share
+from tests.soak.share import Share, TallyT, play_cleaning_share, play_share
 
 SCHEDULES_PER_SHARE = 25
+
+PlayShare = Callable[[int, int], Share[TallyT]]
 
 
 def main() -> int:
     arguments = _parse_arguments()
     print(f"soak: seed {arguments.seed}, {os.cpu_count()} cores", flush=True)
     began = time.monotonic()
-    failures = _play(arguments, began)
+    deadline = began + arguments.minutes * 60 if arguments.minutes else float("inf")
+    written, failures = _play("schedules", play_share, Tally(), arguments, deadline)
+    cleaned, more = _play("sweeps", play_cleaning_share, Seen(), arguments, deadline)
+    failures += more
+    print(f"{_describe_written(written)}\n{_describe_cleaned(cleaned)}", flush=True)
     survived, failure = _kill(arguments.kills, arguments.seed)
     if failure:
-        failures.append(f"{failure}\nRepeat it with: scripts/soak --schedules 0 --seed {arguments.seed}")
+        again = f"scripts/soak --schedules 0 --sweeps 0 --seed {arguments.seed}"
+        failures.append(f"{failure}\nRepeat it with: {again}")
     if survived.kills:
         print(
             f"{survived.kills} SIGKILLs with {len(survived.acknowledged)} acknowledged checkpoints survived"
@@ -38,9 +46,25 @@ def main() -> int:
     return 1 if failures else 0
 
 
+def _describe_written(total: Tally) -> str:
+    return (
+        f"{total.schedules} schedules survived, with {total.submits} submits, {total.requests} requests, "
+        f"{total.faults} faults, {total.crashes} crashes, and {total.commits} commits looked into"
+    )
+
+
+def _describe_cleaned(total: Seen) -> str:
+    return (
+        f"{total.schedules} schedules of cleanup survived, with {total.submits} submits, {total.resumes} "
+        f"resumes, {total.crashes} crashes, {total.sweeps} commits of retention, {total.squashes} squashes, "
+        f"and {total.states} states of the branch looked into"
+    )
+
+
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
     parser.add_argument("--schedules", type=int, default=5000, help="how many schedules (default: 5000)")
+    parser.add_argument("--sweeps", type=int, default=500, help="how many with cleanup (default: 500)")
     parser.add_argument("--minutes", type=float, help="begin no more schedules after this long")
     parser.add_argument("--kills", type=int, default=200, help="how many SIGKILLs (default: 200)")
     parser.add_argument("--seed", type=int, help="where the random numbers begin (default: anywhere)")
@@ -50,25 +74,24 @@ def _parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def _play(arguments: argparse.Namespace, began: float) -> list[str]:
-    """Play all schedules and return the failures; the first one ends it."""
-    total, failures = Tally(), []
-    deadline = began + arguments.minutes * 60 if arguments.minutes else float("inf")
-    for share in _shares(arguments.schedules, arguments.seed, deadline):
+def _play(
+    kind: str, play: PlayShare[TallyT], total: TallyT, arguments: argparse.Namespace, deadline: float
+) -> tuple[TallyT, list[str]]:
+    """Play all schedules of a kind; return what they had in them, and the failures: the first ends it."""
+    failures = []
+    wanted, began = getattr(arguments, kind), time.monotonic()
+    for share in _shares(play, wanted, arguments.seed, deadline):
         total += share.tally
         if share.failure:
-            again = f"scripts/soak --schedules {SCHEDULES_PER_SHARE} --kills 0 --seed {share.seed}"
-            failures.append(f"{share.failure}\nRepeat it with: {again}")
-        _show(f"{total.schedules} of {arguments.schedules} schedules, {time.monotonic() - began:.0f} s")
-    print(
-        f"\n{total.schedules} schedules survived, with {total.submits} submits, {total.requests} requests, "
-        f"{total.faults} faults, {total.crashes} crashes, and {total.commits} commits looked into",
-        flush=True,
-    )
-    return failures
+            counts = {"schedules": 0, "sweeps": 0, "kills": 0, kind: SCHEDULES_PER_SHARE, "seed": share.seed}
+            again = " ".join(f"--{name} {count}" for name, count in counts.items())
+            failures.append(f"{share.failure}\nRepeat it with: scripts/soak {again}")
+        _show(f"{total.schedules} of {wanted} {kind}, {time.monotonic() - began:.0f} s")
+    _show("\n")
+    return total, failures
 
 
-def _shares(schedules: int, seed: int, deadline: float) -> Iterator[Share]:
+def _shares(play: PlayShare[TallyT], schedules: int, seed: int, deadline: float) -> Iterator[Share[TallyT]]:
     """Yield the shares as they are done; after the deadline, or a failure, no more are begun."""
     sizes = [SCHEDULES_PER_SHARE] * (schedules // SCHEDULES_PER_SHARE)
     sizes += [schedules % SCHEDULES_PER_SHARE] if schedules % SCHEDULES_PER_SHARE else []
@@ -77,10 +100,10 @@ def _shares(schedules: int, seed: int, deadline: float) -> Iterator[Share]:
     has_failed = False
     # A spawned process has nothing of ours in it, and a share has threads of its own.
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
-        running: set[Future[Share]] = set()
+        running: set[Future[Share[TallyT]]] = set()
         while True:
             while waiting and len(running) < cores and time.monotonic() < deadline and not has_failed:
-                running.add(pool.submit(play_share, *waiting.pop()))
+                running.add(pool.submit(play, *waiting.pop()))
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)

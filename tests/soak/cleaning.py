@@ -169,6 +169,7 @@ class Place:
     ) -> None:
         self.folder = folder
         self.saved: list[Receipt] = []
+        self.resumes = self.squashes = self.crashes = 0
         self._emulator = emulator
         self._world = world
         self._rules = rules
@@ -259,6 +260,7 @@ class Place:
             self._do(act)
         except Killed:
             Doom(None)
+            self.crashes += 1
             self.end()
         except HoldfastError:
             pass
@@ -281,12 +283,14 @@ class Place:
                 self.sweeper.prune([run_id])
             case "squash":
                 self.squash.run(keep_days=1 if act.choice % 2 else None)
+                self.squashes += 1
             case "preserve":
                 self.preserved.add(run_id)
             case "release":
                 self.preserved.remove(run_id)
             case "resume":
                 self.reader.resume(run_id)
+                self.resumes += 1
             case "stranger":
                 self._line.write_as_stranger(run_id, act.choice)
 
@@ -315,11 +319,23 @@ class Seen:
     """How much a play had in it."""
 
     schedules: int = 0
-    states: int = 0
+    submits: int = 0
+    resumes: int = 0
+    crashes: int = 0
     sweeps: int = 0
+    squashes: int = 0
+    states: int = 0
 
     def __add__(self, other: "Seen") -> "Seen":
-        return Seen(self.schedules + other.schedules, self.states + other.states, self.sweeps + other.sweeps)
+        return Seen(
+            self.schedules + other.schedules,
+            self.submits + other.submits,
+            self.resumes + other.resumes,
+            self.crashes + other.crashes,
+            self.sweeps + other.sweeps,
+            self.squashes + other.squashes,
+            self.states + other.states,
+        )
 
 
 def play_cleaning(cleaning: Cleaning, folder: Path) -> Seen:
@@ -350,7 +366,15 @@ def play_cleaning(cleaning: Cleaning, folder: Path) -> Seen:
             place.end()
         emulator.close()
         structlog.configure(**configured)
-    return Seen(1, watch.states, watch.sweeps)
+    return Seen(
+        schedules=1,
+        submits=sum(len(place.saved) for place in places),
+        resumes=sum(place.resumes for place in places),
+        crashes=sum(place.crashes for place in places),
+        sweeps=watch.sweeps,
+        squashes=sum(place.squashes for place in places),
+        states=watch.states,
+    )
 
 
 def _program(place: Place, acts: tuple[Act, ...], world: Simulation) -> Callable[[], None]:
