@@ -3,22 +3,25 @@
 Nothing that is not proved whole is ever returned. What had to be passed over on the way is told.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 
 from holdfast.archive import Archive, Files
 from holdfast.core.envelope import Envelope
 from holdfast.core.index import Index, IndexEntry, parse_index
-from holdfast.core.layout import INDEX, LATEST, PARTS, SUMMARY, Layout, parse_sequences
+from holdfast.core.layout import INDEX, LATEST, PARTS, SUMMARY, Layout, is_single, parse_sequences
 from holdfast.core.parts import join_envelope
-from holdfast.core.stored import entry_of, find_in_file, open_checkpoint
+from holdfast.core.stored import Contents, entry_of, open_checkpoint, open_contents
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, UnknownRun
+from holdfast.mirror import RemoteFile
 
-MAX_BATCH = 10_000
 MAX_PARTS_BYTES = 100 * 1024 * 1024
 
 _SHOWN_REASONS = 5
+# The checkpoints of a batch are asked for one by one, and batches can lie in each other's gaps.
+_MOST_BYTES_OPEN = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +33,33 @@ class Candidate:
     entry: IndexEntry | None = None
 
 
+class _Lacking(IntegrityFailure):
+    """The file at `path` is whole, but another checkpoint than the one that was expected is in it."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Turn:
+    """When a candidate comes: by its number, downwards; a batch (rank 0) before what the index names (1)."""
+
+    place: int
+    rank: int
+    candidate: Candidate = field(compare=False)
+
+
 @dataclass
 class StoredRun:
     """What an archive holds of one run. `warnings` grow with all that is found to be wrong.
 
-    Its methods raise GatewayError when the archive is GitHub and does not answer.
+    `damages` grow with what is wrong inside of batches, whether or not anyone asks for that checkpoint. Its
+    methods raise GatewayError when the archive is GitHub and does not answer.
     """
 
     archive: Archive
     layout: Layout
     run_id: str
     warnings: list[str] = field(default_factory=list)
+    damages: list[IntegrityFailure] = field(default_factory=list)
+    _open: dict[str, tuple[int, Contents]] = field(default_factory=dict)
 
     @cached_property
     def files(self) -> Files:
@@ -79,7 +98,7 @@ class StoredRun:
         content = self.archive.read(path, self.files[LATEST])
         envelope = open_checkpoint(content, path)
         self._check_owner(envelope, path)
-        return self._join(envelope, content, path)
+        return self._join(envelope, path, is_sealed=envelope.content == content)
 
     def newest(self) -> Envelope:
         """Return the newest good checkpoint: the latest; else by the index; else by the files themselves.
@@ -88,7 +107,7 @@ class StoredRun:
         """
         self._check_exists()
         latest = self._try_latest()
-        highest = max((numbers[-1] for name in self.files if (numbers := self._numbers(name))), default=0)
+        highest = max((numbers[-1] for name in self.files if (numbers := parse_sequences(name))), default=0)
         if latest and latest.sequence >= highest:
             return latest
         if latest:
@@ -109,13 +128,20 @@ class StoredRun:
 
     def at(self, sequence: int) -> Envelope:
         """Return the checkpoint with this number. Raises UnknownRun, IntegrityFailure."""
-        matching = [candidate for candidate in self.candidates() if candidate.sequence == sequence]
+        named = [candidate for candidate in self._named() if candidate.sequence == sequence]
+        known = {candidate.name for candidate in named}
+        others = [
+            Candidate(sequence, name)
+            for name in sorted(self.files)
+            if sequence in parse_sequences(name) and name not in known
+        ]
         failure: IntegrityFailure | None = None
-        for candidate in matching:
+        for candidate in (*named, *others):
             try:
                 return self.open(candidate)
             except IntegrityFailure as error:
-                failure = failure or error
+                is_gap = isinstance(error, _Lacking) and candidate in others and not is_single(candidate.name)
+                failure = failure or (None if is_gap else error)
         latest = self._try_latest() if LATEST in self.files else None
         if latest and latest.sequence == sequence:
             return latest
@@ -131,36 +157,74 @@ class StoredRun:
                 if envelope:
                     yield envelope
 
-    def candidates(self) -> list[Candidate]:
-        """Return every place where a checkpoint may lie, by index and file names, the newest first."""
+    def candidates(self) -> Iterator[Candidate]:
+        """Yield every place where a checkpoint may lie, by index and file names, the newest first.
+
+        Of two that claim a number, the one that is in the index comes first. A batch is opened when its turn
+        comes, since its name does not tell which numbers it lacks.
+        """
+        waiting = [_Turn(-candidate.sequence, 1, candidate) for candidate in self._named()]
+        known = {(turn.candidate.sequence, turn.candidate.name) for turn in waiting}
+        for name in self.files:
+            numbers = parse_sequences(name)
+            if numbers and not is_single(name):
+                waiting.append(_Turn(-numbers[-1], 0, Candidate(numbers[-1], name)))
+            elif numbers and (numbers[0], name) not in known:
+                waiting.append(_Turn(-numbers[0], 2, Candidate(numbers[0], name)))
+        heapify(waiting)
+        while waiting:
+            turn = heappop(waiting)
+            if turn.rank:
+                yield turn.candidate
+                continue
+            for number in self._numbers_in(turn.candidate):
+                if (number, turn.candidate.name) not in known:
+                    heappush(waiting, _Turn(-number, 2, Candidate(number, turn.candidate.name)))
+
+    def _named(self) -> list[Candidate]:
+        """Return the places that the index names."""
         entries = self.index.entries if self.index else ()
-        named = [
+        return [
             Candidate(entry.sequence, self.layout.name_of(self.run_id, entry.file_path), entry)
             for entry in entries
         ]
-        known = {(candidate.sequence, candidate.name) for candidate in named}
-        others = [
-            Candidate(number, name)
-            for name in sorted(self.files)
-            for number in self._numbers(name)
-            if (number, name) not in known
-        ]
-        # Of two that claim a number, the one that is in the index comes first.
-        return sorted([*named, *others], key=lambda each: (-each.sequence, each.entry is None))
+
+    def _numbers_in(self, batch: Candidate) -> Iterable[int]:
+        """Return the numbers that a batch holds; the last one that it claims, if it cannot be opened."""
+        try:
+            return self._contents(self.path_of(batch), self.files[batch.name]).envelopes
+        except IntegrityFailure:
+            return (batch.sequence,)
 
     def open(self, candidate: Candidate) -> Envelope:
         """Return the checkpoint that lies there, whole again. Raises IntegrityFailure."""
         entry, file, path = candidate.entry, self.files.get(candidate.name), self.path_of(candidate)
         if file is None:
             raise IntegrityFailure(path, "the index names it, but it is not there")
-        content = self.archive.read(path, file)
-        envelope = find_in_file(content, path, candidate.sequence)
+        contents = self._contents(path, file)
+        envelope = contents.find(candidate.sequence)
+        if envelope is None:
+            raise _Lacking(path, f"it does not hold checkpoint {candidate.sequence}")
         self._check_owner(envelope, path)
         if entry and entry.checkpoint_id != envelope.checkpoint_id:
             raise IntegrityFailure(path, f"the index says that it holds checkpoint {entry.checkpoint_id}")
         if entry and entry.blob_sha and entry.blob_sha != envelope.blob_sha:
             raise IntegrityFailure(path, "it is not the file that the index names")
-        return self._join(envelope, content, path)
+        return self._join(envelope, path, is_sealed=candidate.sequence not in contents.unsealed)
+
+    def _contents(self, path: str, file: RemoteFile) -> Contents:
+        """Return what a file holds. The last ones opened stay open."""
+        if path in self._open:
+            return self._open[path][1]
+        content = self.archive.read(path, file)
+        contents = open_contents(content, path)
+        self.damages.extend(contents.failures)
+        for failure in contents.failures:
+            self._warn(failure)
+        self._open[path] = len(content), contents
+        while len(self._open) > 1 and sum(size for size, _ in self._open.values()) > _MOST_BYTES_OPEN:
+            del self._open[next(iter(self._open))]
+        return contents
 
     def path_of(self, candidate: Candidate) -> str:
         """Return the whole path of the file that is meant."""
@@ -192,9 +256,9 @@ class StoredRun:
         if not envelope.sequence:
             raise IntegrityFailure(path, "it has no sequence_number")
 
-    def _join(self, envelope: Envelope, content: bytes, path: str) -> Envelope:
+    def _join(self, envelope: Envelope, path: str, *, is_sealed: bool) -> Envelope:
         """Return a checkpoint put together again from its parts."""
-        if envelope.content not in content:  # it was not stored in this form
+        if not is_sealed:
             self._warn(
                 IntegrityFailure(path, "it has no integrity.sha256, so nothing shows that it is whole")
             )
@@ -209,16 +273,6 @@ class StoredRun:
         if SUMMARY in self.files:
             raise UnknownRun(f"run {self.run_id!r} is archived: of its checkpoints only a summary is left")
         raise UnknownRun(f"there is no run {self.run_id!r}, neither stored nor spooled; see holdfast runs")
-
-    def _numbers(self, name: str) -> range:
-        """Return the numbers that a file name speaks for, unless it claims more than any file can hold."""
-        numbers = parse_sequences(name)
-        if numbers.stop - numbers.start <= MAX_BATCH:
-            return numbers
-        self._warn(
-            IntegrityFailure(self.layout.path(self.run_id, name), "no batch holds so many checkpoints")
-        )
-        return range(0)
 
     def _read_part(self, path: str) -> bytes:
         run_id, name = self.layout.parse_path(path)
@@ -252,7 +306,7 @@ class StoredRun:
 
     def _good(self) -> Iterator[tuple[Envelope, str]]:
         """Yield what is good, the oldest first, with the path where it lies."""
-        candidates = self.candidates()[::-1]
+        candidates = list(self.candidates())[::-1]
         for candidate in candidates:
             envelope = self.try_open(candidate)
             if envelope:

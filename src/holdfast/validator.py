@@ -64,11 +64,14 @@ def _check_stored(run: StoredRun) -> _Checked:
 
 
 def _open_all(run: StoredRun, checked: _Checked) -> Iterator[tuple[Candidate, Envelope]]:
-    for candidate in reversed(run.candidates()):
+    failures: list[IntegrityFailure] = []
+    for candidate in reversed(list(run.candidates())):
         try:
             yield candidate, run.open(candidate)
         except IntegrityFailure as failure:
-            checked.findings.append(Finding(failure.path, failure.reason))
+            failures.append(failure)
+    failures += run.damages  # also those that nobody has asked for
+    checked.findings.extend(dict.fromkeys(Finding(failure.path, failure.reason) for failure in failures))
 
 
 def _entries(run: StoredRun, envelopes: dict[Candidate, Envelope]) -> list[IndexEntry]:

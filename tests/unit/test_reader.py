@@ -389,6 +389,7 @@ def test_batch_that_claims_a_billion_checkpoints_is_named_and_skipped(
     plan = stranger.reader.resume("r")
 
     assert plan.sequence_number == 3
+    assert any(warning.startswith(f"{FOLDER}/batch_1_999999999.json: ") for warning in plan.warnings)
 
 
 @pytest.mark.parametrize("parts", [3, ["state_snapshot"], [["state_snapshot", "x"]], [[]], "all", {"a": 1}])

@@ -12,11 +12,8 @@ PARTS = "parts"
 PRESERVED_RUNS = "preserved_runs.json"
 RETENTION_LOG = "retention_log.json"
 
-# Far more than we ever put into one: a name that claims more is not ours, and not worth counting through.
-MOST_IN_A_BATCH = 100_000
-
-_CHECKPOINT = re.compile(r"cp_(\d{3,})_([a-z_]+)\.json")
-_BATCH = re.compile(r"batch_(\d+)_(\d+)\.json")
+_CHECKPOINT = re.compile(r"cp_(\d{3,9})_([a-z_]+)\.json", re.ASCII)
+_BATCH = re.compile(r"batch_(\d{1,9})_(\d{1,9})\.json", re.ASCII)
 
 
 def format_checkpoint_name(sequence: int, trigger: Trigger) -> str:
@@ -40,16 +37,15 @@ def format_batch_name(first: int, last: int) -> str:
 def parse_sequences(name: str) -> range:
     """Return the sequence numbers that a file name speaks for; empty if it is not a checkpoint's.
 
+    A batch holds the first and the last of them; of those between, it may lack any.
+
     >>> parse_sequences("cp_007_manual.json"), parse_sequences("batch_3_5.json"), parse_sequences("x.json")
     (range(7, 8), range(3, 6), range(0, 0))
-    >>> parse_sequences("batch_1_999999999.json")
-    range(0, 0)
     """
     if match := _CHECKPOINT.fullmatch(name):
         return range(int(match[1]), int(match[1]) + 1)
     if match := _BATCH.fullmatch(name):
-        numbers = range(int(match[1]), int(match[2]) + 1)
-        return numbers if len(numbers) <= MOST_IN_A_BATCH else range(0)
+        return range(int(match[1]), int(match[2]) + 1)
     return range(0)
 
 

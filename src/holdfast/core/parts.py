@@ -18,6 +18,7 @@ from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
 _STATE = "state_snapshot"
+_PARTS_NAME = b'"%b"' % PARTS_MEMBER.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ def seal_in_parts(body: bytes, *, limit_bytes: int, run_folder: str) -> Envelope
 
 def join_envelope(envelope: Envelope, read: Callable[[str], bytes], path: str) -> Envelope:
     """Return the checkpoint put together again, if it was stored in parts. Raises IntegrityFailure."""
-    if PARTS_MEMBER not in parse_document(envelope.content).members:
+    # To look for the bytes first saves parsing nearly every checkpoint once more.
+    if _PARTS_NAME not in envelope.content or PARTS_MEMBER not in parse_document(envelope.content).members:
         return envelope
     return seal(join_parts(envelope.content, read, path))
 

@@ -22,6 +22,9 @@ from holdfast.core.layout import (
 )
 from holdfast.core.stored import entry_of
 
+# A name that spans more speaks for gaps: what such a batch really holds is told by the index.
+_MOST_IN_A_BATCH = 100_000
+
 
 @dataclass(frozen=True, slots=True)
 class RunView:
@@ -101,32 +104,38 @@ def assign_sequences(
     *,
     tried: Iterable[StoredFile] = (),
     own: Mapping[str, StoredFile] | None = None,
+    floors: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """Return new numbers for those checkpoints whose own number another one has: the next free ones.
 
     `tried` are files of our own earlier attempts: they may be there even if nobody sees them yet, so their
     numbers are taken. `own` has, by checkpoint, the file that it is about to become; where that is there
-    already, it does not push itself away. Whoever is in the index first keeps the number, and the order
-    stays within the run.
+    already, it does not push itself away. `floors` has, by checkpoint, the number that it must come after.
+    Whoever is in the index first keeps the number, and the order stays within the run.
     """
     own = own or {}
     tried = set(tried)
-    changed = _assign(view, wanted, tried, own)
+    changed = _assign(view, wanted, tried, own, floors or {})
     given_up = {own[identity] for identity in changed if identity in own}
     if any(file in given_up and identity not in changed for identity, file in own.items()):
         # A batch loses its name with the first of its numbers, and is in the way of the others then.
         kept = {identity: file for identity, file in own.items() if file not in given_up}
-        return assign_sequences(view, wanted, tried=tried, own=kept)
+        return assign_sequences(view, wanted, tried=tried, own=kept, floors=floors)
     return changed
 
 
 def _assign(
-    view: RunView, wanted: Sequence[Header], tried: Set[StoredFile], own: Mapping[str, StoredFile]
+    view: RunView,
+    wanted: Sequence[Header],
+    tried: Set[StoredFile],
+    own: Mapping[str, StoredFile],
+    floors: Mapping[str, int],
 ) -> dict[str, int]:
     taken = {entry.sequence for entry in view.index.entries}
     holders: dict[int, set[StoredFile]] = {}
     for file in {*view.blobs.items(), *tried}:
-        for number in parse_sequences(file[0]):
+        numbers = parse_sequences(file[0])
+        for number in numbers if len(numbers) <= _MOST_IN_A_BATCH else ():
             holders.setdefault(number, set()).add(file)
     changed: dict[str, int] = {}
     previous = 0
@@ -137,8 +146,9 @@ def _assign(
         sequence = max(asked, previous + 1)
         itself = {own[identity]} if identity in own and sequence == asked else set()
         # A number that retention has freed is as good as taken, but for a write that was begun under it.
-        if sequence <= view.pruned_through and not itself & tried:
-            sequence, itself = view.pruned_through + 1, set()
+        floor = max(view.pruned_through, floors.get(identity, 0))
+        if sequence <= floor and not itself & tried:
+            sequence, itself = floor + 1, set()
         while sequence in taken or holders.get(sequence, itself) != itself:
             sequence, itself = sequence + 1, set()
         if sequence != asked:

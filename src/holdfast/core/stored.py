@@ -1,6 +1,7 @@
 """Checkpoint files as the repository holds them: one checkpoint, or a batch of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.encoding import Document, parse_document, split_items
@@ -35,23 +36,47 @@ def open_file(content: bytes, path: str) -> list[tuple[Envelope, IndexEntry]]:
     return [(envelope, entry_of(envelope, path)) for envelope in envelopes]
 
 
-def find_in_file(content: bytes, path: str, sequence: int) -> Envelope:
-    """Return the checkpoint with this number, even if others in the same batch are damaged.
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a file holds: its good checkpoints by number, and what is wrong with the others.
 
-    Raises IntegrityFailure when it is damaged itself, or not there.
+    `unsealed` are the numbers of those that are of the format before ours, and so have no integrity.
     """
-    damage: IntegrityFailure | None = None
+
+    envelopes: Mapping[int, Envelope]
+    unsealed: Set[int]
+    failures: Sequence[IntegrityFailure]
+
+    def find(self, sequence: int) -> Envelope | None:
+        """Return the checkpoint with this number; None if it is not among these.
+
+        Raises IntegrityFailure when it may be one of those that are damaged.
+        """
+        if sequence not in self.envelopes and self.failures:
+            raise self.failures[0]
+        return self.envelopes.get(sequence)
+
+
+def open_contents(content: bytes, path: str) -> Contents:
+    """Return what is good in a file, even if other checkpoints in the same batch are damaged.
+
+    Raises NewerFormat if one of them is of a later format, IntegrityFailure if the file cannot be read.
+    """
+    envelopes: dict[int, Envelope] = {}
+    unsealed: set[int] = set()
+    failures: list[IntegrityFailure] = []
     for text in split_file(content, path):
         try:
             envelope = open_checkpoint(text, path)
         except NewerFormat:
             raise
         except IntegrityFailure as failure:
-            damage = damage or failure
+            failures.append(failure)
             continue
-        if envelope.sequence == sequence:
-            return envelope
-    raise damage or IntegrityFailure(path, f"it does not hold checkpoint {sequence}")
+        envelopes.setdefault(envelope.sequence, envelope)
+        if envelope.content != text:
+            unsealed.add(envelope.sequence)
+    return Contents(envelopes, unsealed, failures)
 
 
 def open_checkpoint(content: bytes, path: str) -> Envelope:
