@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -35,6 +35,9 @@ class FakeEntry:
     def body(self, sequence: int) -> bytes:
         self.bodies_made += 1
         return b"%d:%s" % (sequence, self.content)
+
+    def without_number(self) -> "FakeEntry":
+        return replace(self, sequence=None)
 
 
 def open_spool(folder: Path, *, clock: Clock | None = None, limits: SpoolLimits | None = None) -> Spool:

@@ -6,7 +6,7 @@ go through all of this untouched.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
@@ -145,6 +145,10 @@ class Draft:
     def body(self, sequence: int) -> bytes:
         """Return the checkpoint as one JSON object, under its number, still without its integrity."""
         return _compose(self.header, sequence, self.texts)
+
+    def without_number(self) -> "Draft":
+        """Return the same checkpoint, asking for the run's next number."""
+        return replace(self, header=self.header.model_copy(update={"sequence_number": None}))
 
 
 @dataclass(frozen=True)

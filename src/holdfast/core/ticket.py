@@ -24,7 +24,10 @@ class Persistence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One checkpoint in the spool. Its content stays on disk until it is sent."""
+    """One checkpoint in the spool. Its content stays on disk until it is sent.
+
+    A number that nobody asked for is automatic: it means that the checkpoint comes after all others.
+    """
 
     checkpoint_id: str
     run_id: str
@@ -33,6 +36,7 @@ class Ticket:
     priority: Priority
     size_bytes: int
     arrived_at: float
+    is_automatic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

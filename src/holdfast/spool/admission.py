@@ -64,6 +64,10 @@ class Entry(Protocol):
         """Return the bytes to store, under this number."""
         ...
 
+    def without_number(self) -> "Entry":
+        """Return the same checkpoint, asking for the run's next number."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -209,6 +213,7 @@ class _Books:
             entry.priority,
             len(prepared.body),
             self._terms.now,
+            is_automatic=entry.sequence != prepared.number,
         )
 
     def _receipt(self, prepared: _Prepared) -> Receipt:

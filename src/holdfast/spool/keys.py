@@ -17,6 +17,7 @@ TOTALS = "totals"
 FORMAT = "format"
 
 _PRIORITIES = tuple(Priority)
+_AUTOMATIC = "+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,9 @@ class Slot:
     def name(self) -> str:
         """Return the part of the key that a waiting and a set-aside ticket share."""
         ticket = self.ticket
+        sequence = f"{ticket.sequence}{_AUTOMATIC if ticket.is_automatic else ''}"
         return (
-            f"{ticket.priority.rank}|{self.arrival:012d}|{ticket.arrived_at!r}|{ticket.sequence}|"
+            f"{ticket.priority.rank}|{self.arrival:012d}|{ticket.arrived_at!r}|{sequence}|"
             f"{ticket.trigger}|{ticket.size_bytes}|{ticket.run_id}|{ticket.checkpoint_id}"
         )
 
@@ -39,7 +41,7 @@ class Slot:
 def parse_slot(key: str) -> Slot:
     """Return what the key of a ticket, waiting or set aside, says. Raises DatabaseDamaged.
 
-    >>> ticket = Ticket("c-1", "build-42", 7, Trigger.MANUAL, Priority.MEDIUM, 512, 1.5)
+    >>> ticket = Ticket("c-1", "build-42", 7, Trigger.MANUAL, Priority.MEDIUM, 512, 1.5, is_automatic=True)
     >>> parse_slot(TICKET + Slot(3, ticket).name) == Slot(3, ticket)
     True
     """
@@ -48,11 +50,12 @@ def parse_slot(key: str) -> Slot:
         ticket = Ticket(
             checkpoint_id,
             run_id,
-            int(sequence),
+            int(sequence.removesuffix(_AUTOMATIC)),
             Trigger(trigger),
             _PRIORITIES[int(rank)],
             int(size),
             float(arrived_at),
+            sequence.endswith(_AUTOMATIC),
         )
         return Slot(int(arrival), ticket)
     except (ValueError, IndexError) as error:

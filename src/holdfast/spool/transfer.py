@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ class ExportedCheckpoint:
     sha256: str
     bytes: int
     set_aside: str | None = None
+    is_automatic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +95,15 @@ def import_spool(spool: Spool, folder: Path, read_entry: Callable[[bytes], Entry
     known: list[str] = []
     damaged: list[str] = []
     refused: dict[str, str] = {}
-    for checkpoint_id, sha256 in _read_manifest(folder):
+    for checkpoint_id, sha256, is_automatic in _read_manifest(folder):
         body = _read_file(folder / _name(checkpoint_id))
         if body is None or digest_of(body).hex() != sha256:
             damaged.append(checkpoint_id)
             continue
         is_known = spool.receipt(checkpoint_id) is not None
         try:
-            spool.put(read_entry(body))
+            entry = read_entry(body)
+            spool.put(entry.without_number() if is_automatic else entry)
         except SpoolError:
             raise
         except HoldfastError as error:
@@ -120,6 +123,7 @@ def _describe(ticket: Ticket, body: bytes, reason: str | None) -> ExportedCheckp
         digest_of(body).hex(),
         len(body),
         reason,
+        ticket.is_automatic,
     )
 
 
@@ -129,15 +133,21 @@ def _name(checkpoint_id: str) -> str:
     return f"{checkpoint_id}.json"
 
 
-def _read_manifest(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield id and digest of each checkpoint. Raises InvalidCheckpoint."""
+def _read_manifest(folder: Path) -> Iterator[tuple[str, str, bool]]:
+    """Yield id and digest of each checkpoint, and whether its number was given by the spool it comes from.
+
+    They come in the order of their numbers, so that those that get new ones keep it. Raises InvalidCheckpoint.
+    """
     content = _read_file(folder / MANIFEST)
     if content is None:
         raise InvalidCheckpoint(MANIFEST, f"{folder} is not a whole export: it has no manifest")
     try:
         manifest: dict[str, Any] = orjson.loads(content)
         version = manifest["format_version"]
-        rows = [(str(each["checkpoint_id"]), str(each["sha256"])) for each in manifest["checkpoints"]]
+        rows = [
+            (str(each["checkpoint_id"]), str(each["sha256"]), bool(each.get("is_automatic")))
+            for each in sorted(manifest["checkpoints"], key=itemgetter("sequence"))
+        ]
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidCheckpoint(MANIFEST, f"it cannot be read: {error!r}") from error
     if version != FORMAT_VERSION:

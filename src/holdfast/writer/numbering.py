@@ -46,7 +46,9 @@ def settle_numbers(
     sealed = _read(spool, tickets, seal)
     envelopes = [numbered.envelope for numbered in sealed]
     headers = [envelope.header for envelope in envelopes]
-    changed = assign_sequences(view, headers, tried=tried, own=locate(envelopes))
+    changed = assign_sequences(
+        view, headers, tried=tried, own=locate(envelopes), floors=_floors(spool, view, tickets)
+    )
     newest = view.index.newest
     highest = max(newest.sequence if newest else 0, view.pruned_through)
     if highest > spool.known_sequence(view.run_id):
@@ -57,6 +59,19 @@ def settle_numbers(
         else numbered
         for numbered in sealed
     ]
+
+
+def _floors(spool: Spool, view: RunView, tickets: Sequence[Ticket]) -> dict[str, int]:
+    """Return what those checkpoints must come after whose number was given in ignorance of the repository.
+
+    A machine that is new to a run counts from one. Where the numbers have gaps it would fill them, and the
+    run would go on from an older checkpoint. What comes from here keeps its place, urgent or not.
+    """
+    automatic = [ticket for ticket in tickets if ticket.is_automatic]
+    lowest = min((ticket.sequence for ticket in automatic), default=0)
+    above = (entry for entry in reversed(view.index.entries) if entry.sequence >= lowest)
+    foreign = (entry.sequence for entry in above if spool.receipt(entry.checkpoint_id) is None)
+    return dict.fromkeys((ticket.checkpoint_id for ticket in automatic), next(foreign, 0)) if automatic else {}
 
 
 def _renumber(spool: Spool, ticket: Ticket, sequence: int, seal: Seal) -> Numbered:

@@ -199,6 +199,25 @@ def test_order_stays_also_where_others_have_left_gaps() -> None:
     assert changed == {str(UUID(int=1)): 2, str(UUID(int=2)): 4, str(UUID(int=3)): 5, str(UUID(int=5)): 6}
 
 
+def test_number_below_its_floor_goes_beyond_it_unless_it_was_begun_under_it() -> None:
+    view = view_of(envelope(7, 5), envelope(8, 9))
+    first, second = envelope(1, 1), envelope(2, 2)
+    floors = {first.checkpoint_id: 9, second.checkpoint_id: 9}
+    own = own_files(view, [first, second], is_batch=False, layout=LAYOUT)
+
+    fresh = assign_sequences(view, [first.header, second.header], own=own, floors=floors)
+    begun = assign_sequences(
+        view,
+        [first.header, second.header],
+        own=own,
+        tried=[own[first.checkpoint_id]],
+        floors=floors,
+    )
+
+    assert fresh == {first.checkpoint_id: 10, second.checkpoint_id: 11}
+    assert begun == {second.checkpoint_id: 10}
+
+
 def test_name_of_an_earlier_attempt_is_never_used_for_another_checkpoint() -> None:
     first, second = envelope(1, 2), envelope(2, 3)
     own = own_files(RunView(Index("r")), [first, second], is_batch=False, layout=LAYOUT)

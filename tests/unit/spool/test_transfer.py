@@ -1,4 +1,5 @@
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,24 @@ def test_import_takes_everything_once(exported: Path, tmp_path: Path) -> None:
     spool.close()
 
 
+def test_numbers_that_nobody_asked_for_are_given_anew_in_the_same_order(tmp_path: Path) -> None:
+    with closing(open_spool(tmp_path / "from")) as source, closing(open_spool(tmp_path / "to")) as target:
+        for name, priority, sequence in (
+            ("older", Priority.MEDIUM, None),
+            ("newer", Priority.CRITICAL, None),
+            ("asked-for", Priority.MEDIUM, 7),
+        ):
+            content = json.dumps({"run": "build-1", "id": name}).encode()
+            source.put(FakeEntry(checkpoint_id=name, priority=priority, sequence=sequence, content=content))
+        target.learn_sequence("build-1", 30)
+        export_spool(source, tmp_path / "export")
+
+        import_spool(target, tmp_path / "export", entry_of)
+
+        numbers = {each.checkpoint_id: (each.sequence, each.is_automatic) for each in target.pending()}
+        assert numbers == {"older": (31, True), "newer": (32, True), "asked-for": (7, False)}
+
+
 def test_import_into_the_spool_it_came_from_changes_nothing(exported: Path, tmp_path: Path) -> None:
     spool = open_spool(tmp_path / "from")
     before = spool.status(0.0)
@@ -117,7 +136,7 @@ def test_checkpoint_that_is_known_with_other_content_is_named(exported: Path, tm
         (b"[]", "cannot be read"),
         (b'{"format_version": 2, "checkpoints": []}', "format 2"),
         (
-            b'{"format_version": 1, "checkpoints": [{"checkpoint_id": "../x", "sha256": ""}]}',
+            b'{"format_version": 1, "checkpoints": [{"checkpoint_id": "../x", "sha256": "", "sequence": 1}]}',
             "cannot name a file",
         ),
     ],

@@ -13,7 +13,7 @@ from holdfast.core.triggers import Priority, Trigger
 from holdfast.errors import Conflict
 from holdfast.github.gateway import Call, ResultT, WriteFile
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import BRANCH, Workshop, open_workshop, stored_run
+from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
 
 PATH = "checkpoints/r/cp_001_manual.json"
 
@@ -53,6 +53,26 @@ def test_rest_of_a_run_waits_when_its_urgent_part_could_not_be_settled(
     workshop.worker.drain()
 
     assert "cp_002_manual.json" not in stored_run(repository)
+
+
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_machine_that_is_new_to_a_run_goes_on_after_it_and_fills_no_gap(
+    tmp_path: Path, repository: MemoryGateway, mode: str
+) -> None:
+    with open_workshop(tmp_path / "old", repository, mode=mode) as old:
+        for number in (1, 10, 20):
+            old.save(sequence_number=number)
+        old.worker.drain()
+    with open_workshop(tmp_path / "new", repository, mode=mode) as new:
+        receipts = [new.save(), new.save()]
+        new.worker.drain()
+        receipts.append(new.save(sequence_number=15))
+        new.worker.drain()
+
+        settled = [new.spool.receipt(receipt.checkpoint_id) for receipt in receipts]
+
+    assert [receipt and receipt.sequence_number for receipt in settled] == [21, 22, 15]
+    assert list(check_run(repository)) == [1, 10, 15, 20, 21, 22]
 
 
 def test_older_checkpoint_goes_first_where_two_have_one_number() -> None:
