@@ -1,6 +1,7 @@
 """`holdfast complete`: the final checkpoint of a run, then retention."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, seconds
 from holdfast.cli.drain import drain
@@ -9,11 +10,19 @@ from holdfast.cli.render import Screen, format_count
 from holdfast.cli.runs import check_run_id
 from holdfast.cli.session import Session, open_session, stop_on_signals
 
+if TYPE_CHECKING:
+    from holdfast.core.ticket import Receipt
+    from holdfast.worker import DrainResult
+
+# A running service looks into the spool every few seconds.
+_WAIT_FOR_SERVICE_S = 15.0
+
 _DESCRIPTION = """\
 End a run: save a final checkpoint that carries its newest state on, drain the spool, and clean up.
 
 The final checkpoint is safe on disk before anything else happens; if it cannot be stored now, the exit code
-is 75. With HOLDFAST_DELETE_COMPLETED, a completed run is reduced to its summary, unless --keep is given."""
+is 75, and 1 if GitHub will not take it. Beside a running service or drain, which has the spool, it is left to
+that. With HOLDFAST_DELETE_COMPLETED, a completed run is reduced to its summary, unless --keep is given."""
 
 
 def register(commands: Commands) -> None:
@@ -44,24 +53,58 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """End the run, and tell what came of it."""
+    from holdfast.core.ticket import Progress
+
     run_id = check_run_id(arguments.run_id)
     with stop_on_signals() as stop, open_session(arguments, stop=stop) as session:
         receipt = session.holdfast.complete(run_id, arguments.status, keep=arguments.keep)
-        result = drain(session, screen, timeout_s=arguments.timeout)
-        deleted = 0 if result.left or stop.is_set() else _clean_up(session, screen)
-        newest = session.holdfast.receipt(receipt.checkpoint_id) or receipt
+        result = _store(receipt, session, screen, timeout_s=arguments.timeout)
+        receipt = session.holdfast.receipt(receipt.checkpoint_id) or receipt
+        is_done = receipt.status is Progress.VERIFIED and not result.left and not stop.is_set()
+        deleted = _clean_up(session, screen) if is_done else 0
     if screen.is_json:
         from holdfast.documents import receipt_document
 
-        screen.document({**receipt_document(newest), "left": result.left, "deleted_files": deleted})
+        screen.document({**receipt_document(receipt), "left": result.left, "deleted_files": deleted})
     else:
-        screen.say(f"{run_id} is {arguments.status}: checkpoint {newest.sequence_number} is {newest.status}.")
+        screen.say(
+            f"{run_id} is {arguments.status}: checkpoint {receipt.sequence_number} is {receipt.status}."
+        )
         if deleted:
             screen.say(f"Retention deleted {format_count(deleted, 'file')}.")
-    if not result.left:
-        return ExitCode.DONE
-    screen.warn(f"{format_count(result.left)} left in the spool: {result.reason or 'they came in meanwhile'}")
-    return ExitCode.WORK_LEFT
+    return _judge(receipt, result, screen)
+
+
+def _store(receipt: "Receipt", session: Session, screen: Screen, *, timeout_s: float) -> "DrainResult":
+    """Drain the spool, or see the final checkpoint stored by the process that drains it."""
+    from holdfast.errors import SpoolBusy
+    from holdfast.worker import DrainResult
+
+    try:
+        return drain(session, screen, timeout_s=timeout_s)
+    except SpoolBusy:
+        timeout_s = max(timeout_s, _WAIT_FOR_SERVICE_S)
+        session.holdfast.wait(receipt.checkpoint_id, timeout_s=timeout_s)
+    try:
+        return drain(session, screen)  # the other process may have ended with something left
+    except SpoolBusy as error:
+        return DrainResult(0, 0, str(error))
+
+
+def _judge(receipt: "Receipt", result: "DrainResult", screen: Screen) -> ExitCode:
+    """Return how this ended, and say what stands in the way of a checkpoint that is not verified."""
+    from holdfast.core.ticket import Progress
+
+    if receipt.status is Progress.REFUSED:
+        screen.warn(f"the final checkpoint was refused: {receipt.reason}")
+        return ExitCode.FAILED
+    if result.left:
+        reason = result.reason or "they came in meanwhile"
+        screen.warn(f"{format_count(result.left)} left in the spool: {reason}")
+        return ExitCode.WORK_LEFT
+    if receipt.status is not Progress.VERIFIED:
+        screen.warn(f"the final checkpoint is safe in the spool, from where it is stored: {result.reason}")
+    return ExitCode.DONE
 
 
 def _clean_up(session: Session, screen: Screen) -> int:

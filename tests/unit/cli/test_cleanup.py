@@ -3,10 +3,16 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli import complete
+from holdfast.clock import SystemClock
 from holdfast.emulator import parse_fault
 from holdfast.errors import Throttled
 from holdfast.library import Holdfast as Library
+from holdfast.settings import Settings
+from holdfast.sidecar import drainer
+from holdfast.wiring import Assembly
 from tests.fakes.repository import files_of_run, read_branch
+from tests.fakes.sidecar import running_sidecar
 
 from .conftest import GitHub, Holdfast
 
@@ -212,7 +218,10 @@ def test_completed_run_is_deleted_on_success_unless_it_is_kept(
     assert len(stored(data_dir, "c")) == 5
 
 
-def test_completion_is_safe_on_disk_while_github_is_away(holdfast: Holdfast, github: GitHub) -> None:
+def test_completion_is_safe_on_disk_while_github_is_away(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SystemClock, "sleep", lambda *_: None)
     store(holdfast, "a", options=github.options)
     holdfast("show", "a", *github.options)
     github.emulator.faults.add(parse_fault("any:503:times=1000"))
@@ -221,3 +230,45 @@ def test_completion_is_safe_on_disk_while_github_is_away(holdfast: Holdfast, git
 
     assert ended.code == 75
     assert (ended.document["sequence_number"], ended.document["status"]) == (3, "spooled")
+
+
+def test_completion_beside_a_running_service_is_stored_by_that(
+    holdfast: Holdfast, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drainer, "LOOK_EVERY_S", 0.05)
+    with running_sidecar(data_dir) as sidecar:
+        sidecar.submit("a")
+
+        ended = holdfast("complete", "a", "--json")
+
+    assert ended.code == 0
+    assert (ended.document["sequence_number"], ended.document["status"]) == (2, "verified")
+
+
+def test_completion_that_another_process_has_not_stored_yet_is_in_good_hands(
+    holdfast: Holdfast, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(complete, "_WAIT_FOR_SERVICE_S", 0.0)
+    store(holdfast, "a")
+    other = Assembly(Settings.from_environment({"HOLDFAST_DATA_DIR": str(data_dir)}))
+
+    with other.spool.drainer():
+        ended = holdfast("complete", "a")
+    other.close()
+
+    assert ended.code == 0
+    assert ended.out == "a is completed: checkpoint 3 is spooled.\n"
+    assert "safe in the spool" in ended.err
+    assert "is draining this spool" in ended.err
+    assert holdfast("drain").code == 0
+
+
+def test_completion_that_github_will_not_take_fails_and_says_why(holdfast: Holdfast, github: GitHub) -> None:
+    store(holdfast, "a", options=github.options)
+    github.emulator.switch(secret_marker="run_complete")
+
+    ended = holdfast("complete", "a", "--json", *github.options)
+
+    assert ended.code == 1
+    assert ended.document["status"] == "refused"
+    assert "the final checkpoint was refused: " in ended.err
