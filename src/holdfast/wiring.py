@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from holdfast.runs import Runs
     from holdfast.sweeper import Squash, Sweeper
     from holdfast.sweeper.preserving import PreservedRuns
+    from holdfast.sweeper.schedule import Schedule
     from holdfast.worker import Worker
 
 ACTIONS_REQUESTS_PER_HOUR = 1000
 # The pause between two writes; anything longer is for whoever plans the work.
 PATIENCE_S = 2.5
+# How often a read is tried before GitHub counts as away.
+ATTEMPTS = 4
 # A sweep is in no hurry: it waits until the next minute's limits hold.
 PATIENCE_OF_A_SWEEP_S = 65.0
 
@@ -153,7 +156,9 @@ class Assembly:
         self._open.callback(client.close)
         return client
 
-    def _gateway(self, *, may_use_reserve: bool, patience_s: float = PATIENCE_S) -> "Gateway":
+    def _gateway(
+        self, *, may_use_reserve: bool, patience_s: float = PATIENCE_S, attempts: int = ATTEMPTS
+    ) -> "Gateway":
         """Return the way to GitHub: each attempt spends budget, and a shutdown gets through."""
         from holdfast.github.budgeted import BudgetedGateway
         from holdfast.github.metered import MeteredGateway
@@ -168,7 +173,7 @@ class Assembly:
             gateway, self.ledger, self.clock, may_use_reserve=may_use_reserve, patience_s=patience_s
         )
         stoppable = StoppableGateway(budgeted, self.clock, self.stop)
-        return RetryingGateway(stoppable, sleep=self._pause_before_repeating)
+        return RetryingGateway(stoppable, sleep=self._pause_before_repeating, attempts=attempts)
 
     def _courteous(self, gateway: "Gateway") -> "Gateway":
         """Return the worker's way to GitHub: where others work in this process, they go first."""
@@ -228,9 +233,10 @@ class Assembly:
 
         # What is spooled is read without githubkit, which takes longer to load than the rest together.
         gateway = DeferredGateway(lambda: self._gateway(may_use_reserve=False))
+        hasty = DeferredGateway(lambda: self._gateway(may_use_reserve=False, attempts=1))
         # Some room above what our own writers put into one file; more is not parsed, whoever wrote it.
         largest = 2 * self.settings.max_checkpoint_bytes
-        return Reader(gateway, self.spool, self.mirror, self.layout, self.settings.branch, largest)
+        return Reader(gateway, self.spool, self.mirror, self.layout, self.settings.branch, largest, hasty)
 
     @property
     def rules(self) -> RetentionRules:
@@ -266,6 +272,16 @@ class Assembly:
             clock=self.clock,
             lock_folder=self.folder,
         )
+
+    @property
+    def schedule(self) -> "Schedule | None":
+        """Return what cleans up from time to time while a service runs, if the settings ask for it."""
+        from holdfast.sweeper.schedule import Schedule
+
+        every_s = self.settings.cleanup_every
+        if every_s is None:
+            return None
+        return Schedule(self.sweeper, self.spool, self.clock, every_s, self.stop.is_set)
 
     def _prune(self, run_ids: Collection[str]) -> None:
         from holdfast.sweeper.pruning import Pruner

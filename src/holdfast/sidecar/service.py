@@ -64,6 +64,8 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self.intake.start()
         self.drainer.start()
+        if schedule := self.assembly.schedule:
+            threading.Thread(target=schedule.run, name="holdfast-sweeper", daemon=True).start()
 
     def close(self) -> None:
         """Put what has arrived to the disk, and let go of the threads; the drainer is joined by its owner."""

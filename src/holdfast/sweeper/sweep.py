@@ -20,7 +20,7 @@ from holdfast.core.retention import RetentionPlan, describe_sweep, plan_pruning,
 from holdfast.core.retention_log import SweepRecord
 from holdfast.core.rules import RetentionRules
 from holdfast.disk import make_private_folder, translate
-from holdfast.errors import Conflict, GatewayError, HoldfastError, Refused, SweepBusy, Unavailable
+from holdfast.errors import Conflict, GatewayError, Refused, SweepBusy, Unavailable
 from holdfast.mirror import Mirror, RemoteFile
 from holdfast.spool import Spool
 from holdfast.sweeper.committing import Change, Committer
@@ -83,17 +83,6 @@ class Sweeper:
         """Take from these runs what the rules within a run do not let them keep. Raises like `sweep`."""
         with self._alone():
             return self._carry_out(run_ids, plan_pruning)
-
-    def run_every(self, every_s: float, *, is_stopping: Callable[[], bool]) -> None:
-        """Sweep again and again until `is_stopping`; what goes wrong is logged, and tried the next time."""
-        while not is_stopping():
-            self.clock.sleep(every_s)
-            if is_stopping():
-                return
-            try:
-                self.sweep()
-            except HoldfastError as error:
-                log.warning("sweep_failed", cause=str(error))
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

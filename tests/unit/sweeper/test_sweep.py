@@ -481,16 +481,6 @@ def test_prune_touches_only_the_runs_that_it_is_told(desk: Desk) -> None:
     assert [run.run_id for run in report.done] == ["old"]
 
 
-def test_run_every_goes_on_after_a_failure(desk: Desk) -> None:
-    desk.repository.fail_next(ReadTree, Unavailable("", "no answer"))
-    rounds = iter([False, False, False, False, True])
-
-    desk.sweeper.run_every(3600, is_stopping=lambda: next(rounds))
-
-    assert desk.clock.slept[:2] == [3600, 3600]
-    assert desk.names("old") == {"latest.json"}
-
-
 def test_low_budget_is_left_to_checkpoints(desk: Desk, tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "budget.json", Limits(requests_per_hour=50), desk.clock)
     desk.sweeper.surveyor.gateway = ModestGateway(desk.repository, ledger, desk.clock)
