@@ -245,7 +245,11 @@ class Worker:
 
     def _isolate(self, step: Step) -> tuple[float, str] | None:
         """Write what was refused together one by one, so that only the culprit is set aside."""
-        self._forget_intents(step)
+        runs = _runs_of(step)
+        for intent in self._intents():
+            if intent.run_id in runs:
+                self.contents.abandon(intent)
+        self._unsettled -= runs
         for ticket in step.tickets:
             is_free = ticket.run_id not in self._unsettled
             if is_free and (wait := self._carry_out(WriteSingles(ticket.run_id, (ticket,)))):

@@ -40,7 +40,9 @@ def check_files(files: Mapping[str, bytes], run_id: str) -> dict[int, str]:
 
     Every checkpoint is stored once, whole, under its own number, and indexed; the latest is the newest.
     """
-    parsed = files_of_run(files, run_id)
+    parsed = {
+        name: file for name, file in files_of_run(files, run_id).items() if not name.startswith("parts/")
+    }
     index, latest = parsed.pop("index.json"), parsed.pop("latest.json")
     found: dict[str, int] = {}
     for name, file in parsed.items():

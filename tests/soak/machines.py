@@ -37,6 +37,7 @@ LIMITS: dict[Budget, Limits] = {
     "real": Limits(),
 }
 MOST_REQUESTS = 4000
+MAX_FILE_BYTES = 1500
 
 T = TypeVar("T")
 _dooms = threading.local()
@@ -208,8 +209,8 @@ class Workplace:
         runs = Runs(gateway, mirror, LAYOUT, BRANCH)
         worker = Worker(
             spool=spool,
-            contents=ContentsWriter(gateway, spool, runs, LAYOUT, BRANCH, world),
-            commits=CommitWriter(gateway, spool, runs, LAYOUT, BRANCH, world),
+            contents=ContentsWriter(gateway, spool, runs, LAYOUT, BRANCH, world, MAX_FILE_BYTES),
+            commits=CommitWriter(gateway, spool, runs, LAYOUT, BRANCH, world, MAX_FILE_BYTES),
             ledger=ledger,
             policy=DrainPolicy(),
             layout=LAYOUT,

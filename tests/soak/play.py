@@ -2,8 +2,9 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -12,7 +13,7 @@ from holdfast.core.envelope import Draft, draft_from_mapping, draft_from_text
 from holdfast.core.moments import format_moment
 from holdfast.emulator import Emulator, EmulatorOptions, Request, parse_fault
 from holdfast.spool import Spool, export_spool, import_spool
-from tests.soak.machines import BRANCH, Doom, Killed, Workplace, count_event, open_spool
+from tests.soak.machines import BRANCH, MAX_FILE_BYTES, Doom, Killed, Workplace, count_event, open_spool
 from tests.soak.schedules import Call, Drain, Exhaust, Machine, Schedule, Stranger, Submit, Transfer
 from tests.soak.simulation import Simulation
 from tests.soak.verdict import (
@@ -28,6 +29,7 @@ TICK_S = 0.001
 LONG_S = 1000.0
 ENOUGH_S = 30 * 24 * 3600.0
 REPOSITORY = "holdfast/checkpoints"
+SECRET = "a-secret-that-github-knows"
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class _Stage:
         self._emulator = Emulator(
             EmulatorOptions(root=folder / "github", repo=REPOSITORY, clock=self._world.now)
         )
+        self._emulator.switch(secret_marker=SECRET)
         self._workplaces = [
             Workplace(
                 folder / f"machine-{number}",
@@ -162,13 +165,19 @@ class _Stage:
             Doom(None)
         self._acknowledged.append(
             Acknowledged(
-                call.machine, draft.run_id, draft.checkpoint_id, state, call.number is None, is_certain
+                call.machine,
+                draft.run_id,
+                draft.checkpoint_id,
+                state,
+                call.number is None,
+                is_certain,
+                is_refused=SECRET in state["text"],
             )
         )
 
-    def _draft(self, call: Submit) -> tuple[Draft, object]:
+    def _draft(self, call: Submit) -> tuple[Draft, dict[str, Any]]:
         number = call.checkpoint
-        state = {"checkpoint": number, "text": "x" * number}
+        state = {"checkpoint": number, "text": _text_of(number)}
         checkpoint = {
             "checkpoint_id": str(UUID(int=random.Random(number).getrandbits(128), version=4)),
             "run_id": "run-b" if number % 3 == 2 else "run-a",
@@ -190,7 +199,7 @@ class _Stage:
         assert not report.refused
         known = {each.checkpoint_id: each for each in self._acknowledged}
         self._acknowledged += [
-            Acknowledged(call.target, known[identity].run_id, identity, known[identity].state)
+            replace(known[identity], machine=call.target, is_automatic=True, is_certain=True)
             for identity in (*report.taken, *report.known)
         ]
 
@@ -217,3 +226,9 @@ class _Stage:
             crashes=self._crashes + sum(workplace.crashes for workplace in self._workplaces),
             commits=commits,
         )
+
+
+def _text_of(number: int) -> str:
+    """Return a text of its own for each checkpoint: some are too long for one file, some hold a secret."""
+    secret = SECRET if number % 13 in (1, 12) else ""
+    return secret + "x" * (number + (2 * MAX_FILE_BYTES if number % 7 == 6 else 0))

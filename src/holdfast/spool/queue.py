@@ -309,6 +309,13 @@ class Spool:
 
         return self._home.use(work)
 
+    def is_kept_aside(self, checkpoint_id: str) -> bool:
+        """Return whether a checkpoint is set aside with its body whole."""
+        return any(
+            each.ticket.checkpoint_id == checkpoint_id and each.reason != DAMAGED
+            for each in self.set_aside_entries()
+        )
+
     def set_aside_entries(self) -> list[SetAside]:
         """Return all that is set aside, with the reasons."""
 

@@ -136,7 +136,8 @@ def _name(checkpoint_id: str) -> str:
 def _read_manifest(folder: Path) -> Iterator[tuple[str, str, bool]]:
     """Yield id and digest of each checkpoint, and whether its number was given by the spool it comes from.
 
-    They come in the order of their numbers, so that those that get new ones keep it. Raises InvalidCheckpoint.
+    They come in the order of their numbers, so that those that get new ones keep it.
+    Raises InvalidCheckpoint.
     """
     content = _read_file(folder / MANIFEST)
     if content is None:

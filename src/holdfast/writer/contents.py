@@ -202,10 +202,11 @@ class ContentsWriter:
         """Delete what an earlier attempt wrote under a number that it could not keep.
 
         Whether it is there is not looked up: just after a write a listing may not show it yet. Its
-        checkpoints are in the index elsewhere by now, so nobody else can come to need it.
+        checkpoints are in the index elsewhere by now, or set aside whole, so nobody can come to need it.
         """
         merged, intent = publication.merged, work.intent
-        if not all(identity in merged.by_id for identity in intent.checkpoint_ids):
+        missing = [identity for identity in intent.checkpoint_ids if identity not in merged.by_id]
+        if not all(self.spool.is_kept_aside(identity) for identity in missing):
             return
         indexed = {entry.file_path for entry in merged.entries}
         for path, sha in intent.files.items():
@@ -215,6 +216,12 @@ class ContentsWriter:
                 self._expect(Litter(path, sha, self.clock.now() + PATIENCE_S))
             self._delete(path, sha)
 
+    def abandon(self, intent: Intent) -> None:
+        """Give up a write; what may have come to exist of it is deleted once nothing of it is under way."""
+        for path, sha in intent.files.items():
+            self._expect(Litter(path, sha, self.clock.now() + PATIENCE_S))
+        self.spool.forget(intent.name)
+
     def sweep(self) -> None:
         """Delete what late requests of abandoned attempts have left, once none can be under way any more."""
         notes = self.spool.notes()
@@ -222,12 +229,18 @@ class ContentsWriter:
             if litter.due_at > self.clock.now():
                 continue
             try:
-                self._delete(litter.path, litter.blob_sha)
+                if not self._is_indexed(litter.path):
+                    self._delete(litter.path, litter.blob_sha)
             except GatewayError as error:
                 log.info("litter_kept", path=litter.path, cause=str(error))
                 self._expect(replace(litter, due_at=self.clock.now() + PATIENCE_S))
             else:
                 self.spool.forget(litter.name)
+
+    def _is_indexed(self, path: str) -> bool:
+        """Whether the file has come to be of use after all, for example to mend an index."""
+        run_id, _ = self.layout.parse_path(path)
+        return any(entry.file_path == path for entry in self.runs.refresh(run_id).index.entries)
 
     def _expect(self, litter: Litter) -> None:
         self.spool.note(litter.name, litter.to_bytes())

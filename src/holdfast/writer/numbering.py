@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from holdfast.core.envelope import Envelope, renumber_body
+from holdfast.core.envelope import MAX_SEQUENCE, Envelope, renumber_body
 from holdfast.core.publication import RunView, StoredFile, assign_sequences
 from holdfast.core.ticket import Ticket
 from holdfast.errors import SpoolDamaged
@@ -67,11 +67,11 @@ def _floors(spool: Spool, view: RunView, tickets: Sequence[Ticket]) -> dict[str,
     A machine that is new to a run counts from one. Where the numbers have gaps it would fill them, and the
     run would go on from an older checkpoint. What comes from here keeps its place, urgent or not.
     """
-    automatic = [ticket for ticket in tickets if ticket.is_automatic]
-    lowest = min((ticket.sequence for ticket in automatic), default=0)
+    automatic = {ticket.checkpoint_id: ticket.sequence for ticket in tickets if ticket.is_automatic}
+    lowest = min(automatic.values(), default=MAX_SEQUENCE)
     above = (entry for entry in reversed(view.index.entries) if entry.sequence >= lowest)
     foreign = (entry.sequence for entry in above if spool.receipt(entry.checkpoint_id) is None)
-    return dict.fromkeys((ticket.checkpoint_id for ticket in automatic), next(foreign, 0)) if automatic else {}
+    return dict.fromkeys(automatic, next(foreign, 0))
 
 
 def _renumber(spool: Spool, ticket: Ticket, sequence: int, seal: Seal) -> Numbered:
