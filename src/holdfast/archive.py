@@ -11,7 +11,7 @@ from holdfast.core.encoding import sha256_hex
 from holdfast.core.index import parse_index
 from holdfast.core.layout import INDEX, LATEST, Layout, is_single
 from holdfast.core.resume import Source
-from holdfast.errors import IntegrityFailure, Missing
+from holdfast.errors import IntegrityFailure, Missing, NotInCopy
 from holdfast.github.gateway import (
     NO_GRAPHQL,
     Entry,
@@ -254,19 +254,25 @@ class CachedArchive:
                 files.setdefault(name, RemoteFile(entry.blob_sha, 0))
         return files
 
+    def has_latest(self, run_id: str) -> bool:
+        """Tell whether the newest checkpoint of a run, as far as it is known, is here."""
+        folder = self.mirror.folder(run_id)
+        latest = folder.files.get(LATEST) if folder else None
+        return latest is not None and self.mirror.blob(latest.sha) is not None
+
     def read(self, path: str, file: RemoteFile) -> bytes:
         """Return a file's content if it is here."""
         check_size(path, file, self.max_file_bytes)
         content = self.mirror.blob(file.sha)
         if content is None:
-            raise IntegrityFailure(path, "it is not in the local copy")
+            raise NotInCopy(path)
         return content
 
     def read_part(self, path: str) -> bytes:
         """Return the part of a large checkpoint if it is here."""
         content = self.mirror.part(path)
         if content is None:
-            raise IntegrityFailure(path, "it is not in the local copy")
+            raise NotInCopy(path)
         return content
 
     def fetch(self, files: Mapping[str, RemoteFile]) -> None:

@@ -16,7 +16,8 @@ HoldfastError
 ├── SweepBusy                another process is cleaning up this repository
 ├── UnknownRun               no such run or checkpoint, neither stored nor spooled
 ├── IntegrityFailure         a stored file is not what was written: the file and the reason
-│   └── NewerFormat              it is whole, but a newer Holdfast wrote it: the version
+│   ├── NewerFormat              it is whole, but a newer Holdfast wrote it: the version
+│   └── NotInCopy                nobody knows: GitHub is away, and the local copy does not have it
 └── GatewayError             GitHub did not do what we asked
     ├── Missing                  no such file, commit, branch or repository (or no right to see it)
     ├── Conflict                 someone wrote first: read, merge, write again
@@ -134,6 +135,13 @@ class NewerFormat(IntegrityFailure):
     def __init__(self, path: str, version: object, known: int) -> None:
         super().__init__(path, f"format {version} is newer than this Holdfast reads ({known}); upgrade it")
         self.version = version
+
+
+class NotInCopy(IntegrityFailure):
+    """The file at `path` cannot be looked at: the local copy, which stands in for GitHub, lacks it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "it is not in the local copy")
 
 
 class GatewayError(HoldfastError):

@@ -62,7 +62,11 @@ class History:
 
 @dataclass(frozen=True)
 class Reader:
-    """Answers what runs and checkpoints there are; what is spooled here is newer than what GitHub has."""
+    """Answers what runs and checkpoints there are; what is spooled here is newer than what GitHub has.
+
+    `hasty` is the way to GitHub that gives up at once: it is taken where the local copy or the spool has an
+    answer too, so that nobody waits in vain for a GitHub that is away.
+    """
 
     gateway: Gateway
     spool: Spool
@@ -70,6 +74,7 @@ class Reader:
     layout: Layout
     branch: str
     max_file_bytes: int = MAX_FILE_BYTES
+    hasty: Gateway | None = None
 
     def list_runs(self, *, is_resumable: bool = False, workflow: str | None = None) -> list[RunSummary]:
         """Return every run, or those that are asked for, the one last written to first.
@@ -94,7 +99,7 @@ class Reader:
             for envelope in waiting.open_all(waiting.pending)
         ]
         try:
-            stored = self.use_stored(run_id, StoredRun.listing)
+            stored = self.use_stored(run_id, StoredRun.listing, is_patient=False if entries else None)
         except (UnknownRun, *_AWAY) as error:
             if not entries:
                 raise
@@ -158,22 +163,31 @@ class Reader:
         waiting = SpooledRun.look(self.spool, run_id)
         spooled = waiting.open_all(waiting.pending)
         try:
-            stored, warnings = self.use_stored(run_id, lambda run: (run.read_all(), run.warnings))
-        except UnknownRun:
+            stored, warnings = self.use_stored(
+                run_id, lambda run: (run.read_all(), run.warnings), is_patient=False if spooled else None
+            )
+        except (UnknownRun, *_AWAY) as error:
             if not spooled:
                 raise
-            stored, warnings = [], []
+            is_away = not isinstance(error, UnknownRun)
+            stored, warnings = [], [f"GitHub could not be read ({error})"] if is_away else []
         every = {envelope.checkpoint_id: envelope for envelope in [*stored, *spooled]}
         ordered = sorted(every.values(), key=lambda envelope: envelope.sequence)
         return History(run_id, ordered, [*waiting.warnings, *warnings])
 
-    def use_stored(self, run_id: str, use: Callable[[StoredRun], ResultT]) -> ResultT:
+    def use_stored(
+        self, run_id: str, use: Callable[[StoredRun], ResultT], *, is_patient: bool | None = None
+    ) -> ResultT:
         """Return what `use` makes of the stored files of a run; of the local copy if GitHub is away.
 
+        Unless told, it is patient with GitHub only if the local copy does not have the newest checkpoint.
         Raises UnknownRun if there is no such repository, GatewayError if nothing of the run is known here.
         """
+        if is_patient is None:
+            is_patient = not self._cache().has_latest(run_id)
+        github = self._github(is_hasty=not is_patient)
         try:
-            return use(StoredRun(self._github(), self.layout, run_id))
+            return use(StoredRun(github, self.layout, run_id))
         except _AWAY as error:
             absence = f"GitHub could not be read ({error}): this is what was last read or written here"
             cached = StoredRun(self._cache(), self.layout, run_id, warnings=[absence])
@@ -203,8 +217,9 @@ class Reader:
         return self.use_stored(waiting.run_id, lambda run: _load(run.at(sequence), run, waiting))
 
     def _indexes(self) -> list[Index]:
+        github = self._github(is_hasty=bool(self.mirror.known_runs()))
         try:
-            return list(read_indexes(self._github(), self.mirror, self.layout))
+            return list(read_indexes(github, self.mirror, self.layout))
         except _AWAY as error:
             indexes = list(read_indexes(self._cache(), self.mirror, self.layout))
             is_all_there_is = not indexes and not self.spool.pending()
@@ -214,8 +229,9 @@ class Reader:
                 log.warning("github_not_read", cause=str(error))
             return indexes
 
-    def _github(self) -> GitHubArchive:
-        return GitHubArchive(self.gateway, self.mirror, self.layout, self.branch, self.max_file_bytes)
+    def _github(self, *, is_hasty: bool) -> GitHubArchive:
+        gateway = self.hasty if is_hasty and self.hasty else self.gateway
+        return GitHubArchive(gateway, self.mirror, self.layout, self.branch, self.max_file_bytes)
 
     def _cache(self) -> CachedArchive:
         return CachedArchive(self.mirror, self.layout, self.max_file_bytes)
@@ -223,7 +239,7 @@ class Reader:
     def _before_spooled(self, newest: Envelope, waiting: SpooledRun) -> Iterator[Envelope]:
         older = [ticket for ticket in waiting.pending if ticket.sequence < newest.sequence]
         yield from waiting.open_all(older)
-        run = StoredRun(self._github(), self.layout, waiting.run_id)
+        run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id)
         yield from _while_they_can_be_had(run.before(newest.sequence))
 
 

@@ -1,14 +1,14 @@
 """Validates a whole run: every file by itself, the index against the files, numbers, parts and the spool."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.core.envelope import Envelope
 from holdfast.core.index import IndexEntry
 from holdfast.core.layout import INDEX, LATEST
 from holdfast.core.stored import entry_of
 from holdfast.core.validation import Finding, Report, check_count, check_index, check_numbers, check_progress
-from holdfast.errors import IntegrityFailure, UnknownRun
+from holdfast.errors import GatewayError, IntegrityFailure, NotInCopy, UnknownRun
 from holdfast.loader import Candidate, StoredRun
 from holdfast.reader import Reader
 from holdfast.spooled_run import SpooledRun
@@ -21,45 +21,51 @@ class Validator:
     reader: Reader
 
     def check_run(self, run_id: str) -> Report:
-        """Return everything that is wrong with a run. Raises UnknownRun, or GatewayError as in reading."""
+        """Return everything that is wrong with a run. Raises UnknownRun, or GatewayError as in reading.
+
+        With GitHub away, what is here is checked, and the rest named as unchecked.
+        """
         waiting = SpooledRun.look(self.reader.spool, run_id)
         spooled = waiting.open_all(waiting.pending)
         try:
-            stored = self.reader.use_stored(run_id, _check_stored)
-        except UnknownRun:
+            stored = self.reader.use_stored(run_id, _check_stored, is_patient=True)
+        except (UnknownRun, GatewayError) as error:
             if not (waiting.pending or waiting.aside):
                 raise
-            stored = _Checked([], [], [])
+            is_away = isinstance(error, GatewayError)
+            stored = _Checked(unchecked=[f"GitHub could not be read ({error})"] if is_away else [])
         findings = [*stored.findings, *(Finding("spool", warning) for warning in waiting.warnings)]
         for envelope in spooled:
             findings += check_progress(envelope, f"spool#{envelope.sequence}")
         known = {entry.checkpoint_id for entry in stored.entries}
         added = [envelope.sequence for envelope in spooled if envelope.checkpoint_id not in known]
         numbers = [*(entry.sequence for entry in stored.entries), *added]
-        findings += check_numbers(numbers, self.reader.layout.run_folder(run_id))
-        notes = [*stored.notes, *_tell_spool(waiting, numbers)]
-        return Report(run_id, len(numbers), findings, notes)
+        findings += check_numbers([*numbers, *stored.unread], self.reader.layout.run_folder(run_id))
+        notes = list(_tell_spool(waiting, [*numbers, *stored.unread]))
+        return Report(run_id, len(numbers), findings, notes, stored.unchecked)
 
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    entries: list[IndexEntry]
-    findings: list[Finding]
-    notes: list[str]
+    """What was found in the files; `unread` has the numbers of those that the local copy lacks."""
+
+    entries: list[IndexEntry] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    unread: list[int] = field(default_factory=list)
 
 
 def _check_stored(run: StoredRun) -> _Checked:
     if not run.exists:
         run.newest()  # it says why there is nothing
-    notes = list(run.warnings)
+    checked = _Checked(unchecked=list(run.warnings))  # only that this is the local copy
     run.fetch_all()
-    checked = _Checked([], [], notes)
     envelopes = dict(_open_all(run, checked))
     checked.entries.extend(_entries(run, envelopes))
     for candidate, envelope in envelopes.items():
         checked.findings.extend(check_progress(envelope, run.path_of(candidate)))
-    checked.findings.extend(_check_index(run, checked.entries))
-    checked.findings.extend(_check_latest(run, checked.entries))
+    _check_index(run, checked)
+    _check_latest(run, checked)
     return checked
 
 
@@ -68,6 +74,9 @@ def _open_all(run: StoredRun, checked: _Checked) -> Iterator[tuple[Candidate, En
     for candidate in reversed(list(run.candidates())):
         try:
             yield candidate, run.open(candidate)
+        except NotInCopy as failure:
+            checked.unread.append(candidate.sequence)
+            checked.unchecked.append(str(failure))
         except IntegrityFailure as failure:
             failures.append(failure)
     failures += run.damages  # also those that nobody has asked for
@@ -83,28 +92,37 @@ def _entries(run: StoredRun, envelopes: dict[Candidate, Envelope]) -> list[Index
     return list(found.values())
 
 
-def _check_index(run: StoredRun, entries: list[IndexEntry]) -> Iterator[Finding]:
+def _check_index(run: StoredRun, checked: _Checked) -> None:
     path = run.layout.path(run.run_id, INDEX)
     try:
         index = run.read_index()
         content = run.archive.read(path, run.files[INDEX])
     except IntegrityFailure as failure:
-        yield Finding(failure.path, failure.reason)
+        _enter(failure, checked)
         return
-    yield from check_count(content, index, path)
-    yield from check_index(index, path, entries)
+    checked.findings.extend(check_count(content, index, path))
+    checked.findings.extend(check_index(index, path, checked.entries))
 
 
-def _check_latest(run: StoredRun, entries: list[IndexEntry]) -> Iterator[Finding]:
+def _check_latest(run: StoredRun, checked: _Checked) -> None:
     try:
         latest = run.read_latest()
     except IntegrityFailure as failure:
-        yield Finding(failure.path, failure.reason)
+        _enter(failure, checked)
         return
-    newest = max((entry.sequence for entry in entries), default=latest.sequence)
+    numbers = [*(entry.sequence for entry in checked.entries), *checked.unread]
+    newest = max(numbers, default=latest.sequence)
     if latest.sequence != newest:
         path = run.layout.path(run.run_id, LATEST)
-        yield Finding(path, f"it holds checkpoint {latest.sequence}, but the newest is {newest}")
+        reason = f"it holds checkpoint {latest.sequence}, but the newest is {newest}"
+        checked.findings.append(Finding(path, reason))
+
+
+def _enter(failure: IntegrityFailure, checked: _Checked) -> None:
+    if isinstance(failure, NotInCopy):
+        checked.unchecked.append(str(failure))
+    else:
+        checked.findings.append(Finding(failure.path, failure.reason))
 
 
 def _tell_spool(waiting: SpooledRun, numbers: list[int]) -> Iterator[str]:

@@ -113,10 +113,11 @@ def test_every_sample_is_resumed_alike_from_the_spool_from_github_and_without_it
         stored = {name: stranger.resume(name) for name, _ in samples()}
         assert stranger.runs(resumable=True)
     settings = github.settings(tmp_path / "writer")
-    assembly = Assembly(settings, clock=VirtualClock())
+    assembly = Assembly(settings, clock=(clock := VirtualClock()))
     assembly.client.close()
     with Holdfast(settings, assembly=assembly) as offline:
         cached = {name: offline.resume(name) for name, _ in samples()}
+    assert clock.slept == []  # who has an answer here does not wait for GitHub to come back
 
     for name, checkpoint in samples():
         for plan, source in ((spooled[name], "spool"), (stored[name], "github"), (cached[name], "cache")):

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from holdfast.errors import (
     UnknownRun,
 )
 from holdfast.github.gateway import ReadBlob, ReadFile, ReadHeadIfChanged, ReadSnapshot
+from holdfast.github.retrying import RetryingGateway
+from holdfast.reader import Reader
+from holdfast.validator import Validator
+from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.saved import sealed
 from tests.fakes.workshop import BRANCH, Workshop, open_workshop
@@ -284,6 +289,47 @@ def test_with_github_away_large_and_batched_ones_are_there_too(
         plan = workshop.reader.resume("r")
 
         assert (plan.state["n"], len(plan.state["output"]), plan.source) == (29, 30_000, "cache")
+
+
+def open_retrying(workshop: Workshop, repository: MemoryGateway) -> tuple[Reader, VirtualClock]:
+    """Return a reader that repeats its reads as the real one does."""
+    clock = VirtualClock()
+    patient = RetryingGateway(repository, sleep=clock.sleep, attempts=4, random_share=lambda: 1.0)
+    hasty = RetryingGateway(repository, sleep=clock.sleep, attempts=1)
+    return replace(workshop.reader, gateway=patient, hasty=hasty), clock
+
+
+def test_with_github_away_nobody_waits_for_what_is_here(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    reader, clock = open_retrying(workshop, repository)
+    repository.fail_next(ReadHeadIfChanged, AWAY[0], times=99)
+
+    assert reader.resume("r").source == "cache"
+    assert reader.read_checkpoint("r").sequence == 3
+    assert len(reader.list_runs()) == 1
+    assert len(reader.list_checkpoints("r").entries) == len(reader.history("r").envelopes) == 3
+    workshop.save("spooled", state={"n": 1})
+    assert len(reader.list_checkpoints("spooled").entries) == len(reader.history("spooled").envelopes) == 1
+    assert clock.slept == []
+
+
+def test_without_a_local_answer_reads_are_repeated(stranger: Workshop, repository: MemoryGateway) -> None:
+    reader, clock = open_retrying(stranger, repository)
+    repository.fail_next(ReadHeadIfChanged, AWAY[0], times=3)
+
+    assert reader.resume("r").source == "github"
+    assert clock.slept == [0.5, 1.0, 2.0]
+
+
+def test_validation_is_patient_since_it_is_about_github(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    reader, clock = open_retrying(workshop, repository)
+    repository.fail_next(ReadHeadIfChanged, AWAY[0])
+
+    assert Validator(reader).check_run("r").is_valid
+    assert clock.slept == [0.5]
 
 
 def test_with_github_away_what_was_read_before_is_there(

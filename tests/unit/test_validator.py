@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.validation import Report
-from holdfast.errors import UnknownRun
+from holdfast.errors import GatewayError, UnknownRun
 from holdfast.github.gateway import ReadHeadIfChanged
 from holdfast.validator import Validator
 from tests.fakes.memory_gateway import MemoryGateway
@@ -117,12 +117,48 @@ def test_progress_that_makes_no_sense_is_a_finding_spooled_or_stored(workshop: W
     assert any("cp_004_manual.json: progress.tasks" in reason for reason in reasons(workshop))
 
 
-def test_with_github_away_the_local_copy_is_checked_and_that_is_noted(
+def test_with_github_away_the_local_copy_is_checked_but_nothing_is_called_valid(
     workshop: Workshop, repository: MemoryGateway
 ) -> None:
     repository.fail_next(ReadHeadIfChanged, AWAY[0])
 
     report = check(workshop)
 
-    assert report.is_valid
-    assert "GitHub could not be read" in report.notes[0]
+    assert (report.checkpoints, report.findings) == (3, [])
+    assert not report.is_valid
+    assert "GitHub could not be read" in report.unchecked[0]
+
+
+def test_with_github_away_what_the_local_copy_lacks_is_unchecked_not_damaged(
+    tmp_path: Path, workshop: Workshop, repository: MemoryGateway
+) -> None:
+    assert check(workshop).is_valid
+    with open_workshop(tmp_path / "stranger", repository) as stranger:
+        stranger.reader.resume("r")
+        stranger.reader.list_checkpoints("r")
+        repository.fail_next(ReadHeadIfChanged, AWAY[0])
+
+        report = check(stranger)
+
+    assert report.findings == []
+    lacking = [reason for reason in report.unchecked if "it is not in the local copy" in reason]
+    assert [reason.partition(":")[0][-18:] for reason in lacking] == [
+        "cp_001_manual.json",
+        "cp_002_manual.json",
+    ]
+
+
+@pytest.mark.parametrize("error", AWAY, ids=lambda error: type(error).__name__)
+def test_with_github_away_what_is_only_spooled_is_checked_and_replayed(
+    tmp_path: Path, repository: MemoryGateway, error: GatewayError
+) -> None:
+    with open_workshop(tmp_path / "stranger", repository) as stranger:
+        stranger.save("new", state={"n": 1})
+        repository.fail_next(ReadHeadIfChanged, error, times=2)
+
+        report = check(stranger, "new")
+        history = stranger.reader.history("new")
+
+    assert (report.checkpoints, report.findings, report.is_valid) == (1, [], False)
+    assert str(error) in report.unchecked[0]
+    assert ([envelope.sequence for envelope in history.envelopes], len(history.warnings)) == ([1], 1)

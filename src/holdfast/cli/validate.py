@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Check a file, or a run with all that is stored and spooled of it: schema, integrity, index against files,
-gaps in the numbers, parts. Every finding is listed; any finding makes the exit code 1."""
+gaps in the numbers, parts. Every finding is listed; any finding, and anything that could not be checked
+because GitHub is away, makes the exit code 1."""
 
 
 def register(commands: Commands) -> None:
@@ -43,6 +44,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
                 "checkpoints": report.checkpoints,
                 "findings": [asdict(finding) for finding in report.findings],
                 "notes": list(report.notes),
+                "unchecked": list(report.unchecked),
             }
         )
     else:
@@ -76,11 +78,16 @@ def _check_run(arguments: argparse.Namespace) -> "Report":
 
 
 def _print(report: "Report", screen: Screen) -> None:
+    checked = f"{format_count(report.checkpoints)} checked"
     if report.is_valid:
-        screen.say(f"{report.subject}: ok, {format_count(report.checkpoints)} checked", style="green")
+        screen.say(f"{report.subject}: ok, {checked}", style="green")
+    elif not report.findings:
+        screen.say(f"{report.subject}: not known, {checked} and nothing wrong with that", style="yellow")
     else:
         found = format_count(len(report.findings), "finding")
-        screen.say(f"{report.subject}: {found}, {format_count(report.checkpoints)} checked", style="red")
+        screen.say(f"{report.subject}: {found}, {checked}", style="red")
         screen.table(("where", "what is wrong"), [(each.path, each.reason) for each in report.findings])
+    for reason in report.unchecked:
+        screen.say(f"not checked: {reason}", style="yellow")
     for note in report.notes:
         screen.say(f"note: {note}")

@@ -28,17 +28,21 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a check came to: how many checkpoints were looked at, what is wrong, and what to know besides."""
+    """What a check came to: how many checkpoints were looked at, what is wrong, and what to know besides.
+
+    `unchecked` says what could not be looked at, and why.
+    """
 
     subject: str
     checkpoints: int
     findings: Sequence[Finding]
     notes: Sequence[str] = ()
+    unchecked: Sequence[str] = ()
 
     @property
     def is_valid(self) -> bool:
-        """Tell whether nothing is wrong."""
-        return not self.findings
+        """Tell whether everything was looked at, and nothing is wrong."""
+        return not self.findings and not self.unchecked
 
 
 def check_file(content: bytes, path: str) -> Report:

@@ -144,6 +144,21 @@ def test_replay_of_a_large_change_is_cut_for_people(holdfast: Holdfast) -> None:
     assert "(502 characters)" in out
 
 
+def test_validate_does_not_call_anything_well_that_it_could_not_read(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holdfast("submit", "-", "--run-id", "r", "--wait", *github.options, stdin="{}")
+    monkeypatch.setenv("HOLDFAST_TOKEN", "another-token")
+
+    ended = holdfast("validate", "r", *github.options)
+    document = holdfast("validate", "r", "--json", *github.options).document
+
+    assert ended.code == 1
+    assert "r: not known, 1 checkpoint checked and nothing wrong with that" in ended.out
+    assert "not checked: GitHub could not be read" in ended.out
+    assert (document["valid"], document["checkpoints"], len(document["unchecked"])) == (False, 1, 1)
+
+
 def test_validate_a_run_and_a_file(holdfast: Holdfast, tmp_path: Path) -> None:
     submit(holdfast, "--wait")
     bad = tmp_path / "bad.json"
