@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.encoding import sha256_hex
+from holdfast.core.intent import Intent
 from holdfast.core.limits import Limits
+from holdfast.core.litter import PATIENCE_S
 from holdfast.core.ticket import Progress
 from holdfast.core.trouble import NOTE, parse_trouble
 from holdfast.errors import Conflict, GatewayError, Refused, SpoolBusy, Throttled, Unavailable
@@ -268,6 +270,40 @@ def test_batch_that_landed_before_a_crash_is_finished_not_doubled(
 
     assert result.left == 0
     assert len(check_run(repository)) == 23
+
+
+def test_batch_that_landed_before_a_refusal_is_deleted_once_nothing_is_under_way(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    few = Limits(write_interval_s=0, content_per_hour=30)
+    with open_workshop(tmp_path, repository, limits=few) as workshop:
+        for _ in range(20):
+            workshop.save()
+        refusal = Refused("checkpoints/r/index.json", "a rule refuses it", "rules", "Ask its owner.")
+        repository.fail_next(WriteFile, refusal, when=lambda call: call.path.endswith("index.json"))
+
+        workshop.worker.drain()
+        assert "batch_1_20.json" in stored_run(repository)
+        assert workshop.worker.drain(patience_s=7200).left == 0
+
+    assert "batch_1_20.json" not in stored_run(repository)
+    assert list(check_run(repository)) == list(range(1, 21))
+
+
+def test_file_of_an_abandoned_write_stays_if_the_index_has_come_to_need_it(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    receipt = workshop.save()
+    workshop.worker.drain()
+    stored = workshop.spool.receipt(receipt.checkpoint_id)
+    assert stored is not None
+    files = {stored.file_path: stored.blob_sha or ""}
+    workshop.worker.contents.abandon(Intent("r", (receipt.checkpoint_id,), is_batch=False, files=files))
+    workshop.clock.sleep(PATIENCE_S)
+
+    workshop.worker.drain()
+
+    assert len(check_run(repository)) == 1
 
 
 def test_stopping_leaves_the_rest_in_the_spool(workshop: Workshop, repository: MemoryGateway) -> None:

@@ -5,14 +5,14 @@ the latest, and only then do the tickets leave the spool.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import structlog
 
 from holdfast.clock import Clock
 from holdfast.core.intent import Intent
-from holdfast.core.layout import INDEX, LATEST, Layout
+from holdfast.core.layout import INDEX, LATEST, Layout, is_single
 from holdfast.core.litter import PATIENCE_S, Litter, is_litter, parse_litter
 from holdfast.core.moments import format_moment
 from holdfast.core.parts import MAX_FILE_BYTES, seal_in_parts
@@ -55,6 +55,7 @@ class ContentsWriter:
     branch: str
     clock: Clock
     max_file_bytes: int = MAX_FILE_BYTES
+    _litter: set[str] = field(default_factory=set)
 
     def write(self, intent: Intent, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
         """Return where each checkpoint now lies, verified, indexed, and copied to the latest if it is that.
@@ -107,7 +108,9 @@ class ContentsWriter:
         seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
         locate = partial(own_files, view, is_batch=work.intent.is_batch, layout=self.layout)
         tried = [(self.layout.name_of(view.run_id, path), sha) for path, sha in work.intent.files.items()]
-        numbered = settle_numbers(self.spool, view, work.tickets, seal, locate=locate, tried=tried)
+        numbered = settle_numbers(
+            self.spool, self._without_litter(view), work.tickets, seal, locate=locate, tried=tried
+        )
         work.tickets = [one.ticket for one in numbered]
         publication = plan_publication(
             view,
@@ -120,6 +123,17 @@ class ContentsWriter:
             work.intent = work.intent.adding((file.path, file.blob_sha) for file in publication.own_files)
             self.spool.note(work.intent.name, work.intent.to_bytes())
         return publication
+
+    def _without_litter(self, view: RunView) -> RunView:
+        """Return the view without batches that we have given up: their numbers are still free."""
+        if not self._litter:
+            return view
+        kept = {
+            name: sha
+            for name, sha in view.blobs.items()
+            if is_single(name) or self.layout.path(view.run_id, name) not in self._litter
+        }
+        return replace(view, blobs=kept)
 
     def _put(self, file: FileWrite) -> str:
         """Put one file and return the commit. If only the branch moved on, write again as it is."""
@@ -225,7 +239,10 @@ class ContentsWriter:
     def sweep(self) -> None:
         """Delete what late requests of abandoned attempts have left, once none can be under way any more."""
         notes = self.spool.notes()
-        for litter in [parse_litter(content) for name, content in notes.items() if is_litter(name)]:
+        known = [parse_litter(content) for name, content in notes.items() if is_litter(name)]
+        self._litter.clear()
+        self._litter.update(litter.path for litter in known)
+        for litter in known:
             if litter.due_at > self.clock.now():
                 continue
             try:
@@ -236,6 +253,7 @@ class ContentsWriter:
                 self._expect(replace(litter, due_at=self.clock.now() + PATIENCE_S))
             else:
                 self.spool.forget(litter.name)
+                self._litter.discard(litter.path)
 
     def _is_indexed(self, path: str) -> bool:
         """Whether the file has come to be of use after all, for example to mend an index."""
@@ -244,6 +262,7 @@ class ContentsWriter:
 
     def _expect(self, litter: Litter) -> None:
         self.spool.note(litter.name, litter.to_bytes())
+        self._litter.add(litter.path)
 
     def _delete(self, path: str, sha: str) -> None:
         message = f"Remove {path}: it was stored again under another number"
