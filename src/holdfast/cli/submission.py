@@ -28,6 +28,8 @@ def compose(text: bytes, options: argparse.Namespace) -> bytes:
         return _fill_in(text, document, given)
     if document is None:
         parse_value(text, "state")
+    else:
+        _check_bare(document)
     if "run_id" not in given:
         raise WrongUse(
             "this is bare state, so name its run with --run-id; "
@@ -40,6 +42,20 @@ def compose(text: bytes, options: argparse.Namespace) -> bytes:
 def _is_whole(document: Document) -> bool:
     value = document.value
     return "trigger" in value and ("state" in value or "state_snapshot" in value)
+
+
+def _check_bare(document: Document) -> None:
+    """Refuse what was meant as a checkpoint: as bare state, it would be stored inside of another one."""
+    value = document.value
+    has_state = isinstance(value.get("state"), dict) or "state_snapshot" in value
+    if not has_state and not isinstance(value.get("trigger"), str):
+        return
+    present, missing = ("a state", "trigger") if has_state else ("a trigger", "state")
+    raise InvalidCheckpoint(
+        missing,
+        f"is missing: this has {present}, like a checkpoint; "
+        'if it is bare state, hand it in as {"trigger": "manual", "state": …}',
+    )
 
 
 def _fill_in(text: bytes, document: Document, given: dict[str, str]) -> bytes:

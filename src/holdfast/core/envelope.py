@@ -272,18 +272,21 @@ def _draft(
     ours = {*_HEADER_FIELDS, "integrity", "context_fields", "state", "state_snapshot"}
     texts.update({name: text_of(name) for name in values if name not in ours})
     draft = Draft(header, texts, is_id_given=values.get("checkpoint_id") is not None)
-    if "integrity" in values:
-        _check_claim(draft, values["integrity"])
+    if values.get("integrity") is not None:
+        given = {name: text_of(name) for name in values if name != "integrity"}
+        _check_claim(draft, given, values["integrity"])
     return draft
 
 
-def _check_claim(draft: Draft, claim: object) -> None:
-    """Refuse a whole checkpoint whose integrity its own content contradicts."""
+def _check_claim(draft: Draft, given: Mapping[str, bytes], claim: object) -> None:
+    """Refuse a checkpoint whose integrity its content contradicts, as it was given and as it is stored."""
+    advice = "leave integrity out to have it made anew"
     claimed = claim.get("sha256") if isinstance(claim, dict) else None
-    if claimed and draft.sequence and sha256_hex(canonical(draft.body(draft.sequence))) != claimed:
-        raise InvalidCheckpoint(
-            "integrity.sha256", "the content does not match it; leave integrity out to have it made anew"
-        )
+    if not isinstance(claimed, str):
+        raise InvalidCheckpoint("integrity", f'it is not {{"sha256": "…"}}; {advice}')
+    whole = join_members(given) if draft.sequence is None else draft.body(draft.sequence)
+    if claimed not in {sha256_hex(canonical(text)) for text in (join_members(given), whole)}:
+        raise InvalidCheckpoint("integrity.sha256", f"the content does not match it; {advice}")
 
 
 def _state_name(values: Mapping[str, Any]) -> str:

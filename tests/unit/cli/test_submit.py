@@ -65,6 +65,23 @@ def test_any_json_is_bare_state(holdfast: Holdfast, state: str) -> None:
     assert f'"state_snapshot":{state}' in stored(holdfast, "r")
 
 
+@pytest.mark.parametrize(
+    ("document", "complaint"),
+    [
+        ('{"triger":"manual","state":{"n":1}}', "trigger: is missing: this has a state, like a checkpoint"),
+        ('{"run_id":"r","state_snapshot":7}', "trigger: is missing: this has a state, like a checkpoint"),
+        ('{"trigger":"manual","sate":{"n":1}}', "state: is missing: this has a trigger, like a checkpoint"),
+    ],
+)
+def test_mistyped_checkpoint_is_not_taken_for_bare_state(
+    holdfast: Holdfast, document: str, complaint: str
+) -> None:
+    ended = holdfast("submit", "-", "--run-id", "r", stdin=document)
+
+    assert (ended.code, complaint in ended.err) == (2, True)
+    assert 'hand it in as {"trigger": "manual", "state": …}' in ended.err
+
+
 def test_every_option_reaches_the_checkpoint(holdfast: Holdfast) -> None:
     options = {
         "--run-id": "r",

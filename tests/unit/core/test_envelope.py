@@ -203,6 +203,27 @@ def test_whole_checkpoint_with_a_false_integrity_is_refused() -> None:
         draft(content)
 
 
+@pytest.mark.parametrize("as_text", [True, False])
+def test_short_form_is_held_to_its_integrity_too(as_text: bool) -> None:
+    digest = hashlib.sha256(json.dumps(SHORT, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    true = {**SHORT, "integrity": {"sha256": digest}}
+    false = {**true, "state": {"answer": 43}}
+
+    def hand_in(document: dict[str, Any]) -> Draft:
+        return draft(json.dumps(document).encode() if as_text else document)
+
+    assert "integrity" not in hand_in(true).texts
+    assert hand_in({**SHORT, "integrity": None}).texts == hand_in(SHORT).texts
+    with pytest.raises(InvalidCheckpoint, match=r"integrity\.sha256: the content does not match it"):
+        hand_in(false)
+
+
+@pytest.mark.parametrize("claim", ["abc", 7, [], {}, {"sha256": None}, {"sha1": "abc"}], ids=repr)
+def test_integrity_that_claims_nothing_is_refused(claim: Any) -> None:
+    with pytest.raises(InvalidCheckpoint, match=r'integrity: it is not {"sha256": "…"}'):
+        draft({**SHORT, "integrity": claim})
+
+
 def with_id(**changes: Any) -> Callable[[], str | None]:
     return lambda: draft({**SHORT, "checkpoint_id": AN_ID, **changes}).fingerprint
 
