@@ -9,7 +9,6 @@ from holdfast.core.ticket import Receipt
 if TYPE_CHECKING:
     from holdfast.core.index import Index
     from holdfast.reader import RunSummary
-    from holdfast.sweeper.sweep import SweepReport
 
 _RECEIPT_FIELDS = tuple(field.name for field in fields(Receipt))
 
@@ -43,19 +42,3 @@ def run_document(index: "Index") -> dict[str, Any]:
         "last_updated": index.last_updated or (newest.timestamp if newest else ""),
         "workflow": index.workflow,
     }
-
-
-def sweep_document(report: "SweepReport", *, dry_run: bool) -> dict[str, Any]:
-    """Return what a clean-up did, or would do, to every run that loses something."""
-    runs = report.plan.changes if dry_run else report.done
-    changes = [
-        {
-            "run_id": run.run_id,
-            "action": run.action,
-            "reason": run.reason,
-            "deleted_files": len(run.delete),
-            "deleted_bytes": run.deleted_bytes,
-        }
-        for run in runs
-    ]
-    return {"dry_run": dry_run, "runs": changes, "commits": report.commits}

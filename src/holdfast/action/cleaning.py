@@ -44,4 +44,6 @@ def clean_up(session: Session, *, is_dry_run: bool) -> Outcome:
         outputs={"status": "done", "deleted": str(files)},
         table=Table(_COLUMNS, tuple(rows)),
         facts=(sentence,),
+        problems=(f"The next cleanup goes on: {report.rest_because}",) if report.rest_because else (),
+        code=ExitCode.WORK_LEFT if report.rest_because else ExitCode.DONE,
     )

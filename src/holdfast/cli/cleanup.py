@@ -62,27 +62,29 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 
 def _clean_up(arguments: argparse.Namespace, session: Session, screen: Screen) -> ExitCode:
+    from holdfast.core.retention import RetentionPlan
     from holdfast.errors import Stopped, SweepBusy, Throttled
+    from holdfast.sweeper import SweepReport
     from holdfast.sweeper.reporting import squash_document, sweep_document
 
     holdfast = session.holdfast
+    report, squashed = SweepReport(RetentionPlan(())), None
     try:
         report = holdfast.cleanup(dry_run=arguments.dry_run)
-        squashed = None
-        if arguments.squash_history:
+        if arguments.squash_history and not report.rest_because:
             squashed = holdfast.squash_history(keep_days=arguments.keep_days, force=arguments.force)
     except (Throttled, SweepBusy, Stopped) as error:
-        screen.warn(f"not everything is cleaned up, the next cleanup goes on: {error}")
-        if screen.is_json:
-            screen.document({"dry_run": arguments.dry_run, "runs": [], "commits": [], "reason": str(error)})
-        return ExitCode.WORK_LEFT
+        report.rest_because = str(error)
     if screen.is_json:
         document = sweep_document(report, session.assembly.layout, is_dry_run=arguments.dry_run)
         screen.document({**document, "squash": squash_document(squashed) if squashed else None})
-    else:
+    elif report.plan.runs or not report.rest_because:
         print_sweep(report, screen, is_dry_run=arguments.dry_run)
         if squashed:
             print_squash(squashed, screen)
+    if report.rest_because:
+        screen.warn(f"not everything is cleaned up, the next cleanup goes on: {report.rest_because}")
+        return ExitCode.WORK_LEFT
     return ExitCode.DONE
 
 

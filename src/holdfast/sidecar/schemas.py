@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from holdfast.core.disposal import Action
 from holdfast.core.envelope import MAX_SEQUENCE, RunStatus
 from holdfast.core.ticket import Persistence, Progress
 from holdfast.core.triggers import Priority, Trigger
@@ -19,6 +20,7 @@ RUN_ID: Schema = {
 SEQUENCE: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_SEQUENCE}
 TEXT: Schema = {"type": "string"}
 MAYBE_TEXT: Schema = {"type": ["string", "null"]}
+TEXTS: Schema = {"type": "array", "items": TEXT}
 NUMBER: Schema = {"type": "number"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 FLAG: Schema = {"type": "boolean"}
@@ -191,19 +193,27 @@ SCHEMAS: dict[str, Schema] = {
     "Cleanup": record(
         {
             "dry_run": FLAG,
+            "deleted_files": COUNT,
+            "deleted_bytes": COUNT,
+            "commits": TEXTS,
             "runs": {
                 "type": "array",
                 "items": record(
                     {
                         "run_id": TEXT,
-                        "action": TEXT,
+                        "action": words(*Action),
                         "reason": TEXT,
+                        "last_written": MAYBE_TEXT,
                         "deleted_files": COUNT,
                         "deleted_bytes": COUNT,
                     }
                 ),
             },
-            "commits": {"type": "array", "items": TEXT},
+            "delete": TEXTS,
+            "write": TEXTS,
+            "left": {"type": "array", "items": record({"run_id": TEXT, "reason": TEXT})},
+            "unknown": TEXTS,
+            "reason": MAYBE_TEXT,
         }
     ),
     "Status": record(
@@ -284,16 +294,24 @@ PLAN_EXAMPLE = {
 }
 CLEANUP_EXAMPLE = {
     "dry_run": True,
+    "deleted_files": 2,
+    "deleted_bytes": 1830,
+    "commits": [],
     "runs": [
         {
             "run_id": "build-17",
             "action": "trim",
-            "reason": "it is not one of the 10 newest runs",
-            "deleted_files": 6,
-            "deleted_bytes": 48213,
+            "reason": "among the 50 most recent runs",
+            "last_written": "2026-11-14T21:40:06.310Z",
+            "deleted_files": 2,
+            "deleted_bytes": 1830,
         }
     ],
-    "commits": [],
+    "delete": ["checkpoints/build-17/index.json", "checkpoints/build-17/cp_001_manual.json"],
+    "write": [],
+    "left": [],
+    "unknown": [],
+    "reason": None,
 }
 STATUS_EXAMPLE = {
     "spool": {"depth": 0, "bytes": 0, "oldest_age_s": 0.0, "set_aside": 0},

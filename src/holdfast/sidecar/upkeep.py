@@ -8,12 +8,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.core.encoding import parse_value
-from holdfast.documents import receipt_document, sweep_document
+from holdfast.documents import receipt_document
 from holdfast.sidecar import parameters
 from holdfast.sidecar.bodies import BodyReader, check_headers
 from holdfast.sidecar.checkpoints import json_response
 from holdfast.sidecar.problems import invalid
 from holdfast.sidecar.service import Service
+from holdfast.sweeper.reporting import sweep_document
 
 # Enough for what these calls can say.
 MOST_BYTES = 64 * 1024
@@ -70,7 +71,7 @@ class UpkeepRoutes:
         """Clean up by the rules, or tell what that would do."""
         dry_run = parameters.flag(request, "dry_run")
         report = await self._service.call(self._holdfast.cleanup, dry_run=dry_run)
-        return json_response(sweep_document(report, dry_run=dry_run))
+        return json_response(sweep_document(report, self._service.assembly.layout, is_dry_run=dry_run))
 
     async def _read(self, request: Request) -> Completion:
         """Return what the body asks for; without a body the run is completed."""

@@ -27,6 +27,7 @@ def sweep_document(report: SweepReport, layout: Layout, *, is_dry_run: bool) -> 
             if run.action is Action.LEAVE
         ],
         "unknown": list(report.strangers),
+        "reason": report.rest_because or None,
     }
 
 

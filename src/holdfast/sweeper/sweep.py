@@ -20,7 +20,7 @@ from holdfast.core.retention import RetentionPlan, describe_sweep, plan_pruning,
 from holdfast.core.retention_log import SweepRecord
 from holdfast.core.rules import RetentionRules
 from holdfast.disk import make_private_folder, translate
-from holdfast.errors import Conflict, GatewayError, Refused, SweepBusy, Unavailable
+from holdfast.errors import Conflict, GatewayError, Refused, Stopped, SweepBusy, Throttled, Unavailable
 from holdfast.mirror import Mirror, RemoteFile
 from holdfast.spool import Spool
 from holdfast.sweeper.committing import Change, Committer
@@ -43,12 +43,14 @@ class SweepReport:
     """What becomes of every run, and what is done already.
 
     `strangers` are paths that we did not write, and leave alone. Without `commits`, nothing was changed.
+    `rest_because` says why the next sweep has to go on, if this one could not finish.
     """
 
     plan: RetentionPlan
     strangers: tuple[str, ...] = ()
     done: list[RunPlan] = field(default_factory=list)
     commits: list[str] = field(default_factory=list)
+    rest_because: str = ""
 
 
 @dataclass
@@ -73,8 +75,9 @@ class Sweeper:
     def sweep(self) -> SweepReport:
         """Do what the rules ask, now.
 
-        Raises SweepBusy when another process is at it, Throttled when the rest of the budget is for
-        checkpoints: what was committed by then stays, and the next sweep goes on from there.
+        When the rest of the budget is for checkpoints, or we are told to stop, what was committed by then
+        stays, and the next sweep goes on from there; if that is nothing, Throttled or Stopped is raised.
+        Raises SweepBusy when another process is at it.
         """
         with self._alone():
             return self._carry_out(None, plan_retention)
@@ -101,6 +104,16 @@ class Sweeper:
 
     def _carry_out(self, only: Collection[str] | None, make: MakePlan) -> SweepReport:
         report = SweepReport(RetentionPlan(()))
+        try:
+            self._persist(report, only, make)
+        except (Throttled, Stopped) as error:
+            if not report.commits:
+                raise
+            report.rest_because = str(error)
+        return report
+
+    def _persist(self, report: SweepReport, only: Collection[str] | None, make: MakePlan) -> None:
+        """Plan and commit; whenever the branch moves or a commit is too much, again."""
         max_files = self.max_files
         for attempt in range(1, ATTEMPTS + 1):
             survey, report.plan = self._plan(only, make)
@@ -115,8 +128,7 @@ class Sweeper:
                 log.info("sweep_planned_again", attempt=attempt, cause=str(error))
                 self.clock.sleep(min(PAUSE_S * 2**attempt, LONGEST_PAUSE_S))
             else:
-                break
-        return report
+                return
 
     def _plan(self, only: Collection[str] | None, make: MakePlan) -> tuple[Survey, RetentionPlan]:
         """Survey, and plan; what the plan must know of single files is read until it is complete."""

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from holdfast.errors import Throttled
 from holdfast.library import Holdfast as Library
 from holdfast.settings import Settings
 from holdfast.sidecar import drainer
+from holdfast.sweeper import SweepReport
 from holdfast.wiring import Assembly
 from tests.fakes.repository import files_of_run, read_branch
 from tests.fakes.sidecar import running_sidecar
@@ -153,18 +155,40 @@ def test_low_budget_ends_with_75_and_leaves_everything(
     assert holdfast("cleanup", *github.options).out.splitlines()[-1].startswith("Deleted 6 files")
 
 
-def test_throttled_cleanup_is_a_document_that_says_why(
+@pytest.mark.usefixtures("few")
+def test_throttled_cleanup_is_a_document_of_the_same_shape_that_says_why(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise Throttled("x", "GitHub's calls are used up", kind="primary", retry_after_s=60)
 
+    usual = holdfast("cleanup", "--json")
     monkeypatch.setattr(Library, "cleanup", refuse)
 
     ended = holdfast("cleanup", "--json")
 
     assert ended.code == 75
     assert "used up" in ended.document["reason"]
+    assert ended.document.keys() == usual.document.keys()
+    assert usual.document["reason"] is None
+
+
+@pytest.mark.usefixtures("few")
+def test_cleanup_that_is_cut_short_shows_what_it_did_and_ends_with_75(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_short(holdfast: Library, **_: object) -> SweepReport:
+        report = holdfast._assembly.sweeper.sweep()
+        return replace(report, rest_because="the rest is for checkpoints")
+
+    store(holdfast, "a", "b")
+    monkeypatch.setattr(Library, "cleanup", cut_short)
+
+    ended = holdfast("cleanup", "--squash-history")
+
+    assert ended.code == 75
+    assert ended.out.splitlines()[-1].startswith("Deleted 3 files")
+    assert "the rest is for checkpoints" in ended.err
 
 
 def test_completed_run_ends_with_its_newest_state(holdfast: Holdfast) -> None:
@@ -236,13 +260,14 @@ def test_completion_beside_a_running_service_is_stored_by_that(
     holdfast: Holdfast, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drainer, "LOOK_EVERY_S", 0.05)
+    store(holdfast, "a")
+
     with running_sidecar(data_dir) as sidecar:
         sidecar.submit("a")
-
         ended = holdfast("complete", "a", "--json")
 
     assert ended.code == 0
-    assert (ended.document["sequence_number"], ended.document["status"]) == (2, "verified")
+    assert (ended.document["sequence_number"], ended.document["status"]) == (4, "verified")
 
 
 def test_completion_that_another_process_has_not_stored_yet_is_in_good_hands(

@@ -205,5 +205,5 @@ def test_a_clean_up_can_be_looked_at_first(tmp_path: Path) -> None:
         done = sidecar.client.post("/v1/cleanup").json()
 
     assert (planned["dry_run"], planned["commits"]) == (True, [])
-    assert (done["dry_run"], bool(done["commits"])) == (False, bool(done["runs"]))
+    assert (done["dry_run"], bool(done["commits"])) == (False, bool(done["delete"]))
     assert planned["runs"] == done["runs"]

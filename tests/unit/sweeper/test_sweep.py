@@ -15,7 +15,16 @@ from holdfast.core.envelope import draft_from_mapping
 from holdfast.core.limits import Limits
 from holdfast.core.parts import seal_in_parts
 from holdfast.core.rules import RetentionRules
-from holdfast.errors import Conflict, IntegrityFailure, Missing, Refused, SweepBusy, Throttled, Unavailable
+from holdfast.errors import (
+    Conflict,
+    IntegrityFailure,
+    Missing,
+    Refused,
+    Stopped,
+    SweepBusy,
+    Throttled,
+    Unavailable,
+)
 from holdfast.github.gateway import (
     CommitFiles,
     DeleteFile,
@@ -447,6 +456,26 @@ def test_listing_that_github_cuts_off_is_replaced_by_folders(
 
     assert desk.names("r5") == {"summary.json"}
     assert desk.names("new") == {*(f"cp_00{n}_manual.json" for n in (1, 2, 3)), "index.json", "latest.json"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Throttled(BRANCH, "for checkpoints", kind="own_budget", retry_after_s=60),
+        Stopped("told to stop"),
+    ],
+)
+def test_sweep_that_is_cut_short_tells_what_it_did_and_the_next_goes_on(desk: Desk, error: Any) -> None:
+    desk.sweeper.max_files = 5
+    commits = iter([False, True])
+    desk.repository.fail_next(CommitFiles, error, when=lambda _: next(commits))
+
+    first, second = desk.sweeper.sweep(), desk.sweeper.sweep()
+
+    assert [run.run_id for run in first.done] == ["old"]
+    assert first.rest_because == str(error)
+    assert [run.run_id for run in second.done] == ["older"]
+    assert not second.rest_because
 
 
 def test_only_one_sweeps_at_a_time(desk: Desk, tmp_path: Path) -> None:
