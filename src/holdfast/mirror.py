@@ -4,6 +4,8 @@ Everything here can be had again from GitHub; losing it costs requests, nothing 
 wrong here is anybody else's trouble: what cannot be kept is not kept.
 """
 
+import shutil
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,13 +13,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
+import structlog
 
 from holdfast.core.encoding import blob_sha
 from holdfast.core.index import Index, parse_index
 from holdfast.core.layout import INDEX, LATEST
 from holdfast.core.publication import RunView
+from holdfast.disk import DatabaseDamaged, StoreMoved
 from holdfast.errors import HoldfastError, SpoolError
 from holdfast.store import Store, open_store
+
+log = structlog.get_logger()
 
 MAX_BYTES = 256 * 1024 * 1024
 # One file must not push everything else out.
@@ -72,17 +78,24 @@ class Catalogue:
 class Mirror:
     """A bounded local copy. A blob's name is its content's digest, so it is never out of date."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._store = self._open_store()
+        self._given_up: list[Store] = []
+        self._disbelieved: set[str] = set()
 
     @classmethod
     def open(cls, folder: Path) -> "Mirror":
-        """Open the copy that `folder` holds, or begin one."""
-        return cls(open_store(folder, is_durable=False, max_bytes=MAX_BYTES))
+        """Open the copy that `folder` holds, or begin one. Where that cannot be done, nothing is kept."""
+        return cls(folder)
 
     def close(self) -> None:
         """Let go of the files."""
-        self._store.close()
+        for store in (*self._given_up, self._store):
+            if store:
+                with suppress(SpoolError):
+                    store.close()
 
     def blob(self, sha: str) -> bytes | None:
         """Return a blob's content if it is here."""
@@ -91,10 +104,7 @@ class Mirror:
     def blobs(self, shas: Iterable[str]) -> dict[str, bytes]:
         """Return the contents of those blobs that are here."""
         keys = [f"blob/{sha}" for sha in shas]
-        try:
-            found = self._store.get_many(keys)
-        except SpoolError:
-            return {}
+        found = self._attempt(lambda store: store.get_many(keys)) or {}
         return {key.removeprefix("blob/"): content for key, content in found.items()}
 
     def keep_blob(self, sha: str, content: bytes) -> None:
@@ -174,10 +184,7 @@ class Mirror:
     def known_runs(self) -> list[str]:
         """Return the runs that we have seen or written ourselves."""
         catalogue = self.catalogue()
-        try:
-            folders = self._store.keys("folder/")
-        except SpoolError:
-            folders = []
+        folders = self._attempt(lambda store: store.keys("folder/")) or ()
         seen = {key.removeprefix("folder/") for key in folders}
         return sorted(seen.union(catalogue.shelves if catalogue else ()))
 
@@ -192,7 +199,7 @@ class Mirror:
             index: Index = parse_index(content, f"{run_id}/index.json")
             return RunView(index, index_sha, latest_sha, latest_sequence)
 
-        return self._recall(f"view/{run_id}", read)
+        return None if run_id in self._disbelieved else self._recall(f"view/{run_id}", read)
 
     def keep_view(self, view: RunView) -> None:
         """Remember how the run's folder stands."""
@@ -202,22 +209,21 @@ class Mirror:
         if blob_sha(content) == view.index_sha:  # an index that others wrote is kept as it was read
             self.keep_blob(view.index_sha, content)
         known = (view.index_sha, view.latest_sha, view.latest_sequence)
-        self._keep(f"view/{view.run_id}", orjson.dumps(known))
+        if self._keep(f"view/{view.run_id}", orjson.dumps(known)):
+            self._disbelieved.discard(view.run_id)
 
     def forget_view(self, run_id: str) -> None:
-        """Forget how the run's folder stood. Raises SpoolError: what is not forgotten would be believed."""
-        self._store.delete(f"view/{run_id}")
+        """Forget how the run's folder stood; what cannot be deleted is not believed again here."""
+        self._disbelieved.add(run_id)
+        if self._is_done(lambda store: store.delete(f"view/{run_id}")):
+            self._disbelieved.discard(run_id)
 
     def _get(self, key: str) -> bytes | None:
-        try:
-            return self._store.get(key)
-        except SpoolError:
-            return None
+        return self._attempt(lambda store: store.get(key))
 
-    def _keep(self, key: str, content: bytes) -> None:
-        if len(content) <= MAX_BLOB_BYTES:
-            with suppress(SpoolError):
-                self._store.set(key, content)
+    def _keep(self, key: str, content: bytes) -> bool:
+        """Keep `content` if that can be done, and tell whether it was."""
+        return len(content) <= MAX_BLOB_BYTES and self._is_done(lambda store: store.set(key, content))
 
     def _recall(self, key: str, read: Callable[[Any], ResultT]) -> ResultT | None:
         stored = self._get(key)
@@ -225,3 +231,38 @@ class Mirror:
             return None if stored is None else read(orjson.loads(stored))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, HoldfastError):
             return None  # a copy that cannot be read is no copy
+
+    def _attempt(self, use: Callable[[Store], ResultT | None]) -> ResultT | None:
+        """Return what `use` makes of the store, or None. One that is damaged or replaced is opened anew."""
+        store = self._store
+        try:
+            return use(store) if store else None
+        except (DatabaseDamaged, StoreMoved) as error:
+            self._replace(store, error)
+        except SpoolError as error:
+            log.debug("mirror_not_used", cause=str(error))
+        return None
+
+    def _is_done(self, change: Callable[[Store], None]) -> bool:
+        def carry_out(store: Store) -> bool:
+            change(store)
+            return True
+
+        return self._attempt(carry_out) or False
+
+    def _replace(self, store: Store | None, error: SpoolError) -> None:
+        with self._lock:
+            if self._store is not store or store is None:
+                return  # another thread was quicker
+            log.warning("mirror_replaced", cause=str(error))
+            if isinstance(error, DatabaseDamaged):
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._given_up.append(store)  # other threads may still be at work with it
+            self._store = self._open_store()
+
+    def _open_store(self) -> Store | None:
+        try:
+            return open_store(self._folder, is_durable=False, max_bytes=MAX_BYTES)
+        except (SpoolError, OSError) as error:
+            log.warning("mirror_not_opened", cause=str(error))
+            return None

@@ -1,4 +1,5 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from holdfast.core.encoding import blob_sha
 from holdfast.core.index import Index
 from holdfast.core.layout import Layout
 from holdfast.core.publication import RunView
+from holdfast.disk import DatabaseDamaged
 from holdfast.errors import SpoolUnwritable, Unavailable
 from holdfast.github.gateway import CommitFiles, DeleteFile, WriteFile
 from holdfast.mirror import (
@@ -21,7 +23,9 @@ from holdfast.mirror import (
     Shelf,
 )
 from holdfast.mirroring import MirroringGateway
+from holdfast.store import Store
 from tests.fakes.memory_gateway import MemoryGateway
+from tests.fakes.workshop import BRANCH, open_workshop
 
 A, B = RemoteFile("a" * 40, 1), RemoteFile("b" * 40, 2)
 
@@ -105,8 +109,10 @@ def test_disk_that_takes_nothing_is_nobodys_trouble(mirror: Mirror, monkeypatch:
     def refuse(*_: Any, **__: Any) -> Any:
         raise SpoolUnwritable("the disk is full")
 
-    for method in ("get", "set", "get_many", "keys"):
-        monkeypatch.setattr(type(mirror._store), method, refuse)
+    for method in ("get", "set", "get_many", "keys", "delete"):
+        monkeypatch.setattr(Store, method, refuse)
+
+    mirror.forget_view("r")
 
     mirror.keep_blob(A.sha, b"x")
     mirror.note_writes("r", {"index.json": A})
@@ -115,9 +121,86 @@ def test_disk_that_takes_nothing_is_nobodys_trouble(mirror: Mirror, monkeypatch:
     assert mirror.known_runs() == []
 
 
+def damage(folder: Path) -> None:
+    """Overwrite the database, as a failing disk might."""
+    for path in folder.iterdir():
+        path.write_bytes(b"\xff" * 8192)
+
+
+def test_copy_that_another_process_has_begun_anew_is_followed(tmp_path: Path) -> None:
+    content = Index("r").to_bytes()
+    view = RunView(Index("r"), index_sha=blob_sha(content))
+    with closing(Mirror.open(tmp_path)) as running:
+        running.keep_view(view)
+        damage(tmp_path)
+        with closing(Mirror.open(tmp_path)) as other:
+            running.forget_view("r")
+            assert running.view("r") is None
+
+            running.keep_blob(A.sha, b"x")
+            running.keep_view(view)
+
+            assert running.view("r") is not None
+            assert other.blob(A.sha) == b"x"
+
+
+def test_copy_that_is_damaged_while_it_is_open_is_begun_anew(tmp_path: Path) -> None:
+    with closing(Mirror.open(tmp_path)) as mirror:
+        mirror.keep_blob(A.sha, b"x")
+        mirror._attempt(fail_with(DatabaseDamaged("a page of it is torn")))
+
+        assert mirror.blob(A.sha) is None
+        mirror.keep_blob(B.sha, b"y")
+        assert mirror.blob(B.sha) == b"y"
+
+
+def fail_with(error: Exception) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
+
+
+def test_view_that_cannot_be_deleted_is_not_believed(mirror: Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = RunView(Index("r"), index_sha=blob_sha(Index("r").to_bytes()))
+    mirror.keep_view(view)
+    with monkeypatch.context() as failing:
+        failing.setattr(Store, "delete", fail_with(SpoolUnwritable("read-only")))
+        mirror.forget_view("r")
+
+    assert mirror.view("r") is None
+    mirror.keep_view(view)
+    assert mirror.view("r") is not None
+
+
+def test_folder_that_cannot_be_used_is_nobodys_trouble(tmp_path: Path) -> None:
+    (tmp_path / "mirror").write_bytes(b"a file, where a folder should be")
+    with closing(Mirror.open(tmp_path / "mirror")) as mirror:
+        mirror.keep_blob(A.sha, b"x")
+        mirror.forget_view("r")
+
+        assert (mirror.blob(A.sha), mirror.blobs([A.sha]), mirror.known_runs()) == (None, {}, [])
+
+
+def test_checkpoints_are_written_and_read_whatever_becomes_of_the_copy(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path, repository) as workshop:
+        workshop.save(state={"n": 1})
+        workshop.worker.drain()
+        damage(tmp_path / "mirror")
+        with closing(Mirror.open(tmp_path / "mirror")):
+            repository.write_as_someone_else(BRANCH, {"checkpoints/r/index.json": None})  # a conflict
+            workshop.save(state={"n": 2})
+            workshop.worker.drain()
+
+            assert workshop.spool.pending() == []
+            assert workshop.reader.resume("r").state == {"n": 2}
+
+
 def test_record_that_makes_no_sense_is_no_record(mirror: Mirror) -> None:
     for key in ("head", "folder/r", "catalogue", "view/r"):
-        mirror._store.set(key, b'["x"]')
+        mirror._keep(key, b'["x"]')
 
     known = (mirror.head(), mirror.folder("r"), mirror.catalogue(), mirror.view("r"))
     assert known == (None, None, None, None)
