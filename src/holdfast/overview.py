@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.budget import Budget
-from holdfast.core.limits import Limits
 from holdfast.core.planning import forecast_drain_s
 from holdfast.core.trouble import NOTE, parse_trouble
 from holdfast.errors import SpoolError
@@ -26,7 +25,7 @@ def overview(assembly: Assembly) -> dict[str, Any]:
     else:
         told = {
             "spool": asdict(_NOTHING),
-            "budget": _fresh_budget(assembly),
+            "budget": Budget(assembly.limits).report(assembly.clock.now()),
             "last_error": None,
             "set_aside": [],
         }
@@ -62,16 +61,6 @@ def _tell_set_aside(entry: SetAside) -> dict[str, Any]:
         "sequence_number": ticket.sequence,
         "reason": entry.reason,
     }
-
-
-def _fresh_budget(assembly: Assembly) -> dict[str, object]:
-    settings = assembly.settings
-    limits = Limits(
-        content_per_minute=settings.content_per_minute,
-        content_per_hour=settings.content_per_hour,
-        low_budget=settings.low_budget,
-    )
-    return Budget(limits).report(assembly.clock.now())
 
 
 def _other_targets(assembly: Assembly) -> Iterator[dict[str, Any]]:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from holdfast.errors import InvalidSettings
 
+PREFIX = "HOLDFAST_"
 PUBLIC_API_URL = "https://api.github.com"
 EMBEDDED_REPOSITORY = "holdfast/checkpoints"
 OWN_BRANCH = "checkpoints"
@@ -152,7 +153,24 @@ def variables_of(name: str) -> list[str]:
     ['HOLDFAST_TOKEN', 'GITHUB_TOKEN']
     """
     other = _OTHER_VARIABLES.get(name)
-    return [f"HOLDFAST_{name.upper()}", *([other] if other else [])]
+    return [f"{PREFIX}{name.upper()}", *([other] if other else [])]
+
+
+def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that look like settings but are none, each with the one that was likely meant.
+
+    >>> unknown_variables({"HOLDFAST_REOP": "me/state", "HOLDFAST_REPO": "me/state", "HOME": "/"})
+    {'HOLDFAST_REOP': 'HOLDFAST_REPO'}
+    """
+    known = [name.upper() for name in Settings.model_fields]
+    given = [name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)]
+    unknown = [name for name in given if name not in known]
+    if not unknown:
+        return {}
+    from difflib import get_close_matches
+
+    likely = {name: get_close_matches(name, known, n=1) for name in unknown}
+    return {PREFIX + name: PREFIX + found[0] if found else "" for name, found in likely.items()}
 
 
 def _problems(error: ValidationError, sources: Mapping[str, str]) -> list[str]:

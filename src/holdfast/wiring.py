@@ -117,7 +117,7 @@ class Assembly:
         from holdfast.ledger import Ledger, ledger_path
 
         path = ledger_path(self.settings.data_dir / "budgets", self._api_name, self.tokens.fingerprint())
-        ledger = Ledger(path, self._limits(), self.clock)
+        ledger = Ledger(path, self.limits, self.clock)
         self._open.callback(ledger.close)
         return ledger
 
@@ -315,7 +315,9 @@ class Assembly:
     def _api_name(self) -> str:
         return "embedded" if self.settings.is_embedded else self.settings.api_url
 
-    def _limits(self) -> Limits:
+    @property
+    def limits(self) -> Limits:
+        """Return the limits that hold for this token on this server."""
         settings = self.settings
         return Limits(
             write_interval_s=settings.write_interval_s,

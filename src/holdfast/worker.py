@@ -37,11 +37,12 @@ _ITEM_REFUSALS = frozenset({"secret_detected", "rules", "invalid"})
 
 @dataclass(frozen=True, slots=True)
 class DrainResult:
-    """What a drain did: how many checkpoints it verified, how many are left, and why."""
+    """What a drain did: how many checkpoints it verified, how many are left, why, and until when."""
 
     verified: int
     left: int
     reason: str = ""
+    retry_in_s: float = 0.0
 
 
 @dataclass
@@ -82,7 +83,7 @@ class Worker:
         asks for a drain by hand may have mended what was wrong: then a known trouble is tried again at once.
         Raises SpoolBusy when another process is draining this spool.
         """
-        reason = ""
+        wait_s, reason = None, ""
         with self.spool.drainer():
             self._begin(is_paced=is_paced)
             deadline = self.clock.now() + patience_s
@@ -94,7 +95,7 @@ class Worker:
                     self._sleep(wait_s)
         if self._written and not self.is_stopping():
             self.after_drain(self._written)
-        return DrainResult(self._verified, len(self.spool.pending()), reason)
+        return DrainResult(self._verified, len(self.spool.pending()), reason, wait_s or 0.0)
 
     def _begin(self, *, is_paced: bool) -> None:
         self._verified = 0
@@ -180,6 +181,8 @@ class Worker:
             log.warning(
                 "drain_throttled", kind=error.kind, wait_s=round(error.retry_after_s, 1), cause=error.reason
             )
+            if error.kind != "own_budget":
+                self._set_trouble(None)  # GitHub is there again, and says so
             return max(error.retry_after_s, 0.05), error.reason
         except Refused as error:
             if error.kind in _ITEM_REFUSALS:

@@ -230,6 +230,21 @@ def test_critical_goes_first(workshop: Workshop, repository: MemoryGateway) -> N
     assert list(dict.fromkeys(order)) == ["critical", "high", "medium"]
 
 
+def test_limit_after_an_outage_is_what_stands_in_the_way_now(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    workshop.save()
+    halt(repository, DOWN)
+    workshop.worker.drain()
+    heal(repository)
+    halt(repository, Throttled("x", "API rate limit exceeded", kind="primary", retry_after_s=1800))
+
+    result = workshop.worker.drain()
+
+    assert parse_trouble(workshop.spool.notes().get(NOTE)) is None
+    assert (result.reason, result.retry_in_s >= 1800) == ("API rate limit exceeded", True)
+
+
 def test_low_budget_writes_a_batch(tmp_path: Path, repository: MemoryGateway) -> None:
     limits = Limits(write_interval_s=0, content_per_hour=30)
     with open_workshop(tmp_path, repository, limits=limits) as workshop:

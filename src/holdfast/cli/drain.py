@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, seconds
 from holdfast.cli.exits import ExitCode
-from holdfast.cli.render import Screen, format_count
+from holdfast.cli.render import Screen, format_count, format_duration
 from holdfast.cli.session import Session, open_session, stop_on_signals
 
 if TYPE_CHECKING:
@@ -33,8 +33,14 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Drain once and tell what came of it."""
+    from holdfast.errors import SpoolBusy
+    from holdfast.worker import DrainResult
+
     with stop_on_signals() as stop, open_session(arguments, stop=stop) as session:
-        result = drain(session, screen, timeout_s=arguments.timeout)
+        try:
+            result = drain(session, screen, timeout_s=arguments.timeout)
+        except SpoolBusy as error:
+            result = DrainResult(0, len(session.assembly.spool.pending()), str(error))
         return _report(result, session, screen, stop)
 
 
@@ -75,6 +81,7 @@ def _report(result: "DrainResult", session: Session, screen: Screen, stop: threa
                 "left": result.left,
                 "set_aside": set_aside,
                 "reason": result.reason or None,
+                "retry_in_s": round(result.retry_in_s, 1),
                 "stopped": is_stopped,
                 "calls": status["budget"]["calls_this_run"] if result.verified else 0,
             }
@@ -86,5 +93,6 @@ def _report(result: "DrainResult", session: Session, screen: Screen, stop: threa
     if not result.left or is_stopped:
         return ExitCode.DONE
     reason = result.reason or "they came in while this drain ended"
-    screen.warn(f"{format_count(result.left)} left in the spool: {reason}")
+    room = f"; the next try is in {format_duration(result.retry_in_s)}" if result.retry_in_s else ""
+    screen.warn(f"{format_count(result.left)} left in the spool: {reason}{room}")
     return ExitCode.WORK_LEFT

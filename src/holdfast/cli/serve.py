@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.arguments import Commands, count
 from holdfast.cli.exits import CommandFailed, ExitCode
 from holdfast.cli.render import Screen
-from holdfast.cli.session import overrides, start_logs, stop_on_signals
+from holdfast.cli.session import overrides, settings_from, start_logs, stop_on_signals
 
 if TYPE_CHECKING:
     from holdfast.settings import Settings
@@ -65,10 +65,8 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 def _settings(arguments: argparse.Namespace) -> "Settings":
     """Return the settings in force; a service logs what it does unless someone asked for less."""
-    from holdfast.settings import Settings
-
     given = overrides(arguments)
     for name in ("host", "port"):
         if (value := getattr(arguments, name)) is not None:
             given[name] = value
-    return Settings.from_environment(os.environ, given)
+    return settings_from(given)

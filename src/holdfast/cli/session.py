@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import SETTINGS
 from holdfast.cli.render import has_colour, is_terminal
+from holdfast.logs import escape_controls
 
 if TYPE_CHECKING:
     from holdfast.library import Holdfast
@@ -53,9 +54,20 @@ def open_with(settings: "Settings", *, stop: threading.Event | None = None) -> I
 
 def read_settings(arguments: argparse.Namespace) -> "Settings":
     """Return the settings in force for this command line. Raises InvalidSettings."""
-    from holdfast.settings import Settings
+    return quieten(settings_from(overrides(arguments)))
 
-    return quieten(Settings.from_environment(os.environ, overrides(arguments)))
+
+def settings_from(given: Mapping[str, object]) -> "Settings":
+    """Return the settings of the environment and, over it, those `given`; tell of variables that are none.
+
+    Raises InvalidSettings.
+    """
+    from holdfast.settings import Settings, unknown_variables
+
+    for variable, likely in unknown_variables(os.environ).items():
+        meant = f"; did you mean {likely}?" if likely else "; see holdfast config"
+        sys.stderr.write(f"holdfast: {escape_controls(variable)} is not a setting{meant}\n")
+    return Settings.from_environment(os.environ, given)
 
 
 def quieten(settings: "Settings") -> "Settings":

@@ -141,7 +141,9 @@ def _read_manifest(folder: Path) -> Iterator[tuple[str, str, bool]]:
     """
     content = _read_file(folder / MANIFEST)
     if content is None:
-        raise InvalidCheckpoint(MANIFEST, f"{folder} is not a whole export: it has no manifest")
+        raise InvalidCheckpoint(
+            MANIFEST, f"it is not in {folder}; name a folder that holdfast spool export has written"
+        )
     try:
         manifest: dict[str, Any] = orjson.loads(content)
         version = manifest["format_version"]
@@ -150,7 +152,7 @@ def _read_manifest(folder: Path) -> Iterator[tuple[str, str, bool]]:
             for each in sorted(manifest["checkpoints"], key=itemgetter("sequence"))
         ]
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidCheckpoint(MANIFEST, f"it cannot be read: {error!r}") from error
+        raise InvalidCheckpoint(MANIFEST, f"what {folder} holds is not the manifest of an export") from error
     if version != FORMAT_VERSION:
         raise InvalidCheckpoint(MANIFEST, f"format {version} is not one that this Holdfast reads")
     yield from rows

@@ -22,6 +22,21 @@ def test_every_setting_has_its_value_and_its_source(
     assert settings["repo"]["value"] is None
 
 
+def test_a_variable_that_is_no_setting_is_told_with_what_was_likely_meant(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_REOP", "me/state")
+    monkeypatch.setenv("HOLDFAST_ZZZ", "1")
+
+    ended = holdfast("config", "--json")
+
+    assert ended.code == 0
+    assert ended.err == (
+        "holdfast: HOLDFAST_REOP is not a setting; did you mean HOLDFAST_REPO?\n"
+        "holdfast: HOLDFAST_ZZZ is not a setting; see holdfast config\n"
+    )
+
+
 def test_commands_log_warnings_unless_told_otherwise(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def test_what_is_spooled_is_verified(holdfast: Holdfast) -> None:
         "left": 0,
         "set_aside": 0,
         "reason": None,
+        "retry_in_s": 0.0,
         "stopped": False,
         "calls": 0,
     }
@@ -77,7 +78,7 @@ def test_what_is_left_exits_75_with_the_reason(
     assert ended.code == 75
     assert ended.document["left"] == 1
     assert "HOLDFAST_TOKEN" in ended.document["reason"]
-    assert ended.document["reason"] in ended.err
+    assert f"{ended.document['reason']}; the next try is in 60 s" in ended.err
     assert "a-wrong-token" not in ended.err + ended.out
 
 
@@ -100,7 +101,7 @@ def test_only_one_drains_and_the_other_is_told_who(holdfast: Holdfast, data_dir:
         ended = holdfast("drain")
     assembly.close()
 
-    assert ended.code == 1
+    assert ended.code == 75
     assert f"process {os.getpid()} is draining this spool" in ended.err
 
 

@@ -79,7 +79,7 @@ def test_a_folder_that_is_no_export_is_invalid(holdfast: Holdfast, tmp_path: Pat
     ended = holdfast("spool", "import", tmp_path)
 
     assert ended.code == 2
-    assert "it has no manifest" in ended.err
+    assert "name a folder that holdfast spool export has written" in ended.err
 
 
 def test_a_damaged_file_is_reported_and_the_rest_is_imported(holdfast: Holdfast, tmp_path: Path) -> None:

@@ -131,9 +131,9 @@ def test_checkpoint_that_is_known_with_other_content_is_named(exported: Path, tm
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (None, "no manifest"),
-        (b"{", "cannot be read"),
-        (b"[]", "cannot be read"),
+        (None, "name a folder that holdfast spool export has written"),
+        (b"{", "not the manifest of an export"),
+        (b"[]", "not the manifest of an export"),
         (b'{"format_version": 2, "checkpoints": []}', "format 2"),
         (
             b'{"format_version": 1, "checkpoints": [{"checkpoint_id": "../x", "sha256": "", "sequence": 1}]}',
