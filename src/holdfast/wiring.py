@@ -164,6 +164,7 @@ class Assembly:
         from holdfast.github.metered import MeteredGateway
         from holdfast.github.quiet import QuietGateway
         from holdfast.github.retrying import RetryingGateway
+        from holdfast.github.splitting import SplittingGateway
         from holdfast.github.stopping import StoppableGateway
 
         gateway: Gateway = MeteredGateway(self.client, self.meter) if self.meter else self.client
@@ -173,7 +174,8 @@ class Assembly:
             gateway, self.ledger, self.clock, may_use_reserve=may_use_reserve, patience_s=patience_s
         )
         stoppable = StoppableGateway(budgeted, self.clock, self.stop)
-        return RetryingGateway(stoppable, sleep=self._pause_before_repeating, attempts=attempts)
+        retrying = RetryingGateway(stoppable, sleep=self._pause_before_repeating, attempts=attempts)
+        return SplittingGateway(retrying)
 
     def _courteous(self, gateway: "Gateway") -> "Gateway":
         """Return the worker's way to GitHub: where others work in this process, they go first."""

@@ -14,6 +14,7 @@ from holdfast.github.budgeted import BudgetedGateway
 from holdfast.github.client import GitHubClient
 from holdfast.github.gateway import Gateway
 from holdfast.github.retrying import RetryingGateway
+from holdfast.github.splitting import SplittingGateway
 from holdfast.github.stopping import StoppableGateway
 from holdfast.ledger import Ledger
 from tests.fakes.clock import VirtualClock
@@ -51,4 +52,5 @@ def gateway(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock)
     if kind == "every wrapper":
         budgeted = BudgetedGateway(inner, Ledger(tmp_path / "ledger.json", Limits(), clock), clock)
         inner = StoppableGateway(budgeted, clock, threading.Event())
+        return SplittingGateway(RetryingGateway(inner, sleep=clock.sleep))
     return RetryingGateway(inner, sleep=clock.sleep) if kind in WITH_RETRIES else inner

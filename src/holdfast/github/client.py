@@ -1,6 +1,6 @@
 """Performs our calls over HTTP with githubkit; the only module that imports it."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -14,7 +14,6 @@ from holdfast.clock import Clock
 from holdfast.errors import GatewayError, InvalidSettings, Missing, Refused, Unavailable
 from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
 from holdfast.github.documents import (
-    PATHS_PER_QUERY,
     Document,
     FoundFile,
     build_blobs_query,
@@ -37,15 +36,16 @@ from holdfast.github.gateway import (
     CommitFiles,
     CountCommits,
     File,
-    ReadBlob,
+    Page,
     ReadBlobs,
+    ReadPage,
     ReadSnapshot,
     ReplaceBranch,
     Revision,
-    Snapshot,
 )
 from holdfast.github.reply import Reply
 from holdfast.github.rest import build_request
+from holdfast.github.splitting import read_snapshot
 from holdfast.version import __version__
 
 ResultT = TypeVar("ResultT")
@@ -135,7 +135,9 @@ class GitHubClient:
         if isinstance(call, CommitFiles):
             result = self._commit_files(call)
         elif isinstance(call, ReadSnapshot):
-            result = self._read_snapshot(call)
+            result = read_snapshot(self, call)
+        elif isinstance(call, ReadPage):
+            result = self._read_page(call)
         elif isinstance(call, ReadBlobs):
             result = self._read_blobs(call)
         elif isinstance(call, CountCommits):
@@ -168,18 +170,14 @@ class GitHubClient:
         with _understanding(call):
             return read_commit(found, call)
 
-    def _read_snapshot(self, call: ReadSnapshot) -> Snapshot:
-        """Read the first files at the branch, and the others at the commit that it then pointed to."""
-        paths = list(dict.fromkeys(call.paths))
-        first, rest = paths[:PATHS_PER_QUERY], paths[PATHS_PER_QUERY:]
-        found = self._query(call, build_branch_query(call.branch, first, self._repository))
-        with _understanding(call):
-            head_sha, files = read_branch(found, call.branch, first)
-        for chunk in _chunks(rest):
-            found = self._query(call, build_commit_query(head_sha, chunk, self._repository))
+    def _read_page(self, call: ReadPage) -> Page:
+        if call.commit_sha:
+            found = self._query(call, build_commit_query(call.commit_sha, call.paths, self._repository))
             with _understanding(call):
-                files |= read_files_of_commit(found, chunk)
-        return Snapshot(head_sha, {path: self._complete(files[path]) for path in paths})
+                return _page(call.commit_sha, read_files_of_commit(found, call.paths))
+        found = self._query(call, build_branch_query(call.branch, call.paths, self._repository))
+        with _understanding(call):
+            return _page(*read_branch(found, call.branch, call.paths))
 
     def _read_blobs(self, call: ReadBlobs) -> dict[str, bytes]:
         if not call.shas:
@@ -187,8 +185,7 @@ class GitHubClient:
         found = self._query(call, build_blobs_query(call.shas, self._repository))
         with _understanding(call):
             blobs = read_blobs(found, call.shas)
-        complete = (self._complete(blob) for blob in blobs)
-        return {file.blob_sha: file.content for file in complete if file}
+        return {blob.blob_sha: blob.content for blob in blobs if blob.content is not None}
 
     def _count_commits(self, call: CountCommits) -> int:
         found = self._query(call, build_count(call.branch, self._repository))
@@ -199,14 +196,6 @@ class GitHubClient:
         found = self._query(call, build_replacement(call))
         if not found.get("updateRefs"):
             raise Unavailable(call.branch, "GitHub does not say whether it moved the branch")
-
-    def _complete(self, found: FoundFile | None) -> File | None:
-        if found is None:
-            return None
-        content = found.content
-        if content is None:
-            content = self.perform(ReadBlob(found.blob_sha))
-        return File(content, found.blob_sha)
 
     def _query(self, call: Call[Any], document: Document) -> Mapping[str, Any]:
         body = {"query": document.text, "variables": document.variables}
@@ -299,6 +288,19 @@ class GitHubClient:
         return str(target)
 
 
+def _page(head_sha: str, found: Mapping[str, FoundFile | None]) -> Page:
+    files: dict[str, File | None] = {}
+    truncated: dict[str, str] = {}
+    for path, file in found.items():
+        if file is None:
+            files[path] = None
+        elif file.content is None:
+            truncated[path] = file.blob_sha
+        else:
+            files[path] = File(file.content, file.blob_sha)
+    return Page(head_sha, files, truncated)
+
+
 @contextmanager
 def _understanding(call: Call[Any]) -> Iterator[None]:
     """Turn an answer that makes no sense into Unavailable: what it was about may have happened."""
@@ -368,8 +370,3 @@ def _check_repository(repository: str) -> str:
     if len(segments) != 2 or not is_plain:
         raise InvalidSettings([f"the repository must be given as owner/name, not as {repository!r}"])
     return repository
-
-
-def _chunks(paths: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(paths), PATHS_PER_QUERY):
-        yield paths[start : start + PATHS_PER_QUERY]

@@ -13,9 +13,6 @@ from holdfast.core.encoding import blob_sha
 from holdfast.errors import Missing, Unavailable
 from holdfast.github.gateway import CommitFiles, ReplaceBranch, Revision
 
-PATHS_PER_QUERY = 100
-"""How many files one query asks for."""
-
 LARGEST_ASKED_BACK_BYTES = 10_000_000
 """Above this, asking GitHub for a file's blob fails although the commit was made."""
 

@@ -25,6 +25,9 @@ HISTORY_PAGE = 100
 BLOBS_PER_QUERY = 100
 """How many blobs may be asked for at once."""
 
+PATHS_PER_QUERY = 100
+"""How many files one query asks for."""
+
 
 @dataclass(frozen=True, slots=True)
 class File:
@@ -111,6 +114,15 @@ class Snapshot:
 
     head_sha: str
     files: dict[str, File | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one query gives of a snapshot; of `truncated` files, which it does not give whole, the blobs."""
+
+    head_sha: str
+    files: dict[str, File | None]
+    truncated: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +238,8 @@ class CountCommits(Call[int]):
 class ReadBlobs(Call[dict[str, bytes]]):
     """Read up to BLOBS_PER_QUERY blobs by their SHAs in one request, through GraphQL.
 
-    One more request, of `core`, for each blob that GraphQL does not give whole (large or binary ones).
-    Raises Missing, with the path NO_GRAPHQL when there is no GraphQL.
+    Those that GraphQL does not give whole (large or binary ones) are left out: they take a ReadBlob each.
+    Raises Missing for one that is not there, and with the path NO_GRAPHQL when there is no GraphQL.
     """
 
     resource: ClassVar[Resource] = "graphql"
@@ -375,13 +387,28 @@ class ReadSnapshot(Call[Snapshot]):
     """Read the branch's head and the files at `paths` as of it, through GraphQL.
 
     Costs one request for each 100 paths, and one of `core` for each file that GraphQL does not give whole
-    (large or binary ones). Raises Missing when there is no such branch, or with the path NO_GRAPHQL.
+    (large or binary ones): SplittingGateway makes a call of each. Raises Missing when there is no such
+    branch, or with the path NO_GRAPHQL.
     """
 
     resource: ClassVar[Resource] = "graphql"
 
     branch: str
     paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPage(Call[Page]):
+    """Read up to PATHS_PER_QUERY files of a snapshot with one request: at `commit_sha`, else at the head.
+
+    Raises Missing like ReadSnapshot, and Unavailable if the commit is not visible yet.
+    """
+
+    resource: ClassVar[Resource] = "graphql"
+
+    branch: str
+    paths: tuple[str, ...]
+    commit_sha: str = ""
 
 
 class Gateway(Protocol):

@@ -15,6 +15,7 @@ from holdfast.github.gateway import (
     CommitFiles,
     File,
     ReadBlob,
+    ReadPage,
     ReadSnapshot,
     Revision,
 )
@@ -226,7 +227,7 @@ def test_file_that_graphql_does_not_give_whole_is_read_as_a_blob(
         "owner/state", token=lambda: "t", api_url=None, clock=VirtualClock(), observe=seen.append
     ) as client:
         assert client.perform(SNAPSHOT).files["a.json"] == File(b"one", sha)
-    assert [answer.call for answer in seen] == [SNAPSHOT, ReadBlob(sha)]
+    assert [answer.call for answer in seen] == [ReadPage("checkpoints", SNAPSHOT.paths), ReadBlob(sha)]
 
 
 def test_file_reported_as_not_found_is_not_there(respx_mock: respx.MockRouter, client: GitHubClient) -> None:
