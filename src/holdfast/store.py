@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +172,7 @@ class Store:
         self._lock = threading.RLock()
         self._failure: str | None = None
         self._writer: int | None = None
+        self._refusal: SpoolError | None = None
         self._path = str(folder / DATABASE)
         self._identity = self._identify()
 
@@ -260,6 +261,21 @@ class Store:
         """
         return _Transaction(self)
 
+    @contextmanager
+    def rehearse(self, refusal: SpoolError) -> Iterator[None]:
+        """Hold the write lock: what is written inside is seen inside, and never stored.
+
+        A transaction inside raises `refusal`.
+        """
+        with self._lock, self._our_errors():
+            self._begin()
+            self._refusal = refusal
+            try:
+                yield
+            finally:
+                self._refusal = None
+                self._end(is_whole=False)
+
     def is_in_place(self) -> bool:
         """Tell whether the database in the folder is still the one that was opened."""
         return self._identity is not None and self._identify() == self._identity
@@ -303,6 +319,8 @@ class Store:
         return StoreMoved(f"the database in {self.folder} was replaced")
 
     def _begin(self) -> None:
+        if self._refusal:
+            raise self._refusal
         if self._failure:
             raise SpoolUnwritable(f"{self.folder} takes nothing more: {self._failure}")
         self._sql("BEGIN IMMEDIATE")
@@ -412,6 +430,9 @@ def _open(folder: Path, *, is_durable: bool, max_bytes: int | None) -> Store:
     if os.path.expandvars(os.path.expanduser(folder)) != str(folder):  # noqa: PTH111 (as diskcache does)
         raise SpoolUnwritable(f"{folder} cannot be used: its path contains a variable; choose another folder")
     pragmas = {"synchronous": 2 if is_durable else 1, "cache_size": _CACHE_SIZE_KIB, "mmap_size": 0}
+    if is_durable:
+        # What is not committed stays in memory, so that a rehearsal needs no room on the disk.
+        pragmas["cache_spill"] = 0
     try:
         is_new = not (folder / DATABASE).exists()
         database = _Database(

@@ -85,8 +85,8 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
-    """An entry with all that is costly to make, made before the write lock is taken."""
+class Prepared:
+    """An entry with all that is costly to make, made before any lock is taken."""
 
     entry: Entry
     number: int
@@ -95,26 +95,29 @@ class _Prepared:
     fingerprint: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A checkpoint that is to be stored: its record and its body, with the body's digest."""
+
+    record: Record
+    body: bytes
+    digest: bytes
+    is_damaged: bool = False
+
+
 Outcome = Receipt | HoldfastError
 
 
-def admit(store: Store, entries: Sequence[Entry], terms: Terms) -> list[Outcome]:
-    """Store all `entries` in one transaction and answer each: its receipt, or why it is refused.
+def prepare(store: Store, entries: Sequence[Entry], terms: Terms) -> list[Prepared | HoldfastError]:
+    """Return each entry with its likely number and body, or what is wrong with it.
 
-    When this returns, the disk has confirmed what the receipts say. Raises SpoolUnwritable for all.
+    Raises SpoolUnwritable when there is no room for them on the disk.
     """
     guess = _Guess(store, terms.next_numbers)
     prepared = [_prepare(entry, guess) for entry in entries]
-    size_bytes = sum(len(each.body) for each in prepared if isinstance(each, _Prepared))
+    size_bytes = sum(len(each.body) for each in prepared if isinstance(each, Prepared))
     _check_free_space(store.folder, size_bytes, terms.limits)
-    with store.transact():
-        books = _Books(store, entries, terms)
-        outcomes = [books.settle(each) for each in prepared]
-        store.set_many(books.rows, books.digests)
-    if len(terms.next_numbers) > _MAX_REMEMBERED:
-        terms.next_numbers.clear()
-    terms.next_numbers.update(books.next_numbers())
-    return outcomes
+    return prepared
 
 
 class _Guess:
@@ -135,47 +138,40 @@ class _Guess:
         return likely
 
 
-def _prepare(entry: Entry, guess: _Guess) -> _Prepared | HoldfastError:
-    """Return the entry with its likely number and body, or what is wrong with it."""
+def _prepare(entry: Entry, guess: _Guess) -> Prepared | HoldfastError:
     try:
         keys.check_ids(entry.run_id, entry.checkpoint_id)
         number = guess.number_for(entry)
         body = entry.body(number)
-        return _Prepared(entry, number, body, digest_of(body), entry.fingerprint)
+        return Prepared(entry, number, body, digest_of(body), entry.fingerprint)
     except SpoolError:
         raise
     except HoldfastError as error:
         return error
 
 
-class _Books:
-    """What is stored about a few entries at one moment, and the rows that accepting them adds."""
+class Books:
+    """What is known about a few entries at one moment, and which of them are accepted."""
 
-    def __init__(self, store: Store, entries: Sequence[Entry], terms: Terms) -> None:
-        ids = {keys.RECEIPT + entry.checkpoint_id for entry in entries}
-        runs = {keys.RUN + entry.run_id for entry in entries}
-        found = store.get_many([keys.TOTALS, *ids, *runs])
+    def __init__(
+        self, totals: Totals, numbers: dict[str, RunNumbers], records: dict[str, Record], terms: Terms
+    ) -> None:
+        self._totals = totals
+        self._numbers = numbers
+        self._records = records
         self._terms = terms
-        self._totals = Totals.decode(found.get(keys.TOTALS))
-        self._records = {key: Record.decode(found[key]) for key in ids if key in found}
-        self._numbers = {key: RunNumbers.decode(found.get(key)) for key in runs}
-        self.rows: dict[str, bytes] = {}
-        self.digests: dict[str, bytes] = {}
+        self.accepted: list[Accepted] = []
 
-    def next_numbers(self) -> dict[str, int]:
-        """Return the number that each run is to get next."""
-        return {key.removeprefix(keys.RUN): each.highest + 1 for key, each in self._numbers.items()}
-
-    def settle(self, prepared: _Prepared | HoldfastError) -> Outcome:
-        """Enter a prepared entry, under another number if its own was taken meanwhile."""
-        if not isinstance(prepared, _Prepared):
+    def settle(self, prepared: Prepared | HoldfastError) -> Outcome:
+        """Accept a prepared entry, under another number if its own was taken meanwhile."""
+        if not isinstance(prepared, Prepared):
             return prepared
         entry = prepared.entry
         try:
-            if record := self._records.get(keys.RECEIPT + entry.checkpoint_id):
+            if record := self._records.get(entry.checkpoint_id):
                 return _answer_again(entry, record)
-            self._check_room(len(prepared.body))
-            numbers = self._numbers[keys.RUN + entry.run_id]
+            _check_totals(self._totals, len(prepared.body), self._terms.limits)
+            numbers = self._numbers[entry.run_id]
             number = numbers.choose(entry.sequence)
             if number != prepared.number:
                 body = entry.body(number)
@@ -183,27 +179,31 @@ class _Books:
         except HoldfastError as error:
             return error
         numbers.mark(number)
-        return self._enter(prepared, numbers)
+        return self._accept(prepared)
 
-    def _enter(self, prepared: _Prepared, numbers: RunNumbers) -> Receipt:
-        entry, totals, size = prepared.entry, self._totals, len(prepared.body)
+    def remember_numbers(self) -> None:
+        """Let the next guesses begin where these numbers end."""
+        known = self._terms.next_numbers
+        if len(known) > _MAX_REMEMBERED:
+            known.clear()
+        for run_id, numbers in self._numbers.items():
+            known[run_id] = numbers.highest + 1
+
+    def _accept(self, prepared: Prepared) -> Receipt:
+        entry, totals, terms = prepared.entry, self._totals, self._terms
         totals.arrivals += 1
-        totals.enter(size)
+        totals.enter(len(prepared.body))
         slot = keys.Slot(totals.arrivals, self._ticket(prepared)).name
-        record = Record(
-            self._receipt(prepared), slot, prepared.digest.hex(), prepared.fingerprint, self._terms.now
+        path = terms.layout.checkpoint_path(entry.run_id, prepared.number, entry.trigger)
+        receipt = Receipt(
+            entry.checkpoint_id, entry.run_id, prepared.number, Progress.SPOOLED, terms.persistence, path
         )
-        self._records[keys.RECEIPT + entry.checkpoint_id] = record
-        self.digests[keys.TICKET + slot] = prepared.digest
-        self.rows |= {
-            keys.TICKET + slot: prepared.body,
-            keys.RECEIPT + entry.checkpoint_id: record.encode(),
-            keys.RUN + entry.run_id: numbers.encode(),
-            keys.TOTALS: totals.encode(),
-        }
-        return record.receipt
+        record = Record(receipt, slot, prepared.digest.hex(), prepared.fingerprint, terms.now)
+        self._records[entry.checkpoint_id] = record
+        self.accepted.append(Accepted(record, prepared.body, prepared.digest))
+        return receipt
 
-    def _ticket(self, prepared: _Prepared) -> Ticket:
+    def _ticket(self, prepared: Prepared) -> Ticket:
         entry = prepared.entry
         return Ticket(
             entry.checkpoint_id,
@@ -215,16 +215,6 @@ class _Books:
             self._terms.now,
             is_automatic=entry.sequence != prepared.number,
         )
-
-    def _receipt(self, prepared: _Prepared) -> Receipt:
-        entry, terms = prepared.entry, self._terms
-        path = terms.layout.checkpoint_path(entry.run_id, prepared.number, entry.trigger)
-        return Receipt(
-            entry.checkpoint_id, entry.run_id, prepared.number, Progress.SPOOLED, terms.persistence, path
-        )
-
-    def _check_room(self, size_bytes: int) -> None:
-        _check_totals(self._totals, size_bytes, self._terms.limits)
 
 
 def check_room(store: Store, limits: SpoolLimits) -> None:

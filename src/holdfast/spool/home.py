@@ -46,7 +46,9 @@ _SALVAGED = "salvaged"
 _DAMAGED = "damaged-"
 _OPEN_TIMEOUT_S = 60
 _TRIES = 3
-_FORMAT = b"1"
+_FORMAT = b"2"
+# The first format had no journal.
+_OLDER_FORMAT = b"1"
 
 
 class Home:
@@ -178,7 +180,7 @@ def _check_format(store: Store) -> None:
         stored = store.get(keys.FORMAT)
     except RowDamaged as error:
         raise DatabaseDamaged(str(error)) from error
-    if stored is None:
+    if stored is None or stored == _OLDER_FORMAT:
         store.set(keys.FORMAT, _FORMAT)
     elif stored != _FORMAT:
         raise SpoolUnwritable(

@@ -14,6 +14,7 @@ RUN = "run|"
 HOLD = "hold|"
 NOTE = "note|"
 TOTALS = "totals"
+JOURNAL = "journal"
 FORMAT = "format"
 
 _PRIORITIES = tuple(Priority)

@@ -4,24 +4,29 @@ What `put` returned for is on disk. It leaves the spool when it is acknowledged,
 ticket that cannot be sent is released to be tried again, or set aside with its body for a person to see.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from holdfast.clock import Clock
 from holdfast.core.layout import Layout
 from holdfast.core.ticket import Delivery, Persistence, Progress, Receipt, Ticket
 from holdfast.core.triggers import Priority
 from holdfast.disk import digest_of
-from holdfast.errors import HoldfastError, SpoolDamaged, UnknownRun
+from holdfast.errors import HoldfastError, SpoolDamaged, SpoolError, SpoolUnwritable, UnknownRun
 from holdfast.spool import keys
-from holdfast.spool.admission import Entry, Outcome, SpoolLimits, Terms, admit, check_room
+from holdfast.spool.admission import Entry, Outcome, SpoolLimits, Terms, check_room
 from holdfast.spool.change import changing
 from holdfast.spool.home import Home
+from holdfast.spool.intake import Intake
+from holdfast.spool.journal import Journal
 from holdfast.spool.lookup import list_tickets, read_body
 from holdfast.spool.records import DAMAGED, Hold, Record, RunNumbers, Totals
 from holdfast.store import Store
+
+T = TypeVar("T")
 
 _PURGE_CHUNK = 500
 _SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
@@ -56,6 +61,8 @@ class Spool:
 
     def __init__(self, home: Home, *, limits: SpoolLimits, clock: Clock, layout: Layout) -> None:
         self._home = home
+        self._journal = Journal(home.folder)
+        self._intake = Intake(self._journal)
         self._limits = limits
         self._clock = clock
         self._layout = layout
@@ -94,11 +101,11 @@ class Spool:
         Raises SpoolUnwritable if none of them could be stored.
         """
         terms = Terms(self._limits, self._layout, self._clock.now(), persistence, self._next_numbers)
-        return self._home.use(lambda store: admit(store, entries, terms))
+        return self._home.use(lambda store: self._intake.admit(store, entries, terms))
 
     def check_room(self) -> None:
         """Raise what the next checkpoint would be refused with: SpoolFull, SpoolUnwritable."""
-        self._home.use(lambda store: check_room(store, self._limits))
+        self._use(lambda store: check_room(store, self._limits))
 
     def pending(self, now: float | None = None) -> list[Ticket]:
         """Return the waiting tickets: critical first, then as they came in. No body is read.
@@ -122,7 +129,7 @@ class Spool:
             }
             return [ticket for ticket in tickets if ticket.checkpoint_id not in held]
 
-        return self._home.use(work)
+        return self._use(work)
 
     def read(self, ticket: Ticket) -> bytes:
         """Return the body of a ticket, exactly as it was put.
@@ -130,7 +137,7 @@ class Spool:
         Raises SpoolDamaged if the disk has altered it; the ticket is then set aside, the others go on.
         UnknownRun if it has left the spool.
         """
-        body, fault = self._home.use(lambda store: read_body(store, ticket.checkpoint_id))
+        body, fault = self._use(lambda store: read_body(store, ticket.checkpoint_id))
         if fault is None:
             return body
         self.set_aside(ticket, DAMAGED)
@@ -161,7 +168,7 @@ class Spool:
                 change.update(record, sequence_number=sequence, file_path=path)
                 return moved
 
-        return self._home.use(work)
+        return self._use(work)
 
     def mark_committed(self, outcomes: Mapping[str, Delivery]) -> None:
         """Note that these checkpoints, by id, are in a commit that is still to be verified. They stay."""
@@ -172,7 +179,7 @@ class Spool:
                     if record.receipt.status == Progress.SPOOLED:
                         change.deliver(record, outcomes[record.receipt.checkpoint_id], Progress.COMMITTED)
 
-        self._home.use(work)
+        self._use(work)
 
     def acknowledge(self, outcomes: Mapping[str, Delivery]) -> None:
         """Let these checkpoints, by id, leave the spool: they are verified in the repository."""
@@ -185,7 +192,7 @@ class Spool:
                     change.vacate(record)
                     change.deliver(record, outcomes[record.receipt.checkpoint_id], Progress.VERIFIED)
 
-        self._home.use(work)
+        self._use(work)
 
     def release(self, tickets: Sequence[Ticket], reason: str, *, not_before: float) -> None:
         """Count a failed attempt; the tickets wait in their places until `not_before`."""
@@ -197,11 +204,11 @@ class Spool:
                 attempts = {name: holds[name].attempts + 1 if name in holds else 1 for name in names}
                 store.set_many({name: Hold(attempts[name], not_before, reason).encode() for name in names})
 
-        self._home.use(work)
+        self._use(work)
 
     def hold(self, checkpoint_id: str) -> Hold | None:
         """Return why a ticket waits, and how often it was tried; None if it was never released."""
-        row = self._home.use(lambda store: store.get(keys.HOLD + checkpoint_id))
+        row = self._use(lambda store: store.get(keys.HOLD + checkpoint_id))
         return Hold.decode(row) if row else None
 
     def set_aside(self, ticket: Ticket, reason: str) -> None:
@@ -217,7 +224,7 @@ class Spool:
                 change.remove(keys.HOLD + ticket.checkpoint_id)
                 change.update(record, status=Progress.REFUSED, reason=reason)
 
-        self._home.use(work)
+        self._use(work)
 
     def restore(self, checkpoint_id: str) -> Receipt:
         """Put a checkpoint that was set aside back into its place in the line.
@@ -240,7 +247,7 @@ class Spool:
                 change.write(keys.TICKET + record.slot, body)
                 return change.update(record, status=Progress.SPOOLED, reason=None)
 
-        return self._home.use(work)
+        return self._use(work)
 
     def receipt(self, checkpoint_id: str) -> Receipt | None:
         """Return how far a checkpoint has come, or None if it is not known here.
@@ -258,11 +265,11 @@ class Spool:
                 receipt = replace(receipt, reason=Hold.decode(found[names[1]]).reason)
             return receipt
 
-        return self._home.use(work)
+        return self._use(work)
 
     def known_sequence(self, run_id: str) -> int:
         """Return the highest sequence number of a run that is known here; 0 for an unknown run."""
-        row = self._home.use(lambda store: store.get(keys.RUN + run_id))
+        row = self._use(lambda store: store.get(keys.RUN + run_id))
         return RunNumbers.decode(row).highest
 
     def learn_sequence(self, run_id: str, sequence: int) -> None:
@@ -275,7 +282,7 @@ class Spool:
                     numbers.highest = sequence
                     store.set(keys.RUN + run_id, numbers.encode())
 
-        self._home.use(work)
+        self._use(work)
 
     def note(self, name: str, value: bytes) -> None:
         """Keep a note of intent. When this returns, the disk has confirmed it."""
@@ -307,7 +314,7 @@ class Spool:
                 lost=totals.lost,
             )
 
-        return self._home.use(work)
+        return self._use(work)
 
     def is_kept_aside(self, checkpoint_id: str) -> bool:
         """Return whether a checkpoint is set aside with its body whole."""
@@ -325,7 +332,7 @@ class Spool:
             records = {key.removeprefix(keys.RECEIPT): Record.decode(row) for key, row in rows.items()}
             return [SetAside(each, records[each.checkpoint_id].receipt.reason or "") for each in tickets]
 
-        return self._home.use(work)
+        return self._use(work)
 
     def purge_receipts(self, *, older_than: float, keep: int) -> int:
         """Drop the receipts of what was verified before `older_than`, but for the newest `keep`.
@@ -341,7 +348,7 @@ class Spool:
             newest_first = sorted(verified, reverse=True)
             return [key for updated_at, key in newest_first[keep:] if updated_at < older_than]
 
-        chosen = self._home.use(work)
+        chosen = self._use(work)
         for start in range(0, len(chosen), _PURGE_CHUNK):
             self._drop(chosen[start : start + _PURGE_CHUNK])
         return len(chosen)
@@ -352,7 +359,23 @@ class Spool:
 
     def close(self) -> None:
         """Close the files; no thread may be at work."""
+        with suppress(SpoolError):
+            # It would be safe in the journal, too; so the next one finds less to do.
+            self._home.use(self._intake.absorb)
+        self._journal.close()
         self._home.close()
+
+    def _use(self, work: Callable[[Store], T]) -> T:
+        """Return what `work` does with the store once that holds all that was accepted."""
+
+        def absorb_and_work(store: Store) -> T:
+            try:
+                self._intake.absorb(store)
+            except SpoolUnwritable as error:
+                return self._intake.rehearse(store, work, error)
+            return work(store)
+
+        return self._home.use(absorb_and_work)
 
     def _drop(self, names: list[str]) -> None:
         self._home.use(lambda store: store.delete(*names))

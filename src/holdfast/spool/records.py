@@ -84,6 +84,11 @@ class RunNumbers:
         else:
             self.taken = _join_ranges([*self.taken, [number, number]])
 
+    def join(self, others: "RunNumbers") -> None:
+        """Mark all that is taken in `others`, too."""
+        self.highest = max(self.highest, others.highest)
+        self.taken = _join_ranges([*self.taken, *others.taken])
+
 
 def _join_ranges(ranges: list[list[int]]) -> list[list[int]]:
     joined: list[list[int]] = []

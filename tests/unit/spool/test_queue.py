@@ -78,10 +78,10 @@ def test_critical_goes_first_and_within_a_priority_the_order_of_arrival_holds(
 def test_spool_of_an_unknown_format_is_left_alone(tmp_path: Path) -> None:
     spool = open_spool(tmp_path / "spool")
     spool.put(FakeEntry())
-    spool._home._store.set("format", b"2")
+    spool._home._store.set("format", b"3")
     spool.close()
 
-    with pytest.raises(SpoolUnwritable, match="format 2, and this Holdfast knows 1"):
+    with pytest.raises(SpoolUnwritable, match="format 3, and this Holdfast knows 2"):
         open_spool(tmp_path / "spool")
     assert not list((tmp_path / "spool").glob("damaged-*"))
 

@@ -1,0 +1,226 @@
+"""The journal: where a checkpoint is on disk after one write and one sync, before the database has it.
+
+Entries follow each other from the start of a file of fixed size. A *generation* ends when the database
+has taken all of its entries in and has noted its number; the next one begins again at the start of the file,
+over the old. Whatever is torn, or of an old generation, is no entry.
+
+An entry begins on a block of its own, so that writing it cannot harm one that was confirmed before.
+"""
+
+import fcntl
+import os
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from holdfast.disk import LOCK_TIMEOUT_S, digest_of, sync_folder, translate
+from holdfast.errors import DiskFailed, SpoolUnwritable
+
+CAPACITY_BYTES = 4 * 1024**2
+BLOCK_BYTES = 4096
+
+_MAGIC = b"holdfast"
+_FIELDS = struct.Struct(">8sQII32s")
+_SEAL_BYTES = 32
+_HEAD_BYTES = _FIELDS.size + _SEAL_BYTES
+_POLL_S = 0.0005
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A body and what is noted about it. An entry whose body is not sound was torn, or damaged later."""
+
+    note: bytes
+    body: bytes
+    digest: bytes
+    generation: int
+    start: int
+    end: int
+    is_sound: bool = True
+
+
+class Journal:
+    """The journal of one spool. Everything but `newest_generation` is for whoever holds it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "journal"
+        self._folder = folder
+        self._mutex = threading.Lock()
+        self._is_laid_out = False
+        self._failure: str | None = None
+        self._file, self._process = self._open()
+
+    def held(self) -> AbstractContextManager[None]:
+        """Be the only one, of all threads and processes, to use the journal. Raises SpoolUnwritable."""
+        return _Held(self)
+
+    def newest_generation(self) -> int:
+        """Return the generation that the file begins with; 0 if nothing was ever written."""
+        head = self._pread(_HEAD_BYTES, 0)
+        magic, generation, *_ = _FIELDS.unpack_from(head) if len(head) == _HEAD_BYTES else (b"", 0)
+        return int(generation) if magic == _MAGIC else 0
+
+    def read(self, generation: int, start: int = 0) -> Iterator[Entry]:
+        """Yield the entries of a generation from `start` on, until the first that is none."""
+        while (entry := self._read_entry(start)) and entry.generation == generation and entry.is_sound:
+            yield entry
+            start = entry.end
+
+    def survey(self, after: int) -> tuple[list[Entry], int]:
+        """Return all entries of the generation that follows `after`, and how many gaps are between them.
+
+        Looks behind whatever is not an entry, for a disk may have altered what it confirmed. An unsound entry
+        at the very end is one whose write was cut short: nobody was told of it, and it is left out.
+        """
+        found: list[Entry] = []
+        start = lost = 0
+        is_gap = False
+        while start < CAPACITY_BYTES:
+            entry = self._read_entry(start)
+            if entry is None or (
+                entry.generation != found[0].generation if found else entry.generation <= after
+            ):
+                is_gap, start = True, start + BLOCK_BYTES
+                continue
+            lost += is_gap
+            is_gap = False
+            found.append(entry)
+            start = entry.end
+        if found and not found[-1].is_sound:
+            found.pop()
+        return found, lost
+
+    def append(self, block: bytes, start: int) -> None:
+        """Write a block that `encode` made. When this returns, the disk has confirmed it.
+
+        Raises SpoolUnwritable; DiskFailed when the disk does not confirm it, and then nothing more is taken.
+        """
+        if self._failure:
+            raise SpoolUnwritable(f"{self.path} takes nothing more: {self._failure}")
+        descriptor = self._descriptor()
+        try:
+            if not self._is_laid_out:
+                self._lay_out(descriptor)
+            written = 0
+            while written < len(block):
+                written += os.pwrite(descriptor, block[written:] if written else block, start + written)
+        except OSError as error:
+            raise translate(error, self._folder) from error
+        try:
+            _sync(descriptor)
+        except OSError as error:
+            # Linux forgets what a failed sync did not write: a second one would succeed and lie.
+            self._failure = "the disk failed to confirm a write; check the disk, then start Holdfast again"
+            raise DiskFailed(str(translate(error, self._folder))) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def _open(self) -> tuple[int, int]:
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), os.getpid()
+        except OSError as error:
+            raise translate(error, self._folder) from error
+
+    def _descriptor(self) -> int:
+        if self._process != os.getpid():
+            # A forked process shares the lock of its parent along with the file, so it opens its own.
+            os.close(self._file)
+            self._file, self._process = self._open()
+        return self._file
+
+    def _pread(self, size_bytes: int, start: int) -> bytes:
+        try:
+            return os.pread(self._descriptor(), size_bytes, start)
+        except OSError as error:
+            raise translate(error, self._folder) from error
+
+    def _lay_out(self, descriptor: int) -> None:
+        """Give the file its size, in zeros: a write that changes no size is confirmed in half the time."""
+        for start in range(os.fstat(descriptor).st_size, CAPACITY_BYTES, 1024**2):
+            os.pwrite(descriptor, bytes(min(1024**2, CAPACITY_BYTES - start)), start)
+        os.fsync(descriptor)
+        sync_folder(self._folder)
+        self._is_laid_out = True
+
+    def _read_entry(self, start: int) -> Entry | None:
+        head = self._pread(BLOCK_BYTES, start)
+        if len(head) < _HEAD_BYTES or not head.startswith(_MAGIC):
+            return None
+        _, generation, note_bytes, body_bytes, digest = _FIELDS.unpack_from(head)
+        whole_bytes = _HEAD_BYTES + note_bytes + body_bytes
+        if start + whole_bytes > CAPACITY_BYTES:
+            return None
+        content = head[:whole_bytes] + self._pread(max(0, whole_bytes - BLOCK_BYTES), start + BLOCK_BYTES)
+        body_start = _HEAD_BYTES + note_bytes
+        note, body = content[_HEAD_BYTES:body_start], content[body_start:]
+        if sha256(head[: _FIELDS.size] + note).digest() != head[_FIELDS.size : _HEAD_BYTES]:
+            return None
+        end = start + _round_up(whole_bytes)
+        return Entry(note, body, digest, generation, start, end, is_sound=digest_of(body) == digest)
+
+
+def encode(generation: int, entries: Sequence[tuple[bytes, bytes, bytes]]) -> tuple[bytes, list[int]]:
+    """Return entries, each of a note, a body and the body's digest, as a block, and where in it each ends."""
+    pieces: list[bytes] = []
+    ends: list[int] = []
+    for note, body, digest in entries:
+        fields = _FIELDS.pack(_MAGIC, generation, len(note), len(body), digest)
+        whole_bytes = _HEAD_BYTES + len(note) + len(body)
+        padding = bytes(_round_up(whole_bytes) - whole_bytes)
+        pieces += (fields, sha256(fields + note).digest(), note, body, padding)
+        ends.append((ends[-1] if ends else 0) + _round_up(whole_bytes))
+    return b"".join(pieces), ends
+
+
+def _round_up(size_bytes: int) -> int:
+    return -(-size_bytes // BLOCK_BYTES) * BLOCK_BYTES
+
+
+class _Held(AbstractContextManager[None]):
+    """The lock of a journal: threads wait in turn; processes look again and again, for a bounded time."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __enter__(self) -> None:
+        journal = self._journal
+        journal._mutex.acquire()  # noqa: SLF001
+        try:
+            _lock(journal._descriptor(), journal.path)  # noqa: SLF001
+        except BaseException:
+            journal._mutex.release()  # noqa: SLF001
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        journal = self._journal
+        try:
+            fcntl.flock(journal._file, fcntl.LOCK_UN)  # noqa: SLF001
+        finally:
+            journal._mutex.release()  # noqa: SLF001
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    deadline = None
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            deadline = deadline or time.monotonic() + LOCK_TIMEOUT_S
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_POLL_S)
+        except OSError as error:
+            raise translate(error, path.parent) from error
+    raise SpoolUnwritable(
+        f"{path}: another process has held it for more than {LOCK_TIMEOUT_S} s; see whether one hangs"
+    )
