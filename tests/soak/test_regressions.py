@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.soak.schedules import Death, Drain, Machine, Schedule, Submit, Transfer
+from tests.soak.schedules import Death, Drain, Exhaust, Machine, Schedule, Submit, Transfer
 from tests.soak.share import play_in_memory
 
 IDLE = Machine()
@@ -44,6 +44,25 @@ SCHEDULES = {
         machines=(Machine((Drain(after_s=0.1),)), Machine((Drain(after_s=20.0),))),
         calls=(Submit(0, 0), Submit(0, 1), Submit(1, 1)),
         faults=("get:stale=3:path=heads",),
+    ),
+    "the latest was written under the number that it had on the machine that came second": Schedule(
+        machines=(Machine((Drain("commit", 5.0, 0.1),)), IDLE, IDLE),
+        calls=(
+            Submit(0, 14),
+            Submit(1, 12, 5, 0.5),
+            Submit(1, 6, 2),
+            Exhaust(),
+            Submit(1, 27),
+            Submit(1, 20, after_s=0.5),
+            Transfer(1, 2, 0.5),
+            Submit(1, 17),
+            Submit(0, 0),
+            Submit(1, 10, 1),
+            Submit(0, 34, after_s=0.1),
+            Submit(0, 4, after_s=0.5),
+        ),
+        faults=("any:500:nth=1:times=1",),
+        pace=875,
     ),
 }
 

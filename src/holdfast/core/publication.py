@@ -111,7 +111,8 @@ def assign_sequences(
     `tried` are files of our own earlier attempts: they may be there even if nobody sees them yet, so their
     numbers are taken. `own` has, by checkpoint, the file that it is about to become; where that is there
     already, it does not push itself away. `floors` has, by checkpoint, the number that it must come after.
-    Whoever is in the index first keeps the number, and the order stays within the run.
+    Whoever is in the index first keeps the number, and the order stays within the run. A checkpoint that is
+    there itself, by another machine, takes the number that it has there.
     """
     own = own or {}
     tried = set(tried)
@@ -141,7 +142,9 @@ def _assign(
     previous = 0
     for header in sorted(wanted, key=lambda header: header.sequence_number or 0):
         identity, asked = header.checkpoint_id, header.sequence_number or 0
-        if identity in view.index.by_id:
+        if stored := view.index.by_id.get(identity):
+            if stored.sequence != asked:
+                changed[identity] = stored.sequence
             continue
         sequence = max(asked, previous + 1)
         itself = {own[identity]} if identity in own and sequence == asked else set()

@@ -199,6 +199,13 @@ def test_order_stays_also_where_others_have_left_gaps() -> None:
     assert changed == {str(UUID(int=1)): 2, str(UUID(int=2)): 4, str(UUID(int=3)): 5, str(UUID(int=5)): 6}
 
 
+def test_checkpoint_that_another_machine_has_stored_takes_the_number_it_has_there() -> None:
+    view = view_of(envelope(7, 1), envelope(1, 5))
+    ours = envelope(1, 3)
+
+    assert assign_sequences(view, [ours.header]) == {ours.checkpoint_id: 5}
+
+
 def test_number_below_its_floor_goes_beyond_it_unless_it_was_begun_under_it() -> None:
     view = view_of(envelope(7, 5), envelope(8, 9))
     first, second = envelope(1, 1), envelope(2, 2)
@@ -246,7 +253,7 @@ def test_batch_of_which_another_writer_has_indexed_a_part_is_stored_under_other_
 
     changed = assign_sequences(view, [each.header for each in envelopes], tried=tried, own=own)
 
-    assert changed == {str(UUID(int=1)): 4, str(UUID(int=3)): 5}
+    assert changed == {str(UUID(int=1)): 4, str(UUID(int=2)): 9, str(UUID(int=3)): 5}
 
 
 def test_union_of_indexes_keeps_what_was_there() -> None:
