@@ -98,13 +98,15 @@ def plan_pruning(
 
 
 def last_written(folder: RunFolder, log: RetentionLog) -> str:
-    """Return when a run was last written to: its index says so, or the log, or its newest checkpoint."""
+    """Return when a run was last written to: its index says so, or the log, or its newest checkpoint.
+
+    A checkpoint's own time is its caller's, whose clock may be wrong: it counts only where nothing else does.
+    """
     if folder.index:
         return folder.index.last_updated or folder.last_checkpoint_at
     if folder.latest:
         record = log.records.get(folder.run_id)
-        moments = [folder.latest.timestamp, *([record.last_written] if record else [])]
-        return max(moments, key=epoch)
+        return record.last_written if record else folder.latest.timestamp
     return folder.summary.completed_at if folder.summary else ""
 
 

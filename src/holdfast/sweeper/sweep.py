@@ -180,6 +180,7 @@ class Sweeper:
             change = self._change(survey, group, sweep, journal.to_bytes(), blobs)
             head_sha = self.committer.commit(head_sha, change)
             blobs[self._log_path] = blob_sha(change.write[self._log_path])
+            self.mirror.keep_blob(blobs[self._log_path], change.write[self._log_path])
             self._note(report, group, head_sha)
             self._remember(survey, group)
 

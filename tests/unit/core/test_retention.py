@@ -143,6 +143,19 @@ def test_archived_runs_take_no_place_among_the_recent_ones() -> None:
     assert actions(found) == {"s": "keep", "b": "keep"}
 
 
+def test_caller_whose_clock_is_ahead_does_not_move_a_trimmed_run_before_others() -> None:
+    ahead = [make_envelope("a", 1, at=NOON + DAY_S, status="completed")]
+    files = run_files("a", ahead, last_updated=format_moment(NOON - 20))
+    first = plan(folder("b", make_run("b", at=NOON - 10)), folder("a", files))
+    log = RetentionLog(records=first.records_after(done={"a"}))
+    trimmed = folder("a", {"latest.json": files["latest.json"]})
+
+    second = plan(folder("b", make_run("b", at=NOON - 10)), trimmed, log=log)
+
+    assert actions(first) == {"b": "keep", "a": "trim"}
+    assert not second.changes
+
+
 def test_log_tells_when_a_run_began_whose_index_is_gone() -> None:
     latest_only = folder("a", {"latest.json": make_run("a", at=NOON - 20)["latest.json"]})
     log = RetentionLog(records={"a": RunRecord("2026-01-01T00:00:00Z", format_moment(NOON - 20))})
