@@ -4,7 +4,7 @@ What is known by its SHA from before is not asked for again, so that a survey co
 for the runs that have changed.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from holdfast.core.preserved import parse_preserved
 from holdfast.core.retention_log import RetentionLog, parse_log
 from holdfast.core.stored import split_file
 from holdfast.core.summary import describe_last, parse_summary
-from holdfast.errors import IntegrityFailure, Missing
+from holdfast.errors import IntegrityFailure, Missing, Refused
 from holdfast.github.gateway import (
     BLOBS_PER_QUERY,
     NO_GRAPHQL,
@@ -77,7 +77,8 @@ class Surveyor:
     def survey(self, only: Collection[str] | None = None) -> Survey:
         """Return how the branch stands now: all runs, or those in `only`. Nothing if there is no branch.
 
-        Raises IntegrityFailure when the list of preserved runs cannot be read.
+        Raises IntegrityFailure when the list of preserved runs cannot be read, and Refused when there are so
+        many runs that GitHub does not show whether there is one.
         """
         survey = Survey()
         try:
@@ -86,7 +87,7 @@ class Surveyor:
         except Missing:
             return survey
         trees: dict[str, str] = {}
-        for entry in self.gateway.perform(ReadTree(base_sha)).entries:
+        for entry in self._list_base(base_sha):
             if entry.kind == "file" and entry.path in (PRESERVED_RUNS, RETENTION_LOG):
                 survey.files[entry.path] = Blob(entry.sha, entry.size_bytes)
             elif entry.kind == "folder" and _is_run_id(entry.path):
@@ -121,6 +122,17 @@ class Surveyor:
             if not sha:
                 raise Missing(self.layout.base_path, "there is no such folder")
         return sha
+
+    def _list_base(self, base_sha: str) -> Sequence[Entry]:
+        listing = self.gateway.perform(ReadTree(base_sha))
+        if listing.is_complete:
+            return listing.entries
+        raise Refused(
+            self.layout.base_path,
+            f"{self.layout.base_path} has more than GitHub lists of one folder",
+            kind="invalid",
+            advice="Begin a new one with HOLDFAST_BASE_PATH or HOLDFAST_BRANCH.",
+        )
 
     def _list_folders(self, base_sha: str, trees: Mapping[str, str]) -> dict[str, RunFolder]:
         """Return every run's files: from the local copy, from one listing of all, or folder by folder."""

@@ -478,6 +478,78 @@ def test_sweep_that_is_cut_short_tells_what_it_did_and_the_next_goes_on(desk: De
     assert not second.rest_because
 
 
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@dataclass
+class DeadlyGateway:
+    """Passes calls on until it kills the process: instead of a call, or once it is carried out."""
+
+    inner: MemoryGateway
+    calls_left: int
+    is_applied: bool
+
+    def perform(self, call: Any) -> Any:
+        self.calls_left -= 1
+        if self.calls_left >= 0:
+            return self.inner.perform(call)
+        if self.is_applied:
+            self.inner.perform(call)
+        raise Killed
+
+
+@pytest.mark.parametrize("has_graphql", [True, False])
+def test_death_at_any_point_leaves_the_old_or_the_new_state(tmp_path: Path, *, has_graphql: bool) -> None:
+    runs = {name: make_run(name, at=NOON - age) for name, age in (("new", 10), ("old", 20), ("older", 30))}
+
+    def sweep(calls: int, *, is_applied: bool) -> tuple[MemoryGateway, bool]:
+        folder = tmp_path / f"{calls}-{is_applied}"
+        repository = MemoryGateway()
+        repository.has_graphql = has_graphql
+        repository.write_as_someone_else(BRANCH, with_paths(runs))
+        with open_desk(folder, repository, VirtualClock(NOON)) as desk:
+            gateway = DeadlyGateway(repository, calls, is_applied)
+            desk.sweeper.surveyor.gateway = desk.sweeper.committer.gateway = gateway
+            try:
+                desk.sweeper.sweep()
+            except Killed:
+                return repository, True
+            return repository, False
+
+    old, new = with_paths(runs), sweep(100, is_applied=False)[0].files(BRANCH)
+    deaths = 0
+    for calls in range(100):
+        for is_applied in (False, True):
+            repository, is_dead = sweep(calls, is_applied=is_applied)
+            deaths += is_dead
+            assert repository.files(BRANCH) in (old, new)
+            with open_desk(tmp_path / f"{calls}-{is_applied}", repository, VirtualClock(NOON)) as desk:
+                desk.sweeper.sweep()
+            assert repository.files(BRANCH) == new
+        if not is_dead:
+            break
+    assert deaths >= 2 * 5
+
+
+def test_folder_with_more_runs_than_github_lists_is_refused_as_nobody_knows_what_is_preserved(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = desk.repository._answer
+
+    def cut(call: Any) -> Any:
+        answer = whole(call)
+        is_base = isinstance(call, ReadTree) and any(entry.path == "older" for entry in answer.entries)
+        return type(answer)(answer.entries[:2], is_complete=False) if is_base else answer
+
+    monkeypatch.setattr(desk.repository, "_answer", cut)
+
+    with pytest.raises(Refused, match="more than GitHub lists"):
+        desk.sweeper.sweep()
+
+    assert desk.writes() == 0
+
+
 def test_only_one_sweeps_at_a_time(desk: Desk, tmp_path: Path) -> None:
     script = (
         "import sys; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire();"
