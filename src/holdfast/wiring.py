@@ -191,7 +191,12 @@ class Assembly:
     def _pause_before_repeating(self, seconds: float) -> None:
         if self.meter:
             self.meter.call_repeated()
-        self.clock.sleep(seconds)
+        self._impatient_clock().sleep(seconds)
+
+    def _impatient_clock(self) -> Clock:
+        from holdfast.github.stopping import ImpatientClock
+
+        return ImpatientClock(self.clock, self.stop)
 
     def _runs(self, gateway: "Gateway") -> "Runs":
         from holdfast.runs import Runs
@@ -212,7 +217,8 @@ class Assembly:
         way = self._courteous(self._gateway(may_use_reserve=True))
         gateway = MirroringGateway(way, self.mirror, self.layout)
         budgeted = BudgetedGateway(self.client, self.ledger, self.clock)
-        parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, self.clock)
+        clock = self._impatient_clock()
+        parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, clock)
         return Worker(
             spool=self.spool,
             contents=ContentsWriter(*parts, max_file_bytes=self.settings.max_checkpoint_bytes),
