@@ -186,7 +186,7 @@ class Worker:
             return max(error.retry_after_s, 0.05), error.reason
         except Refused as error:
             if error.kind in _ITEM_REFUSALS:
-                return self._refuse(step, error)
+                return self._refuse(self._as_numbered_now(step), error)
             return self._stay_away(error)
         except Unavailable as error:
             return self._stay_away(error)
@@ -211,7 +211,15 @@ class Worker:
     def _write_run(self, run_id: str, tickets: Sequence[Ticket], *, is_batch: bool) -> dict[str, Delivery]:
         begun = next((intent for intent in self._intents() if intent.run_id == run_id), None)
         ids = tuple(ticket.checkpoint_id for ticket in tickets)
+        if begun and not set(ids) <= set(begun.checkpoint_ids):
+            self.contents.abandon(begun)
+            begun = None
         return self.contents.write(begun or Intent(run_id, ids, is_batch), tickets)
+
+    def _as_numbered_now(self, step: Step) -> Step:
+        """Return the step with the numbers that its checkpoints have got while it was being written."""
+        now = {ticket.checkpoint_id: ticket for ticket in self.spool.pending()}
+        return replace(step, tickets=tuple(now.get(each.checkpoint_id, each) for each in step.tickets))
 
     def _acknowledge(self, step: Step, deliveries: dict[str, Delivery]) -> None:
         if not deliveries:
@@ -237,7 +245,7 @@ class Worker:
         if not culprits:
             return self._stay_away(error)  # not of the checkpoint's content: a setting, a proxy, a redirect
         if len(culprits) == len(step.tickets):
-            self._unsettled -= _runs_of(step)
+            self._abandon_intents(step)
         for ticket in culprits:
             reason = f"{error.reason}. {error.advice}"
             self.spool.set_aside(ticket, reason)
@@ -247,17 +255,19 @@ class Worker:
         return None
 
     def _isolate(self, step: Step) -> tuple[float, str] | None:
-        """Write what was refused together one by one, so that only the culprit is set aside."""
+        """Write what was refused together in halves, until the culprit is alone and can be set aside."""
+        self._abandon_intents(step)
+        for half in _halves(step):
+            if self._unsettled.isdisjoint(_runs_of(half)) and (wait := self._carry_out(half)):
+                return wait
+        return None
+
+    def _abandon_intents(self, step: Step) -> None:
         runs = _runs_of(step)
         for intent in self._intents():
             if intent.run_id in runs:
                 self.contents.abandon(intent)
         self._unsettled -= runs
-        for ticket in step.tickets:
-            is_free = ticket.run_id not in self._unsettled
-            if is_free and (wait := self._carry_out(WriteSingles(ticket.run_id, (ticket,)))):
-                return wait
-        return None
 
     def _forget_intents(self, step: Step) -> None:
         runs = _runs_of(step)
@@ -291,6 +301,16 @@ class Worker:
             self.spool.note(NOTE, trouble.to_bytes())
         elif NOTE in self.spool.notes():
             self.spool.forget(NOTE)
+
+
+def _halves(step: Step) -> list[Step]:
+    """Return the step as two; one checkpoint by itself becomes a file of its own."""
+    middle = (len(step.tickets) + 1) // 2
+    halves = [half for half in (step.tickets[:middle], step.tickets[middle:]) if half]
+    return [
+        replace(step, tickets=half) if len(half) > 1 else WriteSingles(half[0].run_id, half)
+        for half in halves
+    ]
 
 
 def _runs_of(step: Step) -> set[str]:

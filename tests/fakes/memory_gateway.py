@@ -69,6 +69,7 @@ class MemoryGateway:
         self.branches: dict[str, str] = {}
         self.has_graphql = has_graphql
         self.date = "2027-01-15T08:00:00Z"
+        self.secret: bytes | None = None
         self._default_branch = default_branch
         self._blobs: dict[str, bytes] = {}
         self._trees: dict[str, Tree] = {}
@@ -77,6 +78,7 @@ class MemoryGateway:
 
     def perform(self, call: Call[ResultT]) -> ResultT:
         self.calls.append(call)
+        self._refuse_secret(call)
         failure = self._take_failure(call)
         if failure and not failure.is_applied:
             raise failure.error
@@ -133,6 +135,17 @@ class MemoryGateway:
             else:
                 tree[path] = self._keep_blob(content)
         return self._advance(branch, tree, "Someone else's commit")
+
+    def _refuse_secret(self, call: Call[Any]) -> None:
+        """Refuse what has the secret in it, as push protection does."""
+        contents: dict[str, bytes] = {}
+        if isinstance(call, WriteFile):
+            contents = {call.path: call.content}
+        elif isinstance(call, CommitFiles):
+            contents = {"graphql": b"".join(call.additions.values())}
+        for path, content in contents.items():
+            if self.secret and self.secret in content:
+                raise Refused(path, "Secret detected in content", "secret_detected", "Remove it.")
 
     def _take_failure(self, call: Call[Any]) -> _Failure | None:
         for failure in self._failures:

@@ -24,7 +24,9 @@ from tests.fakes.repository import check_files, files_of_run, read_branch
 RUNS = ("run-a", "run-b")
 SUBMITS_PER_LIFE = 12
 LONGEST_LIFE_S = 60
-MODES = ("contents", "commit")
+MODES = ("contents", "batches", "commit")
+# More calls than any token has, so that the budget is always low.
+ALWAYS_LOW = "1000000"
 
 _SERVER = """
 import sys
@@ -181,6 +183,7 @@ def _settings(url: str, folder: Path, mode: str) -> Settings:
             "HOLDFAST_WRITE_INTERVAL_S": "0",
             "HOLDFAST_CONTENT_PER_MINUTE": "0",
             "HOLDFAST_CONTENT_PER_HOUR": "0",
-            "HOLDFAST_WRITE_MODE": mode,
+            "HOLDFAST_LOW_BUDGET": ALWAYS_LOW if mode == "batches" else "",
+            "HOLDFAST_WRITE_MODE": "commit" if mode == "commit" else "contents",
         }
     )

@@ -64,6 +64,18 @@ SCHEDULES = {
         faults=("any:500:nth=1:times=1",),
         pace=875,
     ),
+    "a checkpoint written beside a refused one was stored again in a batch": Schedule(
+        machines=(Machine(budget="few"), Machine((Drain(patience_s=5.0, after_s=3.0),))),
+        calls=(
+            Submit(0, 0),
+            Submit(1, 40),
+            Submit(0, 1),
+            Transfer(0, 1),
+            Submit(0, 4),
+            Submit(0, 3),
+            Transfer(1, 0),
+        ),
+    ),
 }
 
 

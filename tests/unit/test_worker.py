@@ -12,7 +12,7 @@ from holdfast.core.litter import PATIENCE_S
 from holdfast.core.ticket import Progress
 from holdfast.core.trouble import NOTE, parse_trouble
 from holdfast.errors import Conflict, GatewayError, Refused, SpoolBusy, Throttled, Unavailable
-from holdfast.github.gateway import Call, ListFolder, WriteFile
+from holdfast.github.gateway import Call, CommitFiles, ListFolder, WriteFile
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run
@@ -299,10 +299,56 @@ def test_batch_that_landed_before_a_refusal_is_deleted_once_nothing_is_under_way
 
         workshop.worker.drain()
         assert "batch_1_20.json" in stored_run(repository)
-        assert workshop.worker.drain(patience_s=7200).left == 0
+        workshop.clock.sleep(PATIENCE_S)
+        workshop.worker.drain()
 
     assert "batch_1_20.json" not in stored_run(repository)
     assert list(check_run(repository)) == list(range(1, 21))
+
+
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_culprit_among_many_is_found_by_halves(tmp_path: Path, repository: MemoryGateway, mode: str) -> None:
+    few = Limits(write_interval_s=0, content_per_hour=60)
+    with open_workshop(tmp_path, repository, limits=few, mode=mode) as workshop:
+        receipts = [workshop.save(state={"n": number}) for number in range(64)]
+        repository.secret = b'"n":40}'
+
+        workshop.worker.drain()
+
+        aside = [entry.ticket.checkpoint_id for entry in workshop.spool.set_aside_entries()]
+    assert aside == [receipts[40].checkpoint_id]
+    assert len(check_run(repository)) == 63
+    assert repository.count(WriteFile) + repository.count(CommitFiles) < 40
+
+
+def test_refused_checkpoint_that_was_renumbered_meanwhile_is_set_aside_at_once(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path / "rival", repository) as rival:
+        rival.save()
+        rival.worker.drain()
+    with open_workshop(tmp_path / "ours", repository) as workshop:
+        refused, taken = workshop.save(state={"n": 40}), workshop.save()
+        repository.secret = b'"n":40}'
+
+        assert workshop.worker.drain().left == 0
+
+        assert workshop.spool.is_kept_aside(refused.checkpoint_id)
+    assert taken.checkpoint_id in check_run(repository).values()
+
+
+def test_what_was_written_beside_a_refused_checkpoint_is_not_stored_again_in_another_file(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path, repository) as workshop:
+        workshop.save(trigger="error", state={"n": 40})
+        workshop.save()
+        workshop.save(state={"n": 40})
+        repository.secret = b'"n":40}'
+
+        assert workshop.worker.drain().left == 0
+
+    assert len(check_run(repository)) == 1
 
 
 def test_file_of_an_abandoned_write_stays_if_the_index_has_come_to_need_it(
