@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import resource
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from holdfast.sidecar.access import check_binding
 from holdfast.sidecar.app import build_app
 from holdfast.sidecar.connections import MOST_CONNECTIONS, ConnectionLimits, limited_protocol
 from holdfast.sidecar.courtesy import Courtesy
+from holdfast.sidecar.interpreter import even_interpreter
 from holdfast.sidecar.service import Service
 from holdfast.wiring import Assembly
 
@@ -28,8 +28,6 @@ DRAINER_GRACE_S = 6.0
 ANSWERS_GRACE_S = 1.0
 KEEP_ALIVE_S = 75
 BACKLOG = 1024
-# Several threads share one interpreter; with Python's 5 ms, each statement of a commit might wait that long.
-SWITCH_INTERVAL_S = 0.001
 # Files, sockets to GitHub and the like, beside the connections of clients.
 SPARE_FILES = 200
 
@@ -56,8 +54,7 @@ def serve(
     """
     settings = assembly.settings
     check_binding(settings, assembly.api_tokens)
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    with listen(settings.host, settings.port) as listener:
+    with listen(settings.host, settings.port) as listener, even_interpreter():
         # Opened before the threads begin: what is made on first use is not made twice.
         assembly.spool, assembly.worker, assembly.reader  # noqa: B018
         service = Service(holdfast, assembly, metrics, courtesy, stop=assembly.stop)
