@@ -1,14 +1,12 @@
 """The spool: the durable queue between a caller who was answered and the repository."""
 
 from holdfast.spool.admission import Entry, SpoolLimits
-from holdfast.spool.group_commit import GroupCommit
 from holdfast.spool.queue import SetAside, Spool, SpoolStatus
 from holdfast.spool.records import Hold
 from holdfast.spool.transfer import ImportReport, Manifest, export_spool, import_spool
 
 __all__ = [
     "Entry",
-    "GroupCommit",
     "Hold",
     "ImportReport",
     "Manifest",
