@@ -266,6 +266,7 @@ class Assembly:
         from holdfast.mirroring import MirroringGateway
         from holdfast.sweeper import Sweeper
         from holdfast.sweeper.committing import Committer
+        from holdfast.sweeper.server_clock import ServerClock
         from holdfast.sweeper.survey import Surveyor
 
         gateway = self._modest_gateway()
@@ -277,7 +278,7 @@ class Assembly:
             mirror=self.mirror,
             layout=self.layout,
             rules=self.rules,
-            clock=self.clock,
+            clock=ServerClock(self.clock, self.ledger),
             lock_folder=self.folder,
         )
 
@@ -301,8 +302,10 @@ class Assembly:
     def squash(self) -> "Squash":
         """Return what rewrites the branch's history, anew each time."""
         from holdfast.sweeper import Squash
+        from holdfast.sweeper.server_clock import ServerClock
 
-        return Squash(self._modest_gateway(), self.settings.branch, self.clock)
+        clock = ServerClock(self.clock, self.ledger)
+        return Squash(self._modest_gateway(), self.settings.branch, clock)
 
     @cached_property
     def preserved(self) -> "PreservedRuns":
