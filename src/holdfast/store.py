@@ -16,6 +16,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ _UPSERT = (
 )
 _DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
 
+
+_connection_numbers = count()
 
 _BOOKKEEPING = (
     "DROP INDEX IF EXISTS Cache_expire_time",
@@ -124,7 +127,13 @@ class _Database(diskcache.Cache):  # type: ignore[misc]
         connection: sqlite3.Connection | None = getattr(self._local, "con", None)
         if connection is None:
             connection = self._local.con = self._connect()
+            self._local.number = next(_connection_numbers)
         return connection
+
+    @property
+    def connection_number(self) -> int:
+        """Return a number that no other connection of this process has had."""
+        return int(self._local.number)
 
     def _connect(self) -> sqlite3.Connection:
         # Not diskcache's own timeout, which is 0 while it opens: another process may be opening just now,
@@ -173,6 +182,7 @@ class Store:
         self._failure: str | None = None
         self._writer: int | None = None
         self._refusal: SpoolError | None = None
+        self._commits = 0
         self._path = str(folder / DATABASE)
         self._identity = self._identify()
 
@@ -188,6 +198,15 @@ class Store:
             # A cache can do without it.
             self.delete(key)
             return None
+
+    def version(self) -> tuple[int, ...]:
+        """Return what changes whenever anyone, in this process or another, has stored something.
+
+        Not every change of it means that: each thread has its own.
+        """
+        with self._our_errors():
+            (version,) = self._sql("PRAGMA data_version").fetchone()
+        return self._commits, self._database.connection_number, version
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Return what is stored under each of `keys`; absent ones are left out."""
@@ -337,6 +356,7 @@ class Store:
         except sqlite3.Error:
             self._abandon()
             raise
+        self._commits += 1
         self._check_in_place()
 
     def _abandon(self) -> None:

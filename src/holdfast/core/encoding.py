@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from holdfast.core.python_values import copy_to_dump, is_safe_to_dump
+from holdfast.core.python_values import copy_to_dump, dump_plain, is_safe_to_dump
 from holdfast.core.scanner import MAX_DEPTH, scan_items, scan_members, scan_value
 
 __all__ = [
@@ -51,6 +51,8 @@ def encode(value: object, place: str = "") -> bytes:
     >>> encode({"b": 2**64, "a": [1.5, None, "é"]}).decode()
     '{"b":18446744073709551616,"a":[1.5,null,"é"]}'
     """
+    if text := dump_plain(value, _KNOWN_TYPES_ALONE):
+        return text
     if is_safe_to_dump(value):
         try:
             return orjson.dumps(value, option=_KNOWN_TYPES_ALONE)

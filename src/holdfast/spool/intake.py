@@ -5,7 +5,7 @@ The journal is one write, so that its caller waits half as long.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import structlog
@@ -54,6 +54,9 @@ class Intake:
         self._unabsorbed = _Unabsorbed(1)
         self._is_surveyed = False
         self._is_warm = False
+        self._version: tuple[int, ...] = ()
+        self._totals = Totals()
+        self._numbers: dict[str, RunNumbers] = {}
 
     def admit(self, store: Store, entries: Sequence[Entry], terms: Terms) -> list[Outcome]:
         """Store all `entries` with one sync and answer each: its receipt, or why it is refused.
@@ -74,7 +77,8 @@ class Intake:
         if self._is_surveyed and self._journal.newest_generation() <= self._absorbed:
             return
         with self._journal.held():
-            self._catch_up(store, store.get(keys.JOURNAL))
+            self._absorbed = int(store.get(keys.JOURNAL) or 0)
+            self._catch_up(store)
             self._absorb(store)
 
     def rehearse(self, store: Store, work: Callable[[Store], T], refusal: SpoolUnwritable) -> T:
@@ -90,32 +94,36 @@ class Intake:
     def _open_books(self, store: Store, entries: Sequence[Entry], terms: Terms) -> Books:
         ids = {entry.checkpoint_id for entry in entries}
         runs = {entry.run_id for entry in entries}
-        names = [
-            keys.TOTALS,
-            keys.JOURNAL,
-            *(keys.RECEIPT + each for each in ids),
-            *(keys.RUN + each for each in runs),
-        ]
-        found = store.get_many(names)
-        if self._catch_up(store, found.get(keys.JOURNAL)):
-            found = store.get_many(names)
+        self._look_up(store, runs)
         new = self._unabsorbed
-        totals = Totals.decode(found.get(keys.TOTALS))
+        totals = replace(self._totals)
         totals.arrivals += new.count
         totals.depth += new.count
         totals.depth_bytes += new.size_bytes
-        numbers = {each: RunNumbers.decode(found.get(keys.RUN + each)) for each in runs}
-        for run_id in runs & new.numbers.keys():
-            numbers[run_id].join(new.numbers[run_id])
-        stored = {
-            each: Record.decode(found[keys.RECEIPT + each]) for each in ids if keys.RECEIPT + each in found
-        }
-        unabsorbed = {each: new.records[each] for each in ids if each in new.records}
-        return Books(totals, numbers, stored | unabsorbed, terms)
+        numbers = {each: self._numbers[each].joined(new.numbers.get(each)) for each in runs}
+        known = {each: new.records[each] for each in ids if each in new.records}
+        stored = store.get_many([keys.RECEIPT + each for each in ids])
+        records = {key.removeprefix(keys.RECEIPT): Record.decode(row) for key, row in stored.items()}
+        return Books(totals, numbers, records | known, terms)
 
-    def _catch_up(self, store: Store, absorbed_row: bytes | None) -> bool:
+    def _look_up(self, store: Store, runs: set[str]) -> None:
+        """Know the totals, and the numbers of `runs`, as the database has them now."""
+        version = store.version()
+        if version != self._version:
+            self._version, self._numbers = (), {}
+            found = store.get_many([keys.TOTALS, keys.JOURNAL])
+            self._totals = Totals.decode(found.get(keys.TOTALS))
+            self._absorbed = int(found.get(keys.JOURNAL, b"0"))
+        if self._catch_up(store):
+            self._look_up(store, runs)
+            return
+        if missing := runs - self._numbers.keys():
+            found = store.get_many([keys.RUN + each for each in missing])
+            self._numbers |= {each: RunNumbers.decode(found.get(keys.RUN + each)) for each in missing}
+        self._version = version
+
+    def _catch_up(self, store: Store) -> bool:
         """Learn what other processes accepted or absorbed; tell whether the database has changed by it."""
-        self._absorbed = int(absorbed_row or 0)
         is_changed = not self._is_surveyed and self._survey(store)
         current = max(self._absorbed + 1, self._journal.newest_generation())
         if self._unabsorbed.generation != current:

@@ -25,6 +25,7 @@ CAPACITY_BYTES = 4 * 1024**2
 BLOCK_BYTES = 4096
 
 _MAGIC = b"holdfast"
+_BEGINNING = struct.Struct(">8sQ")
 _FIELDS = struct.Struct(">8sQII32s")
 _SEAL_BYTES = 32
 _HEAD_BYTES = _FIELDS.size + _SEAL_BYTES
@@ -62,13 +63,14 @@ class Journal:
 
     def newest_generation(self) -> int:
         """Return the generation that the file begins with; 0 if nothing was ever written."""
-        head = self._pread(_HEAD_BYTES, 0)
-        magic, generation, *_ = _FIELDS.unpack_from(head) if len(head) == _HEAD_BYTES else (b"", 0)
-        return int(generation) if magic == _MAGIC else 0
+        return self._read_generation(0)
 
     def read(self, generation: int, start: int = 0) -> Iterator[Entry]:
         """Yield the entries of a generation from `start` on, until the first that is none."""
-        while (entry := self._read_entry(start)) and entry.generation == generation and entry.is_sound:
+        while self._read_generation(start) == generation:
+            entry = self._read_entry(start)
+            if entry is None or not entry.is_sound:
+                return
             yield entry
             start = entry.end
 
@@ -81,11 +83,12 @@ class Journal:
         found: list[Entry] = []
         start = lost = 0
         is_gap = False
-        while start < CAPACITY_BYTES:
-            entry = self._read_entry(start)
-            if entry is None or (
-                entry.generation != found[0].generation if found else entry.generation <= after
-            ):
+        end = os.fstat(self._descriptor()).st_size
+        while start < end:
+            generation = self._read_generation(start)
+            is_due = generation == found[0].generation if found else generation > after
+            entry = self._read_entry(start) if is_due else None
+            if entry is None:
                 is_gap, start = True, start + BLOCK_BYTES
                 continue
             lost += is_gap
@@ -149,6 +152,11 @@ class Journal:
         os.fsync(descriptor)
         sync_folder(self._folder)
         self._is_laid_out = True
+
+    def _read_generation(self, start: int) -> int:
+        head = self._pread(_BEGINNING.size, start)
+        magic, generation = _BEGINNING.unpack(head) if len(head) == _BEGINNING.size else (b"", 0)
+        return int(generation) if magic == _MAGIC else 0
 
     def _read_entry(self, start: int) -> Entry | None:
         head = self._pread(BLOCK_BYTES, start)

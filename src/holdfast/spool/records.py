@@ -84,10 +84,11 @@ class RunNumbers:
         else:
             self.taken = _join_ranges([*self.taken, [number, number]])
 
-    def join(self, others: "RunNumbers") -> None:
-        """Mark all that is taken in `others`, too."""
-        self.highest = max(self.highest, others.highest)
-        self.taken = _join_ranges([*self.taken, *others.taken])
+    def joined(self, others: "RunNumbers | None") -> "RunNumbers":
+        """Return new numbers in which all is taken that is taken in one of the two."""
+        if others is None:
+            return RunNumbers(self.highest, [list(each) for each in self.taken])
+        return RunNumbers(max(self.highest, others.highest), _join_ranges([*self.taken, *others.taken]))
 
 
 def _join_ranges(ranges: list[list[int]]) -> list[list[int]]:
