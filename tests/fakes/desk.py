@@ -1,0 +1,61 @@
+"""A sweeper over a repository in memory, with all that it works with."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.core.rules import RetentionRules
+from holdfast.mirror import Mirror
+from holdfast.spool import Spool
+from holdfast.sweeper import Sweeper
+from holdfast.sweeper.committing import Committer
+from holdfast.sweeper.survey import Surveyor
+from tests.fakes.clock import VirtualClock
+from tests.fakes.memory_gateway import MemoryGateway
+from tests.fakes.spooling import open_spool
+from tests.fakes.stored_runs import LAYOUT
+from tests.fakes.workshop import BRANCH
+
+SMALL = RetentionRules(full_runs=1, latest_runs=2)
+
+
+@dataclass
+class Desk:
+    """A sweeper with all that it works with."""
+
+    repository: MemoryGateway
+    sweeper: Sweeper
+    spool: Spool
+    clock: VirtualClock
+
+    def names(self, run_id: str) -> set[str]:
+        prefix = f"checkpoints/{run_id}/"
+        files = self.repository.files(BRANCH)
+        return {path.removeprefix(prefix) for path in files if path.startswith(prefix)}
+
+    def writes(self) -> int:
+        return sum(call.is_mutation for call in self.repository.calls)
+
+
+@contextmanager
+def open_desk(
+    folder: Path, repository: MemoryGateway, clock: VirtualClock, rules: RetentionRules = SMALL
+) -> Iterator[Desk]:
+    """Open a desk over a repository; opening it again is a restart."""
+    spool, mirror = open_spool(folder / "spool", clock=clock), Mirror.open(folder / "mirror")
+    sweeper = Sweeper(
+        surveyor=Surveyor(repository, mirror, LAYOUT, BRANCH),
+        committer=Committer(repository, BRANCH),
+        spool=spool,
+        mirror=mirror,
+        layout=LAYOUT,
+        rules=rules,
+        clock=clock,
+        lock_folder=folder,
+    )
+    try:
+        yield Desk(repository, sweeper, spool, clock)
+    finally:
+        mirror.close()
+        spool.close()
