@@ -32,7 +32,10 @@ def main() -> int:
     written, failures = _play("schedules", play_share, Tally(), arguments, deadline)
     cleaned, more = _play("sweeps", play_cleaning_share, Seen(), arguments, deadline)
     failures += more
-    print(f"{_describe_written(written)}\n{_describe_cleaned(cleaned)}", flush=True)
+    if written.schedules:
+        print(_describe_written(written), flush=True)
+    if cleaned.schedules:
+        print(_describe_cleaned(cleaned), flush=True)
     survived, failure = _kill(arguments.kills, arguments.seed)
     if failure:
         again = f"scripts/soak --schedules 0 --sweeps 0 --seed {arguments.seed}"
