@@ -41,7 +41,7 @@ def clean_up(session: Session, *, is_dry_run: bool) -> Outcome:
     ]
     return Outcome(
         title="dry run of a cleanup" if is_dry_run else "cleanup",
-        outputs={"status": "done", "deleted": str(files)},
+        outputs={"status": "postponed" if report.rest_because else "done", "deleted": str(files)},
         table=Table(_COLUMNS, tuple(rows)),
         facts=(sentence,),
         problems=(f"The next cleanup goes on: {report.rest_because}",) if report.rest_because else (),

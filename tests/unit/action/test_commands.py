@@ -2,9 +2,13 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from holdfast.emulator import parse_fault
+from holdfast.sweeper import Sweeper
 from tests.fakes.repository import check_files, files_of_run
 from tests.unit.action.conftest import TOKEN, Stage
 
@@ -266,6 +270,19 @@ def test_a_cleanup_without_a_budget_is_postponed(stage: Stage) -> None:
 
     assert (stage.code, outputs) == (0, {"status": "postponed"})
     assert "The next cleanup goes on" in stage.warnings[0]
+
+
+def test_a_cleanup_that_is_cut_short_tells_what_it_did(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = Sweeper.sweep
+    monkeypatch.setattr(
+        Sweeper, "sweep", lambda sweeper: replace(sweep(sweeper), rest_because="for checkpoints")
+    )
+    stage.run("save")
+
+    outputs = stage.run("cleanup", job="nightly", variables={"HOLDFAST_KEEP_FULL_RUNS": "0"})
+
+    assert (stage.code, outputs) == (0, {"status": "postponed", "deleted": "2"})
+    assert "The next cleanup goes on: for checkpoints" in stage.warnings[0]
 
 
 def test_commits_to_a_branch_that_may_hold_code_start_no_workflow(stage: Stage) -> None:
