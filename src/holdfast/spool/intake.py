@@ -15,7 +15,7 @@ from holdfast.disk import digest_of
 from holdfast.errors import SpoolUnwritable
 from holdfast.spool import journal, keys
 from holdfast.spool.admission import Accepted, Books, Entry, Outcome, Terms, prepare
-from holdfast.spool.journal import Journal
+from holdfast.spool.journal import Journal, Mark
 from holdfast.spool.records import DAMAGED, Record, RunNumbers, Totals
 from holdfast.store import Store
 
@@ -28,7 +28,8 @@ log = structlog.get_logger(__name__)
 class _Unabsorbed:
     """What one generation of the journal has accepted, and the database does not know of yet."""
 
-    generation: int
+    generation: int = 1
+    start: int = 0
     end: int = 0
     count: int = 0
     size_bytes: int = 0
@@ -50,8 +51,8 @@ class Intake:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._absorbed = 0
-        self._unabsorbed = _Unabsorbed(1)
+        self._absorbed = Mark()
+        self._unabsorbed = _Unabsorbed()
         self._is_surveyed = False
         self._is_warm = False
         self._version: tuple[int, ...] = ()
@@ -74,10 +75,10 @@ class Intake:
 
     def absorb(self, store: Store) -> None:
         """Let the database have whatever is in the journal. Raises SpoolUnwritable."""
-        if self._is_surveyed and self._journal.newest_generation() <= self._absorbed:
+        if self._is_surveyed and not self._journal.has_more(self._absorbed):
             return
         with self._journal.held():
-            self._absorbed = int(store.get(keys.JOURNAL) or 0)
+            self._absorbed = Mark.decode(store.get(keys.JOURNAL))
             self._catch_up(store)
             self._absorb(store)
 
@@ -113,7 +114,7 @@ class Intake:
             self._version, self._numbers = (), {}
             found = store.get_many([keys.TOTALS, keys.JOURNAL])
             self._totals = Totals.decode(found.get(keys.TOTALS))
-            self._absorbed = int(found.get(keys.JOURNAL, b"0"))
+            self._absorbed = Mark.decode(found.get(keys.JOURNAL))
         if self._catch_up(store):
             self._look_up(store, runs)
             return
@@ -125,9 +126,9 @@ class Intake:
     def _catch_up(self, store: Store) -> bool:
         """Learn what other processes accepted or absorbed; tell whether the database has changed by it."""
         is_changed = not self._is_surveyed and self._survey(store)
-        current = max(self._absorbed + 1, self._journal.newest_generation())
-        if self._unabsorbed.generation != current:
-            self._unabsorbed = _Unabsorbed(current)
+        generation, start = self._journal.first_after(self._absorbed)
+        if (self._unabsorbed.generation, self._unabsorbed.start) != (generation, start):
+            self._unabsorbed = _Unabsorbed(generation, start, end=start)
         new = self._unabsorbed
         for entry in self._journal.read(new.generation, new.end):
             new.add(Record.decode(entry.note), len(entry.body), entry.end)
@@ -136,32 +137,31 @@ class Intake:
     def _store(self, store: Store, accepted: list[Accepted]) -> None:
         """Make the disk confirm `accepted`, in the journal, or in the database if that is quicker."""
         entries = [(each.record.encode(), each.body, each.digest) for each in accepted]
-        block, ends = journal.encode(self._unabsorbed.generation, entries)
+        block, ends = journal.encode(self._unabsorbed.generation, self._unabsorbed.end, entries)
         if not self._is_warm or len(block) > journal.CAPACITY_BYTES:
             # A process that puts once and ends is quicker without the journal.
             self._is_warm = True
             self._absorb(store, accepted)
             return
-        if self._unabsorbed.end + len(block) > journal.CAPACITY_BYTES:
+        if ends[-1] > journal.CAPACITY_BYTES:
             self._absorb(store)
-            block, ends = journal.encode(self._unabsorbed.generation, entries)
-        start = self._unabsorbed.end
-        self._journal.append(block, start)
+            block, ends = journal.encode(self._unabsorbed.generation, 0, entries)
+        self._journal.append(block, ends[-1] - len(block))
         for each, end in zip(accepted, ends, strict=True):
-            self._unabsorbed.add(each.record, len(each.body), start + end)
+            self._unabsorbed.add(each.record, len(each.body), end)
 
     def _absorb(self, store: Store, accepted: Iterable[Accepted] = ()) -> None:
         new = self._unabsorbed
-        waiting = [_open_entry(entry) for entry in self._journal.read(new.generation)] if new.count else []
-        waiting += accepted
+        found = self._journal.read(new.generation, new.start) if new.count else ()
+        waiting = [*map(_open_entry, found), *accepted]
         if not waiting:
             return
         with store.transact():
             _enter(store, waiting)
             if new.count:
-                store.set(keys.JOURNAL, b"%d" % new.generation)
+                store.set(keys.JOURNAL, Mark(new.generation, new.end).encode())
         if new.count:
-            self._begin_after(new.generation)
+            self._begin_after(Mark(new.generation, new.end))
 
     def _survey(self, store: Store) -> bool:
         """Absorb what earlier processes have left, and look for damage in it."""
@@ -169,17 +169,17 @@ class Intake:
         if lost or not all(entry.is_sound for entry in entries):
             log.warning("journal_damage_found", path=str(self._journal.path), lost=lost)
         if entries:
-            generation = entries[0].generation
+            mark = Mark(entries[-1].generation, entries[-1].end)
             with store.transact():
                 _enter(store, [_open_entry(entry) for entry in entries], lost=lost)
-                store.set(keys.JOURNAL, b"%d" % generation)
-            self._begin_after(generation)
+                store.set(keys.JOURNAL, mark.encode())
+            self._begin_after(mark)
         self._is_surveyed = True
         return bool(entries)
 
-    def _begin_after(self, generation: int) -> None:
-        self._absorbed = generation
-        self._unabsorbed = _Unabsorbed(generation + 1)
+    def _begin_after(self, mark: Mark) -> None:
+        self._absorbed = mark
+        self._unabsorbed = _Unabsorbed(mark.generation + 1)
 
 
 def _open_entry(entry: journal.Entry) -> Accepted:

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.disk import LOCK_TIMEOUT_S, digest_of, sync_folder, translate
 from holdfast.errors import DiskFailed, SpoolUnwritable
@@ -26,7 +27,7 @@ BLOCK_BYTES = 4096
 
 _MAGIC = b"holdfast"
 _BEGINNING = struct.Struct(">8sQ")
-_FIELDS = struct.Struct(">8sQII32s")
+_FIELDS = struct.Struct(">8sQIII32s")
 _SEAL_BYTES = 32
 _HEAD_BYTES = _FIELDS.size + _SEAL_BYTES
 _POLL_S = 0.0005
@@ -35,15 +36,39 @@ _sync = getattr(os, "fdatasync", os.fsync)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A body and what is noted about it. An entry whose body is not sound was torn, or damaged later."""
+    """A body and what is noted about it. An entry whose body is not sound was torn, or damaged later.
+
+    Entries that were written together, and confirmed together, begin with the same block.
+    """
 
     note: bytes
     body: bytes
     digest: bytes
     generation: int
+    block_start: int
     start: int
     end: int
     is_sound: bool = True
+
+
+class Mark(NamedTuple):
+    """How far the database is: it has all earlier generations, and of this one what begins before `end`.
+
+    A whole generation would not be enough to note. A process that is killed while it commits may leave a
+    commit that SQLite shows only later, when others have added to the generation that it speaks of.
+    """
+
+    generation: int = 0
+    end: int = 0
+
+    def encode(self) -> bytes:
+        """Return the row to store."""
+        return b"%d %d" % self
+
+    @classmethod
+    def decode(cls, row: bytes | None) -> "Mark":
+        """Return the mark that `encode` made a row of; the very beginning if there is none."""
+        return cls(*map(int, row.split())) if row else cls()
 
 
 class Journal:
@@ -65,6 +90,21 @@ class Journal:
         """Return the generation that the file begins with; 0 if nothing was ever written."""
         return self._read_generation(0)
 
+    def first_after(self, mark: Mark) -> tuple[int, int]:
+        """Return in which generation, and where, the first entry after `mark` is, or will be."""
+        newest = self.newest_generation()
+        if newest > mark.generation:
+            return newest, 0
+        return mark if self._goes_on(newest, mark) else (mark.generation + 1, 0)
+
+    def has_more(self, mark: Mark) -> bool:
+        """Tell whether anything may have been written after `mark`."""
+        newest = self.newest_generation()
+        return newest > mark.generation or self._goes_on(newest, mark)
+
+    def _goes_on(self, newest: int, mark: Mark) -> bool:
+        return newest == mark.generation and self._read_generation(mark.end) == newest > 0
+
     def read(self, generation: int, start: int = 0) -> Iterator[Entry]:
         """Yield the entries of a generation from `start` on, until the first that is none."""
         while self._read_generation(start) == generation:
@@ -74,30 +114,33 @@ class Journal:
             yield entry
             start = entry.end
 
-    def survey(self, after: int) -> tuple[list[Entry], int]:
-        """Return all entries of the generation that follows `after`, and how many gaps are between them.
+    def survey(self, mark: Mark) -> tuple[list[Entry], int]:
+        """Return all entries after `mark`, and how many more were lost.
 
-        Looks behind whatever is not an entry, for a disk may have altered what it confirmed. An unsound entry
-        at the very end is one whose write was cut short: nobody was told of it, and it is left out.
+        Looks behind whatever is not an entry, for a disk may have altered what it confirmed. A block that
+        was cut short is the last one, and nobody was told of it: what is left of it is left out.
         """
         found: list[Entry] = []
-        start = lost = 0
-        is_gap = False
+        lost = 0
+        is_same = self.newest_generation() == mark.generation > 0
+        start, due = (mark.end, mark.generation) if is_same else (0, mark.generation + 1)
+        trouble: int | None = None
         end = os.fstat(self._descriptor()).st_size
         while start < end:
             generation = self._read_generation(start)
-            is_due = generation == found[0].generation if found else generation > after
+            is_due = generation == found[0].generation if found else generation >= due
             entry = self._read_entry(start) if is_due else None
             if entry is None:
-                is_gap, start = True, start + BLOCK_BYTES
+                trouble = start if trouble is None else trouble
+                start += BLOCK_BYTES
                 continue
-            lost += is_gap
-            is_gap = False
+            if trouble is not None and entry.block_start <= trouble:
+                break
+            lost += trouble is not None and (not found or found[-1].is_sound)
+            trouble = None if entry.is_sound else start
             found.append(entry)
             start = entry.end
-        if found and not found[-1].is_sound:
-            found.pop()
-        return found, lost
+        return [entry for entry in found if entry.is_sound or entry.start != trouble], lost
 
     def append(self, block: bytes, start: int) -> None:
         """Write a block that `encode` made. When this returns, the disk has confirmed it.
@@ -162,7 +205,7 @@ class Journal:
         head = self._pread(BLOCK_BYTES, start)
         if len(head) < _HEAD_BYTES or not head.startswith(_MAGIC):
             return None
-        _, generation, note_bytes, body_bytes, digest = _FIELDS.unpack_from(head)
+        _, generation, block_start, note_bytes, body_bytes, digest = _FIELDS.unpack_from(head)
         whole_bytes = _HEAD_BYTES + note_bytes + body_bytes
         if start + whole_bytes > CAPACITY_BYTES:
             return None
@@ -172,19 +215,25 @@ class Journal:
         if sha256(head[: _FIELDS.size] + note).digest() != head[_FIELDS.size : _HEAD_BYTES]:
             return None
         end = start + _round_up(whole_bytes)
-        return Entry(note, body, digest, generation, start, end, is_sound=digest_of(body) == digest)
+        is_sound = digest_of(body) == digest
+        return Entry(note, body, digest, generation, block_start, start, end, is_sound=is_sound)
 
 
-def encode(generation: int, entries: Sequence[tuple[bytes, bytes, bytes]]) -> tuple[bytes, list[int]]:
-    """Return entries, each of a note, a body and the body's digest, as a block, and where in it each ends."""
+def encode(
+    generation: int, start: int, entries: Sequence[tuple[bytes, bytes, bytes]]
+) -> tuple[bytes, list[int]]:
+    """Return entries, each of a note, a body and the body's digest, as a block, and where each ends.
+
+    The block is to be written at `start`.
+    """
     pieces: list[bytes] = []
     ends: list[int] = []
     for note, body, digest in entries:
-        fields = _FIELDS.pack(_MAGIC, generation, len(note), len(body), digest)
+        fields = _FIELDS.pack(_MAGIC, generation, start, len(note), len(body), digest)
         whole_bytes = _HEAD_BYTES + len(note) + len(body)
         padding = bytes(_round_up(whole_bytes) - whole_bytes)
         pieces += (fields, sha256(fields + note).digest(), note, body, padding)
-        ends.append((ends[-1] if ends else 0) + _round_up(whole_bytes))
+        ends.append((ends[-1] if ends else start) + _round_up(whole_bytes))
     return b"".join(pieces), ends
 
 
