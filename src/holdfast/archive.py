@@ -11,6 +11,7 @@ from holdfast.core.encoding import sha256_hex
 from holdfast.core.index import parse_index
 from holdfast.core.layout import INDEX, LATEST, Layout, is_single
 from holdfast.core.resume import Source
+from holdfast.core.weight import is_heavier
 from holdfast.errors import IntegrityFailure, Missing, NotInCopy
 from holdfast.github.gateway import (
     NO_GRAPHQL,
@@ -34,6 +35,8 @@ Files = Mapping[str, RemoteFile]
 MAX_FILE_BYTES = 100 * 1024 * 1024
 """What GitHub takes at most."""
 
+# Rows of small numbers take seven bytes of memory for each of the file, and files of ours have half the size.
+_MEMORY_PER_BYTE = 9
 _PATHS_AT_ONCE = 100
 _WORTH_ONE_QUERY = 3
 
@@ -118,6 +121,7 @@ class GitHubArchive:
                     path, f"GitHub lists it, but does not have its blob {file.sha}"
                 ) from error
             self.mirror.keep_blob(file.sha, content)
+        check_weight(path, content, self.max_file_bytes)
         return content
 
     def read_part(self, path: str) -> bytes:
@@ -266,6 +270,7 @@ class CachedArchive:
         content = self.mirror.blob(file.sha)
         if content is None:
             raise NotInCopy(path)
+        check_weight(path, content, self.max_file_bytes)
         return content
 
     def read_part(self, path: str) -> bytes:
@@ -302,6 +307,12 @@ def check_size(path: str, file: RemoteFile, max_bytes: int) -> None:
         raise IntegrityFailure(
             path, f"it has {file.size_bytes:,} bytes, and checkpoints here have {max_bytes:,} at most"
         )
+
+
+def check_weight(path: str, content: bytes, max_bytes: int) -> None:
+    """Refuse a file whose values take more memory than any of its size should. Raises IntegrityFailure."""
+    if is_heavier(content, _MEMORY_PER_BYTE * max_bytes):
+        raise IntegrityFailure(path, "it is made of so many values that they take too much memory")
 
 
 def _chunks(items: Sequence[ItemT]) -> Iterator[Sequence[ItemT]]:

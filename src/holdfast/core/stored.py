@@ -26,6 +26,8 @@ _REQUIRED = (
     "state_snapshot",
 )
 
+_BATCH_MEMBER = b'"checkpoints"'
+
 
 def open_file(content: bytes, path: str) -> list[tuple[Envelope, IndexEntry]]:
     """Return every checkpoint in a file, each with the entry that an index would have for it.
@@ -71,7 +73,8 @@ def open_contents(content: bytes, path: str) -> Contents:
         except NewerFormat:
             raise
         except IntegrityFailure as failure:
-            failures.append(failure)
+            # Without its traceback, which would keep the whole document in memory.
+            failures.append(IntegrityFailure(failure.path, failure.reason))
             continue
         envelopes.setdefault(envelope.sequence, envelope)
         if envelope.content != text:
@@ -84,17 +87,15 @@ def open_checkpoint(content: bytes, path: str) -> Envelope:
 
     Raises NewerFormat if it is whole but of a later one, IntegrityFailure if it is not whole.
     """
-    try:
-        return open_stored(content, path)[0]
-    except IntegrityFailure as failure:
-        document = _parse(content, path).value
-        version = document.get("format_version")
-        if is_unsealed(document):
-            return _seal_older(content, path)
-        if isinstance(version, int) and version > FORMAT_VERSION:
-            check_integrity(_parse(content, path), path)
-            raise NewerFormat(path, version, FORMAT_VERSION) from failure
-        raise
+    document = _parse(content, path)
+    version = document.value.get("format_version")
+    if is_unsealed(document.value):
+        return _seal_older(document, content, path)
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        check_integrity(document, path)
+        raise NewerFormat(path, version, FORMAT_VERSION)
+    del document  # it can be large, and must not be in memory twice
+    return open_stored(content, path)[0]
 
 
 def is_unsealed(document: Mapping[str, Any]) -> bool:
@@ -102,9 +103,9 @@ def is_unsealed(document: Mapping[str, Any]) -> bool:
     return "integrity" not in document and "format_version" not in document
 
 
-def _seal_older(content: bytes, path: str) -> Envelope:
+def _seal_older(document: Document, content: bytes, path: str) -> Envelope:
     """Return a checkpoint of the older format in ours; all that the specification requires must be there."""
-    lacking = [name for name in _REQUIRED if _parse(content, path).value.get(name) is None]
+    lacking = [name for name in _REQUIRED if document.value.get(name) is None]
     if lacking:
         raise IntegrityFailure(path, f"it has neither an integrity nor {', '.join(lacking)}")
     try:
@@ -123,6 +124,8 @@ def _parse(content: bytes, path: str) -> Document:
 
 def split_file(content: bytes, path: str) -> list[bytes]:
     """Return the text of every checkpoint in a file. Raises IntegrityFailure."""
+    if _BATCH_MEMBER not in content:
+        return [content]
     members = _parse(content, path).members
     try:
         return split_items(members["checkpoints"]) if "checkpoints" in members else [content]
