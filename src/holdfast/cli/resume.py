@@ -57,6 +57,8 @@ def _print(plan: "ResumePlan", screen: Screen) -> None:
         screen.say(line)
     screen.say()
     remaining = "not known" if plan.remaining is None else name_all(plan.remaining) or "nothing"
+    if plan.remaining and _are_standard_phases(plan):
+        remaining += " (of the standard phases 0 to 8; name others in state.progress.phases)"
     screen.facts(
         [
             ("checkpoint", f"#{plan.sequence_number}, from {_SOURCES[plan.source]}"),
@@ -69,6 +71,15 @@ def _print(plan: "ResumePlan", screen: Screen) -> None:
     )
     for warning in plan.warnings:
         screen.say(f"warning: {warning}", style="yellow")
+
+
+def _are_standard_phases(plan: "ResumePlan") -> bool:
+    """Return whether the phases that remain are the specification's, as the run has named none."""
+    from holdfast.core.resume import style_of
+    from holdfast.core.styles.outlook import as_mapping
+
+    progress = as_mapping(as_mapping(plan.state).get("progress"))
+    return style_of(plan.state) == "phases" and not progress.get("phases")
 
 
 _SOURCES = {

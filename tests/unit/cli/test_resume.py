@@ -36,6 +36,15 @@ def test_people_are_told_the_message_and_every_warning(holdfast: Holdfast) -> No
     assert "warning: phase 'build' has no number" in out
 
 
+def test_people_are_told_which_phases_were_assumed(holdfast: Holdfast) -> None:
+    note = "(of the standard phases 0 to 8; name others in state.progress.phases)"
+
+    submit(holdfast, "--phase", "phase_7_review")
+    assert f"phase_7_review, phase_8 {note}" in " ".join(holdfast("resume", "r").out.split())
+    submit(holdfast, "--phase", "plan", state='{"progress":{"phases":["plan","build"]}}')
+    assert note not in " ".join(holdfast("resume", "r").out.split())
+
+
 def test_checkpoint_can_be_chosen(holdfast: Holdfast) -> None:
     submit(holdfast, state="1")
     submit(holdfast, state="2")
