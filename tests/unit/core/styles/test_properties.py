@@ -81,6 +81,27 @@ def test_layers(layers: list[list[str]], data: st.DataObject) -> None:
     assert sorted([*done, *ran]) == sorted(task for layer in layers for task in layer)
 
 
+@given(
+    present=st.lists(st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=4), max_size=5),
+    done=st.lists(st.sampled_from("abcdefgh"), unique=True),
+)
+def test_layers_of_another_dag(present: list[list[str]], done: list[str]) -> None:
+    progress = {
+        "style": "layers",
+        "layer_index": 0,
+        "dag_structure": {"layers": [["another"]]},
+        "tasks": [{"task_id": task} for task in done],
+    }
+
+    plan = plan_resume(sealed({"progress": progress}), dag={"layers": present})
+
+    place = int(plan.resume_at or 0)
+    assert plan.completed == done
+    assert set(plan.remaining or ()) == {task for layer in present for task in layer} - set(done)
+    assert all(set(layer) <= set(done) for layer in present[:place])
+    assert place == len(present) or not set(present[place]) <= set(done)
+
+
 @given(agents=st.dictionaries(st.text("abc", min_size=1), st.sampled_from(["active", "completed", "failed"])))
 def test_agents(agents: dict[str, str]) -> None:
     records = {agent: {"status": status, "state": "AA=="} for agent, status in agents.items()}
