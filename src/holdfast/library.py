@@ -19,7 +19,6 @@ from holdfast.core.triggers import Priority, Trigger
 from holdfast.core.trouble import NOTE
 from holdfast.errors import CheckpointTooLarge, HoldfastError, InvalidCheckpoint, SpoolBusy, Stopped
 from holdfast.logs import configure_logs
-from holdfast.overview import overview
 from holdfast.settings import MOST_BYTES, Settings
 from holdfast.spool import ImportReport, Manifest, export_spool, import_spool
 from holdfast.wiring import Assembly
@@ -332,6 +331,8 @@ class Holdfast:
 
     def status(self) -> dict[str, Any]:
         """Return the spool, the budget and the last error, without asking GitHub or making anything."""
+        from holdfast.overview import overview
+
         return overview(self._assembly)
 
     def export_spool(self, folder: Path) -> Manifest:

@@ -108,11 +108,14 @@ class _Database(diskcache.Cache):  # type: ignore[misc]
         # needs a sync of its own: the first commit that follows syncs them all.
         self._pragmas: Mapping[str, int] = {**pragmas, "synchronous": 1}
         stored = {f"sqlite_{name}": value for name, value in self._pragmas.items()}
+        # diskcache closes its connection once while it opens; each closing writes the whole log back.
+        self._is_open = False
         super().__init__(str(folder), disk=_BytesDisk, timeout=LOCK_TIMEOUT_S, **stored, **settings)
+        self._is_open = True
         if settings["eviction_policy"] == "none":
             self._drop_bookkeeping()
-        self.close()
         self._pragmas = pragmas
+        self._con.execute(f"PRAGMA synchronous = {pragmas['synchronous']}")
         self.reset("sqlite_synchronous", pragmas["synchronous"])
 
     def _drop_bookkeeping(self) -> None:
@@ -155,7 +158,7 @@ class _Database(diskcache.Cache):  # type: ignore[misc]
 
     def close(self) -> None:
         """Close the connection of this thread."""
-        if getattr(self._local, "con", None) is not None:
+        if self._is_open and getattr(self._local, "con", None) is not None:
             self._local.con = None
             self._local.closer()
 

@@ -1,5 +1,6 @@
 """Performs our calls over HTTP with githubkit; the only module that imports it."""
 
+import ssl
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -57,6 +58,11 @@ _REDIRECTS = (301, 302, 307, 308)
 _CONNECT_TIMEOUT_S = 10.0
 
 
+def _trust(base_url: str) -> bool | ssl.SSLContext:
+    """Return whom to trust. Where there is no TLS, nobody: to read all authorities takes a while."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if httpx.URL(base_url).scheme == "http" else True
+
+
 class _Hub(GitHub[UnauthAuthStrategy]):
     """githubkit with one connection pool for all threads, that leaves judging answers to us."""
 
@@ -70,6 +76,7 @@ class _Hub(GitHub[UnauthAuthStrategy]):
             follow_redirects=False,
             timeout=timeout,
             transport=transport,
+            ssl_verify=_trust(base_url),
             http_cache=False,
             auto_retry=False,
         )

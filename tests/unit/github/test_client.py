@@ -553,3 +553,18 @@ def test_unchanged_is_no_answer_to_a_plain_request(client: GitHubClient) -> None
 
     with pytest.raises(Unavailable):
         client.perform(ReadHeadIfChanged("checkpoints"))
+
+
+@pytest.mark.parametrize(
+    ("url", "is_secure"),
+    [("http://127.0.0.1:9", False), ("https://github.test", True), ("HTTPS://github.test", True)],
+)
+def test_only_a_server_with_tls_needs_authorities(
+    url: str, is_secure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    monkeypatch.setattr("ssl.SSLContext.load_verify_locations", lambda *a, **k: read.append((a, k)))
+
+    GitHubClient("octo/cat", token=lambda: None, api_url=url, clock=VirtualClock()).close()
+
+    assert bool(read) is is_secure
