@@ -169,6 +169,7 @@ def test_readers_and_writers_go_on_after_retention(tmp_path: Path, mode: str) ->
             assert holdfast.resume(archived).state == {"back": True}
 
 
+@pytest.mark.timeout(400)
 def test_two_thousand_runs_are_cleaned_up_in_little_memory_and_few_requests(tmp_path: Path) -> None:
     """GitHub lists only 1,000 entries of a folder, and cuts trees off; a smaller limit does the same here."""
     if not Path("/proc/self/status").exists():
