@@ -48,7 +48,8 @@ def list_runs(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print every run that was asked for."""
     with open_session(arguments) as session:
         runs = session.holdfast.runs(resumable=arguments.resumable, workflow=arguments.workflow)
-    print_runs(runs, screen)
+    is_choice = arguments.resumable or arguments.workflow is not None
+    print_runs(runs, screen, none="No run is like that." if is_choice else "There are no runs.")
     return ExitCode.DONE
 
 
@@ -79,14 +80,14 @@ def check_run_id(text: str) -> str:
         raise WrongUse(f"{text!r} names no run: {error}") from error
 
 
-def print_runs(runs: list["RunSummary"], screen: Screen) -> None:
+def print_runs(runs: list["RunSummary"], screen: Screen, *, none: str = "There are no runs.") -> None:
     """Print runs as a table, or as the JSON document that is promised."""
     from holdfast.documents import runs_document
 
     if screen.is_json:
         screen.document(runs_document(runs))
     elif not runs:
-        screen.say("There are no runs.")
+        screen.say(none)
     else:
         rows = [
             (

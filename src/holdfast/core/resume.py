@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from holdfast.core.encoding import canonical, encode, join_members, parse_document
-from holdfast.core.envelope import Envelope, Header, RunStatus
+from holdfast.core.envelope import UNNAMED_PHASE, Envelope, Header, RunStatus
 from holdfast.core.styles import DEFAULT_STYLE, plan_style
 from holdfast.core.styles.agents import MAX_RECOVERIES, count_recoveries, failed_agents
 from holdfast.core.styles.outlook import Outlook, Place, Saved, Today, as_mapping, name_all
@@ -17,6 +17,7 @@ Source = Literal["spool", "github", "cache"]
 LOOK_BACK = 20
 """How many earlier checkpoints are looked at, at most, for how often an agent was restarted."""
 
+_PARTS = {"layers": "Tasks", "agents": "Agents", "tasks": "Tasks", "steps": "Steps"}
 _FIELDS = (
     "run_id",
     "checkpoint_id",
@@ -58,12 +59,12 @@ class ResumePlan:
 
     @property
     def message(self) -> str:
-        """Return the specification's words about a resume."""
+        """Return the specification's words about a resume; of other styles, what they call their parts."""
         cost = self._cost_text()
         return (
             f"RESUME: Continuing run {self.run_id} from checkpoint {self.checkpoint_id}\n"
-            f"Resume point: {'not known' if self.resume_at is None else self.resume_at}\n"
-            f"Phases completed: {name_all(self.completed) or 'none'}\n"
+            f"Resume point: {self._point_text()}\n"
+            f"{_PARTS.get(style_of(self.state), 'Phases')} completed: {name_all(self.completed) or 'none'}\n"
             f"Cost so far: {'not recorded' if cost == b'null' else '$' + cost.decode()}"
         )
 
@@ -76,6 +77,12 @@ class ResumePlan:
         texts = {name: encode(getattr(self, name)) for name in _FIELDS if name != "state"}
         texts |= {"state": self.state_text, "cost_accumulated": self._cost_text()}
         return join_members({name: texts[name] for name in _FIELDS})
+
+    def _point_text(self) -> str:
+        if self.resume_at is None:
+            return "not known"
+        is_named = self.resume_at != UNNAMED_PHASE
+        return str(self.resume_at) if is_named else f"{self.resume_at} (the checkpoint names no phase)"
 
     def _cost_text(self) -> bytes:
         if self.cost_accumulated is None:

@@ -44,6 +44,7 @@ def test_runs_can_be_chosen(holdfast: Holdfast) -> None:
 
 def test_no_runs_are_told_as_such(holdfast: Holdfast) -> None:
     assert holdfast("runs").out == "There are no runs.\n"
+    assert holdfast("runs", "--resumable").out == "No run is like that.\n"
     assert holdfast("runs", "--json").document == {"runs": []}
 
 

@@ -61,6 +61,13 @@ def test_message_is_the_specifications() -> None:
     )
 
 
+def test_message_calls_the_parts_of_a_run_as_its_style_does() -> None:
+    tasks = {"style": "tasks", "tasks": {"lint": {"status": "completed"}, "test": {"status": "pending"}}}
+
+    assert "Tasks completed: lint\n" in plan_resume(sealed({"progress": tasks})).message
+    assert "Resume point: unspecified (the checkpoint names no phase)\n" in plan_resume(sealed({})).message
+
+
 def test_message_does_not_make_up_what_is_not_known() -> None:
     plan = plan_of(17, phase="build", trigger="phase_complete")
 
