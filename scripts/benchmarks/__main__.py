@@ -12,6 +12,7 @@ from rich.console import Console
 
 from benchmarks.machine import describe, is_busy
 from benchmarks.pictures import draw
+from benchmarks.publishing import publish
 from benchmarks.report import Report
 from benchmarks.sections import SECTIONS
 from benchmarks.table import show_bars, show_machine, show_section
@@ -45,6 +46,9 @@ def main() -> int:
     if arguments.pictures:
         for picture in draw(report, arguments.pictures):
             console.print(f"Wrote {picture}")
+    if arguments.publish:
+        for path in publish(report, Path(__file__).resolve().parents[2]):
+            console.print(f"Wrote {path}")
     return 0 if all(bar.is_cleared for bar in report.bars) else 1
 
 
@@ -59,6 +63,11 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a rough answer in about a minute")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure there, too")
     parser.add_argument("--pictures", type=Path, metavar="DIR", help="draw pictures (SVG) into this folder")
+    parser.add_argument(
+        "--publish",
+        action="store_true",
+        help="draw the README's pictures and write its table and the JSON, too",
+    )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.sections if name not in SECTIONS]
     if unknown:

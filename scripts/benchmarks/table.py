@@ -40,11 +40,19 @@ def show_bars(console: Console, bars: list[Bar]) -> None:
         table.add_column(heading, justify="left" if not heading else "right")
     table.add_column("")
     for bar in bars:
-        sign = "at least" if bar.is_minimum else "at most"
         verdict = "[green]cleared[/]" if bar.is_cleared else "[bold red]MISSED[/]"
-        limit = f"{sign} {format_number(bar.limit)} {bar.unit}".strip()
-        table.add_row(bar.promise, f"{format_number(bar.measured)} {bar.unit}".strip(), limit, verdict)
+        measured = f"{format_number(bar.measured)} {bar.unit}".strip()
+        table.add_row(bar.promise, measured, format_limit(bar), verdict)
     console.print(table)
+
+
+def format_limit(bar: Bar) -> str:
+    """Return what a bar asks for.
+
+    >>> format_limit(Bar("s", "p", 1.0, 1.5, "times"))
+    'at most 1.50 times'
+    """
+    return f"{'at least' if bar.is_minimum else 'at most'} {format_number(bar.limit)} {bar.unit}".strip()
 
 
 def format_figure(figure: Figure) -> str:

@@ -83,6 +83,6 @@ class PyGithubLoop:
 
     def _content(self, file: ContentFile) -> bytes:
         if file.encoding == "base64":
-            return file.decoded_content
+            return bytes(file.decoded_content)
         # Files over 1 MB come without their content.
         return base64.b64decode(self._repository.get_git_blob(file.sha).content)

@@ -11,6 +11,7 @@ from benchmarks.sections import (
     hour,
     memory,
     network,
+    recording,
     requests,
     start_up,
 )
@@ -27,6 +28,7 @@ class Section:
 
 SECTIONS = {
     acknowledgement.NAME: Section("How long a save takes until it is on disk", acknowledgement.run),
+    recording.NAME: Section("What a run costs that is recorded", recording.run),
     requests.NAME: Section("What a checkpoint costs at GitHub", requests.run),
     network.NAME: Section("How fast checkpoints get there, near and far", network.run),
     hour.NAME: Section("What one token carries in an hour (virtual time, GitHub's real limits)", hour.run),

@@ -96,17 +96,17 @@ def _measure_reading(workshop: Workshop, report: Report, root: Path, work: str, 
     with GitHubProcess(root) as github, ExitStack() as opened:
         settings = holdfast_settings(CONTENTS, github.url, workshop.disk_folder())
         warm = opened.enter_context(Holdfast(settings))
-        warm.checkpoint(RUN)
+        warm.resume(RUN)
         plain = PyGithubLoop(github.url, REPOSITORY, TOKEN)
         opened.callback(plain.close)
         plain.load(RUN)
         readers: dict[str, dict[str, Callable[[], object]]] = {
-            "read, cold": {
+            "resume, cold": {
                 PYGITHUB: lambda: plain.load(RUN),
                 GIT: lambda: _clone(github.bare_repository, workshop.disk_folder()),
-                _HOLDFAST: lambda: _read_cold(github.url, workshop.disk_folder()),
+                _HOLDFAST: lambda: _resume_cold(github.url, workshop.disk_folder()),
             },
-            "read, warm": {PYGITHUB: lambda: plain.load(RUN), _HOLDFAST: lambda: warm.checkpoint(RUN)},
+            "resume, warm": {PYGITHUB: lambda: plain.load(RUN), _HOLDFAST: lambda: warm.resume(RUN)},
         }
         for figure, by_name in readers.items():
             timers = {name: _timer(read) for name, read in by_name.items()}
@@ -135,15 +135,15 @@ def _requests(github: GitHubProcess, read: Callable[[], object]) -> float:
     return github.traffic().requests
 
 
-def _read_cold(url: str, folder: Path) -> None:
-    """Read as a machine does that has never seen this repository, with its libraries loaded."""
+def _resume_cold(url: str, folder: Path) -> None:
+    """Resume as a machine does that has never seen this repository, with its libraries loaded."""
     with Holdfast(holdfast_settings(CONTENTS, url, folder)) as holdfast:
-        holdfast.checkpoint(RUN)
+        holdfast.resume(RUN)
 
 
 def _clone(bare_repository: Path, folder: Path) -> None:
     """Read one file with as little of the repository as git can do with."""
     options = ["--quiet", "--bare", "--depth", "1", "--branch", BRANCH]
     subprocess.run(["git", "clone", *options, f"file://{bare_repository}", folder], check=True)
-    latest = ["git", "-C", folder, "show", f"HEAD:checkpoints/{RUN}/latest.json"]
+    latest = ["git", "-C", str(folder), "show", f"HEAD:checkpoints/{RUN}/latest.json"]
     json.loads(subprocess.run(latest, check=True, capture_output=True).stdout)
