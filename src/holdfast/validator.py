@@ -127,7 +127,7 @@ def _enter(failure: IntegrityFailure, checked: _Checked) -> None:
 
 def _tell_spool(waiting: SpooledRun, numbers: list[int]) -> Iterator[str]:
     if waiting.pending:
-        yield f"{len(waiting.pending)} of its checkpoints are still in the spool"
+        yield f"still in the spool: {len(waiting.pending)} of its checkpoints"
     for ticket in waiting.aside:
         yield f"checkpoint {ticket.sequence} is set aside: {waiting.reasons[ticket.checkpoint_id]}"
     if numbers and min(numbers) > 1:
