@@ -247,9 +247,9 @@ class Store:
             with self._our_errors():
                 self._check_in_place()
                 rows = self._sql(_SELECT_ITEMS, (last, prefix + _LAST_CHARACTER, _CHUNK)).fetchall()
-            if not rows:
-                return
             yield from map(self._open_row, rows)
+            if len(rows) < _CHUNK:
+                return
             last = rows[-1][0]
 
     def set(self, key: str, value: bytes) -> None:

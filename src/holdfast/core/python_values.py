@@ -64,7 +64,7 @@ def dump_plain(value: object, option: int) -> bytes | None:
 
 
 def _is_finite(levels: list[list[Any]]) -> bool:
-    return all(isfinite(part) for level in levels for part in level if type(part) is float)
+    return all(all(map(isfinite, [part for part in level if type(part) is float])) for level in levels)
 
 
 def _sees_leaves(leaf: float) -> bool:
