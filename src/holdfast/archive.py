@@ -9,7 +9,7 @@ import structlog
 
 from holdfast.core.encoding import sha256_hex
 from holdfast.core.index import parse_index
-from holdfast.core.layout import INDEX, LATEST, Layout, is_single
+from holdfast.core.layout import INDEX, LATEST, SUMMARY, Layout, is_single
 from holdfast.core.resume import Source
 from holdfast.core.weight import is_heavier
 from holdfast.errors import IntegrityFailure, Missing, NotInCopy
@@ -163,17 +163,21 @@ class GitHubArchive:
         return shelves
 
     def _look_into(self, trees: Mapping[str, str]) -> dict[str, Shelf]:
-        """Return where each run stands; its latest only if it has no index."""
-        indexes = self._find({run_id: self.layout.path(run_id, INDEX) for run_id in trees})
-        lacking = [run_id for run_id, (sha, _) in indexes.items() if sha is None]
-        latests = self._find({run_id: self.layout.path(run_id, LATEST) for run_id in lacking})
-        shelves = {}
-        for run_id, tree_sha in trees.items():
-            index_sha, commit_sha = indexes[run_id]
-            latest_sha, latest_commit_sha = latests.get(run_id, (None, commit_sha))
-            is_steady = commit_sha == latest_commit_sha == self.head
-            shelves[run_id] = Shelf(tree_sha if is_steady else "", index_sha, latest_sha)
-        return shelves
+        """Return where each run stands; its latest only if it has no index, its summary only without both."""
+        found: dict[str, dict[str, tuple[str | None, str]]] = {run_id: {} for run_id in trees}
+        wanted = list(trees)
+        for name in (INDEX, LATEST, SUMMARY):
+            blobs = self._find({run_id: self.layout.path(run_id, name) for run_id in wanted})
+            for run_id, blob in blobs.items():
+                found[run_id][name] = blob
+            wanted = [run_id for run_id, (sha, _) in blobs.items() if sha is None]
+        return {run_id: self._shelve(tree_sha, found[run_id]) for run_id, tree_sha in trees.items()}
+
+    def _shelve(self, tree_sha: str, found: Mapping[str, tuple[str | None, str]]) -> Shelf:
+        is_steady = all(commit_sha == self.head for _, commit_sha in found.values())
+        shas = {name: sha for name, (sha, _) in found.items()}
+        is_headless = not any(shas.values())
+        return Shelf(tree_sha if is_steady else "", shas[INDEX], shas.get(LATEST), is_headless)
 
     def _find(self, paths: Mapping[str, str]) -> dict[str, tuple[str | None, str]]:
         """Return the blob at each path, and the commit that it was read at; its content is kept."""

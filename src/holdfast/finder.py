@@ -36,10 +36,11 @@ class RunSummary:
 
 def read_indexes(archive: Archive, mirror: Mirror, layout: Layout) -> Iterator[Index]:
     """Yield the index of every stored run; what is damaged is made anew from the files, or left out."""
+    shelves = {run_id: shelf for run_id, shelf in archive.shelves().items() if _can_name_run(run_id)}
     files = {
         layout.path(run_id, INDEX if shelf.index_sha else LATEST): RemoteFile(sha, 0)
-        for run_id, shelf in archive.shelves().items()
-        if _can_name_run(run_id) and (sha := _blob_of(shelf))
+        for run_id, shelf in shelves.items()
+        if (sha := _blob_of(shelf))
     }
     archive.fetch(files)
     contents = mirror.blobs(file.sha for file in files.values())
@@ -54,6 +55,9 @@ def read_indexes(archive: Archive, mirror: Mirror, layout: Layout) -> Iterator[I
             )
         except IntegrityFailure as error:
             log.warning("run_damaged", run_id=run_id, path=error.path, cause=error.reason)
+            yield from _rebuild(StoredRun(archive, layout, run_id))
+    for run_id, shelf in shelves.items():
+        if shelf.is_headless:
             yield from _rebuild(StoredRun(archive, layout, run_id))
 
 

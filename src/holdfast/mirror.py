@@ -60,11 +60,15 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Where one run stands among all of them: the tree of its folder, its index and its latest, if any."""
+    """Where one run stands among all of them: the tree of its folder, its index and its latest, if any.
+
+    A run is headless if it has neither, and is not archived either: only its files can tell what it is.
+    """
 
     tree_sha: str
     index_sha: str | None
     latest_sha: str | None
+    is_headless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,7 @@ class Mirror:
     def keep_catalogue(self, catalogue: Catalogue) -> None:
         """Remember the runs."""
         shelves = {
-            run_id: (shelf.tree_sha, shelf.index_sha, shelf.latest_sha)
+            run_id: (shelf.tree_sha, shelf.index_sha, shelf.latest_sha, shelf.is_headless)
             for run_id, shelf in catalogue.shelves.items()
         }
         self._keep("catalogue", orjson.dumps((catalogue.commit_sha, shelves)))

@@ -174,6 +174,26 @@ def test_folders_that_are_no_runs_are_left_out(workshop: Workshop, repository: M
     assert names(workshop) == ["a"]
 
 
+def test_run_without_index_and_latest_is_listed_from_its_files(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    three = sealed({"n": 3}, sequence=3, run_id="headless").content
+    repository.write_as_someone_else(BRANCH, {"checkpoints/headless/cp_003_manual.json": three})
+
+    (run,) = workshop.reader.list_runs(is_resumable=True)
+
+    assert (run.run_id, run.checkpoint_count) == ("headless", 1)
+
+
+def test_archived_runs_cost_no_request_each(workshop: Workshop, repository: MemoryGateway) -> None:
+    summaries: dict[str, bytes | None] = {f"checkpoints/{n}/summary.json": b"{}" for n in range(50)}
+    repository.write_as_someone_else(BRANCH, summaries)
+    repository.calls.clear()
+
+    assert workshop.reader.list_runs() == []
+    assert len(repository.calls) <= 6
+
+
 def test_run_with_nothing_but_a_latest_is_listed(workshop: Workshop, repository: MemoryGateway) -> None:
     latest = files_of("a")["checkpoints/a/latest.json"]
     repository.write_as_someone_else(
