@@ -218,7 +218,7 @@ def _compose(opened: _Opened, outlook: Outlook, source: Source, warnings: list[s
         resume_at=outlook.resume_at,
         completed=list(outlook.completed),
         remaining=None if outlook.remaining is None else list(outlook.remaining),
-        retry_current=outlook.retry_current,
+        retry_current=outlook.retry_current and header.status is not RunStatus.COMPLETED,
         state=opened.state,
         cost_accumulated=_cost(opened.state),
         warnings=warnings,

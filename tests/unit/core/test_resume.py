@@ -46,6 +46,21 @@ def test_state_and_cost_are_written_as_they_were_stored() -> None:
     assert "Cost so far: $12.50" in plan.message
 
 
+@pytest.mark.parametrize(
+    "progress",
+    [
+        {"style": "phases"},
+        {"style": "tasks", "tasks": {"a": {"status": "failed"}}},
+        {"style": "steps", "state": {"kind": "before_step", "step_index": 0}},
+    ],
+    ids=lambda progress: progress["style"],
+)
+def test_completed_run_repeats_nothing(progress: dict[str, Any]) -> None:
+    envelope = sealed({"progress": progress}, status="completed", phase="complete")
+
+    assert not plan_resume(envelope).retry_current
+
+
 def test_message_is_the_specifications() -> None:
     plan = plan_of(
         {"cost_accumulated": 3, "phase_outputs": {"phase_0": 1, "phase_1": 2}},
