@@ -269,6 +269,8 @@ class GitHubClient:
             raise Unavailable(call.subject, _describe(error)) from error
         except httpx.InvalidURL as error:
             raise _refuse_content(call, f"the path cannot be sent: {error}") from error
+        # It refers to itself through its stream: our body would stay in memory until garbage is collected.
+        response.raw_response.stream = httpx.ByteStream(b"")
         lower_case = {name.lower(): value for name, value in response.headers.items()}
         self._observe(Answer(call, response.status_code, lower_case, self._clock.now()))
         return Reply(response.status_code, lower_case, response.content)

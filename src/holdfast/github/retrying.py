@@ -6,9 +6,9 @@ here either: the worker does that, and keeps serving meanwhile.
 
 import random
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+from tenacity import RetryCallState, Retrying, stop_after_attempt
 
 from holdfast.errors import Missing, Unavailable
 from holdfast.github.gateway import Call, Gateway
@@ -35,20 +35,21 @@ class RetryingGateway:
         random_share: Callable[[], float] = random.random,
     ) -> None:
         self._inner = inner
-        self._sleep = sleep
-        self._attempts = attempts
         self._random_share = random_share
+        # One for all calls: tenacity's object refers to itself, and would keep a call's content in memory.
+        self._policy = Retrying(
+            retry=_is_worth_repeating,
+            wait=self._wait_s,
+            stop=stop_after_attempt(attempts),
+            sleep=sleep,
+            reraise=True,
+        )
 
     def perform(self, call: Call[ResultT]) -> ResultT:
         """Return what GitHub answers to `call`, or raise the GatewayError of the last attempt."""
-        policy = Retrying(
-            retry=retry_if_exception(lambda error: is_worth_repeating(call, error)),
-            wait=self._wait_s,
-            stop=stop_after_attempt(self._attempts),
-            sleep=self._sleep,
-            reraise=True,
-        )
-        result: ResultT = policy(self._inner.perform, call)
+        if call.is_mutation:
+            return self._inner.perform(call)
+        result: ResultT = self._policy(self._inner.perform, call)
         return result
 
     def _wait_s(self, state: RetryCallState) -> float:
@@ -56,9 +57,8 @@ class RetryingGateway:
         return self._random_share() * longest_s
 
 
-def is_worth_repeating(call: Call[Any], error: BaseException) -> bool:
+def _is_worth_repeating(state: RetryCallState) -> bool:
     """Whether the same read may succeed in a moment: no clear answer, or not visible yet."""
-    if call.is_mutation:
-        return False
-    is_fresh = getattr(call, "is_fresh", False)
+    error = state.outcome.exception() if state.outcome else None
+    is_fresh = getattr(state.args[0], "is_fresh", False)
     return isinstance(error, Unavailable) or (is_fresh and isinstance(error, Missing))

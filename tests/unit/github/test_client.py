@@ -1,3 +1,4 @@
+import gc
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -496,6 +497,22 @@ def test_calls_share_one_connection() -> None:
             client.perform(ReadHead("main"))
 
         assert (server.connections, len(server.targets)) == (1, 5)
+
+
+def test_an_answer_does_not_wait_in_memory_for_the_garbage_collector() -> None:
+    def held() -> int:
+        return sum(type(each) is httpx.Response for each in gc.get_objects())
+
+    with serving() as server, open_client(api_url=server.url) as client:
+        gc.collect()
+        gc.disable()
+        try:
+            before = held()
+            client.perform(ReadHead("main"))
+
+            assert held() == before
+        finally:
+            gc.enable()
 
 
 def test_threads_share_the_client() -> None:

@@ -1,3 +1,4 @@
+import gc
 from typing import Any, TypeVar
 
 import pytest
@@ -123,3 +124,18 @@ def test_what_stays_missing_is_missing() -> None:
         retrying(inner, clock).perform(ReadFile("a.json", "sha", is_fresh=True))
 
     assert clock.slept == [0.5, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("call", [HEAD, WRITE])
+def test_a_call_does_not_wait_in_memory_for_the_garbage_collector(call: Call[Any]) -> None:
+    gateway = retrying(ScriptedGateway("sha", *["sha"] * 3), VirtualClock())
+    gateway.perform(call)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            gateway.perform(call)
+
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
