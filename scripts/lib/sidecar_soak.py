@@ -1,0 +1,132 @@
+"""Days of work in minutes: a sidecar in a process of its own must not grow."""
+
+import asyncio
+import itertools
+import json
+import statistics
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sidecar_load import (
+    Connection,
+    Tally,
+    ask,
+    end,
+    report,
+    resources_of,
+    start,
+    start_sidecar,
+    submit,
+    wait_until_drained,
+)
+
+CLIENTS = 8
+CHECKPOINTS_PER_RUN = 20
+# What is spooled is held in memory in part: with more than this waiting, the clients wait.
+MOST_SPOOLED = 400
+SAMPLE_EVERY_S = 1.0
+# What one process may be larger at the end than in the beginning, by the noise of its allocator.
+MOST_GROWTH = 1.05
+MOST_NEW_FILES = 2
+REPOSITORY = "soak/checkpoints"
+_LIMITS = ("WRITE_INTERVAL_S", "CONTENT_PER_MINUTE", "CONTENT_PER_HOUR")
+UNLIMITED = {f"HOLDFAST_{name}": "0" for name in _LIMITS}
+
+
+@dataclass
+class Samples:
+    """The sidecar's memory and open files, as time went by."""
+
+    memory_bytes: list[int] = field(default_factory=list)
+    files: list[int] = field(default_factory=list)
+
+    def thirds(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Return the medians of the first and of the last third, without the warm-up."""
+        warm = len(self.memory_bytes) // 4
+        third = max(1, (len(self.memory_bytes) - warm) // 3)
+        first, last = slice(warm, warm + third), slice(-third, None)
+        return (
+            (statistics.median(self.memory_bytes[first]), statistics.median(self.files[first])),
+            (statistics.median(self.memory_bytes[last]), statistics.median(self.files[last])),
+        )
+
+
+def soak(folder: Path, seconds: float, write_mode: str) -> int:
+    """Work for so long, print how the process fared, and judge."""
+    emulator = ["emulator", "--repo", REPOSITORY, "--root", str(folder / "github"), "--limit", "1000000000"]
+    github, api_url = start([*emulator, "--content-per-minute", "0", "--content-per-hour", "0"], {})
+    own = {"HOLDFAST_REPO": REPOSITORY, "HOLDFAST_API_URL": api_url, "HOLDFAST_TOKEN": "soak"}
+    sidecar, url = start_sidecar(folder, write_mode, own | UNLIMITED)
+    try:
+        tally, samples = asyncio.run(_work(url, sidecar.pid, seconds))
+        left = wait_until_drained(url)
+    finally:
+        codes = [end(process) for process in (sidecar, github)]
+    return _judge(tally, samples, left, codes)
+
+
+def _judge(tally: Tally, samples: Samples, left: int, codes: list[int]) -> int:
+    (first_bytes, first_files), (last_bytes, last_files) = samples.thirds()
+    result = {
+        "acknowledged": len(tally.checkpoint_ids),
+        "hours_at_one_in_10_s": round(len(tally.checkpoint_ids) * 10 / 3600, 1),
+        "first_third_mb": round(first_bytes / 1e6, 1),
+        "last_third_mb": round(last_bytes / 1e6, 1),
+        "first_third_files": first_files,
+        "last_third_files": last_files,
+        "errors": len(tally.errors),
+        "left_in_spool": left,
+    }
+    print(json.dumps(result, indent=2))
+    return report(
+        {
+            "memory is flat": last_bytes <= first_bytes * MOST_GROWTH,
+            "open files are flat": last_files <= first_files + MOST_NEW_FILES,
+            "no error": not tally.errors,
+            "all drained": left == 0,
+            "exit 0": not any(codes),
+        }
+    )
+
+
+async def _work(url: str, pid: int, seconds: float) -> tuple[Tally, Samples]:
+    tally, samples, deadline = Tally(), Samples(), time.perf_counter() + seconds
+    gate, numbers = asyncio.Event(), itertools.count()
+    gate.set()
+    await asyncio.gather(
+        _sample(url, pid, deadline, samples, gate),
+        *(_client(url, deadline, tally, gate, numbers) for _ in range(CLIENTS)),
+    )
+    return tally, samples
+
+
+async def _sample(url: str, pid: int, deadline: float, samples: Samples, gate: asyncio.Event) -> None:
+    """Look at the process now and then, and let the clients wait while too much is spooled."""
+    while time.perf_counter() < deadline:
+        memory_bytes, files = resources_of(pid)
+        samples.memory_bytes.append(memory_bytes)
+        samples.files.append(files)
+        status = await asyncio.to_thread(ask, url, "/v1/status")
+        if status["spool"]["depth"] > MOST_SPOOLED:
+            gate.clear()
+        else:
+            gate.set()
+        await asyncio.sleep(SAMPLE_EVERY_S)
+    gate.set()
+
+
+async def _client(
+    url: str, deadline: float, tally: Tally, gate: asyncio.Event, numbers: "itertools.count[int]"
+) -> None:
+    """Carry out one run after the other: its checkpoints, and a resume."""
+    async with Connection(url) as connection:
+        while time.perf_counter() < deadline:
+            run_id = f"soak-{next(numbers)}"
+            for _ in range(CHECKPOINTS_PER_RUN):
+                await gate.wait()
+                await submit(connection, run_id, tally)
+            for path in (f"/v1/runs/{run_id}/resume", "/metrics"):
+                status, content = await connection.call("GET", path)
+                if status != 200:
+                    tally.errors.append(content)
