@@ -35,8 +35,6 @@ Files = Mapping[str, RemoteFile]
 MAX_FILE_BYTES = 100 * 1024 * 1024
 """What GitHub takes at most."""
 
-# Rows of small numbers take seven bytes of memory for each of the file, and files of ours have half the size.
-_MEMORY_PER_BYTE = 9
 _PATHS_AT_ONCE = 100
 _WORTH_ONE_QUERY = 3
 
@@ -121,7 +119,7 @@ class GitHubArchive:
                     path, f"GitHub lists it, but does not have its blob {file.sha}"
                 ) from error
             self.mirror.keep_blob(file.sha, content)
-        check_weight(path, content, self.max_file_bytes)
+        check_weight(path, content)
         return content
 
     def read_part(self, path: str) -> bytes:
@@ -274,7 +272,7 @@ class CachedArchive:
         content = self.mirror.blob(file.sha)
         if content is None:
             raise NotInCopy(path)
-        check_weight(path, content, self.max_file_bytes)
+        check_weight(path, content)
         return content
 
     def read_part(self, path: str) -> bytes:
@@ -313,9 +311,9 @@ def check_size(path: str, file: RemoteFile, max_bytes: int) -> None:
         )
 
 
-def check_weight(path: str, content: bytes, max_bytes: int) -> None:
-    """Refuse a file whose values take more memory than any of its size should. Raises IntegrityFailure."""
-    if is_heavier(content, _MEMORY_PER_BYTE * max_bytes):
+def check_weight(path: str, content: bytes) -> None:
+    """Refuse a file whose values take more memory than any of ours would. Raises IntegrityFailure."""
+    if is_heavier(content):
         raise IntegrityFailure(path, "it is made of so many values that they take too much memory")
 
 

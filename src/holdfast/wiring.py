@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.layout import Layout
 from holdfast.core.limits import Limits
+from holdfast.core.parts import MAX_FILE_BYTES
 from holdfast.core.planning import DrainPolicy
 from holdfast.core.rules import RetentionRules
 from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH, Settings
@@ -243,7 +244,7 @@ class Assembly:
         gateway = DeferredGateway(lambda: self._gateway(may_use_reserve=False))
         hasty = DeferredGateway(lambda: self._gateway(may_use_reserve=False, attempts=1))
         # Some room above what our own writers put into one file; more is not parsed, whoever wrote it.
-        largest = 2 * self.settings.max_checkpoint_bytes
+        largest = 2 * max(self.settings.max_checkpoint_bytes, MAX_FILE_BYTES)
         return Reader(gateway, self.spool, self.mirror, self.layout, self.settings.branch, largest, hasty)
 
     @property

@@ -73,7 +73,7 @@ def test_hostile_files_are_named_and_passed_over_within_256_megabytes() -> None:
     "unit", [b'{"id":1,"x":0.5},', b"[1.5,2.5],", b'"two",', b"1000,", b'{"a":1,"b":2},'], ids=repr
 )
 def test_largest_checkpoint_that_we_write_is_not_taken_for_a_bomb(unit: bytes) -> None:
-    check_weight("x", b"[" + unit * (10 * MEGABYTE // len(unit)), 2 * 10 * MEGABYTE)
+    check_weight("x", b"[" + unit * (10 * MEGABYTE // len(unit)))
 
 
 def test_what_stands_in_a_text_does_not_count() -> None:
@@ -81,4 +81,4 @@ def test_what_stands_in_a_text_does_not_count() -> None:
 
     assert not is_heavier(text, MEGABYTE)
     with pytest.raises(IntegrityFailure, match="so many values"):
-        check_weight("x", b"[" + b"[]," * 1_000_000, MEGABYTE)
+        check_weight("x", b"[" + b"[]," * 7_000_000)

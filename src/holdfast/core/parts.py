@@ -14,6 +14,7 @@ import orjson
 from holdfast.core.encoding import join_members, parse_document, parse_value, sha256_hex
 from holdfast.core.envelope import PARTS_MEMBER, Envelope, seal
 from holdfast.core.layout import PARTS
+from holdfast.core.weight import is_heavier
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
@@ -32,8 +33,16 @@ class Split:
 def split_body(body: bytes, *, limit_bytes: int, run_folder: str) -> Split:
     """Return the checkpoint with as few of its largest members moved to parts as `limit_bytes` demands.
 
-    The same body always gives the same result.
+    More are moved where what is left would take too much memory. The same body always gives the same result.
     """
+    split = _split(body, limit_bytes, run_folder)
+    while limit_bytes and is_heavier(split.body):
+        limit_bytes = min(limit_bytes, len(body)) // 2
+        split = _split(body, limit_bytes, run_folder)
+    return split
+
+
+def _split(body: bytes, limit_bytes: int, run_folder: str) -> Split:
     if len(body) <= limit_bytes:
         return Split(body, {})
     members = parse_document(body).members

@@ -21,6 +21,7 @@ from holdfast.core.layout import (
     parse_sequences,
 )
 from holdfast.core.stored import entry_of
+from holdfast.core.weight import is_heavier
 
 # A name that spans more speaks for gaps: what such a batch really holds is told by the index.
 _MOST_IN_A_BATCH = 100_000
@@ -208,9 +209,22 @@ def _plan_files(
 ) -> list[tuple[FileWrite, list[str]]]:
     """Return the files for what is missing, and which checkpoints each of them holds."""
     missing = _missing(view, envelopes)
-    if is_batch and len(missing) > 1:
-        return _batch(view.run_id, missing, layout)
-    return _singles(view.run_id, missing, layout)
+    if not is_batch:
+        return _singles(view.run_id, missing, layout)
+    groups = _light_groups(sorted(missing, key=lambda envelope: envelope.sequence))
+    return [
+        planned
+        for group in groups
+        for planned in (_batch if len(group) > 1 else _singles)(view.run_id, group, layout)
+    ]
+
+
+def _light_groups(envelopes: Sequence[Envelope]) -> list[Sequence[Envelope]]:
+    """Return the envelopes in as many groups as it takes for each to be readable in one file."""
+    if len(envelopes) < 2 or not is_heavier(b"".join(envelope.content for envelope in envelopes)):
+        return [envelopes] if envelopes else []
+    middle = len(envelopes) // 2
+    return _light_groups(envelopes[:middle]) + _light_groups(envelopes[middle:])
 
 
 def _singles(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list[tuple[FileWrite, list[str]]]:
@@ -238,12 +252,11 @@ def _parts(run_id: str, envelope: Envelope, layout: Layout) -> list[FileWrite]:
 
 
 def _batch(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list[tuple[FileWrite, list[str]]]:
-    ordered = sorted(envelopes, key=lambda envelope: envelope.sequence)
-    first, last = ordered[0].sequence, ordered[-1].sequence
-    identities = [envelope.checkpoint_id for envelope in ordered]
-    metadata = {"first_sequence": first, "last_sequence": last, "checkpoint_count": len(ordered)}
+    first, last = envelopes[0].sequence, envelopes[-1].sequence
+    identities = [envelope.checkpoint_id for envelope in envelopes]
+    metadata = {"first_sequence": first, "last_sequence": last, "checkpoint_count": len(envelopes)}
     content = b'{"checkpoints":[%s],"batch_metadata":%s}' % (
-        b",".join(envelope.content for envelope in ordered),
+        b",".join(envelope.content for envelope in envelopes),
         orjson.dumps(metadata),
     )
     message = f"Checkpoints {first} to {last} of {run_id}\n\n" + "\n".join(

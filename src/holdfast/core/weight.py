@@ -5,6 +5,10 @@ A file that is small enough to be read can still be made to use up all memory, w
 
 import re
 
+MOST_BYTES = 180 * 1024**2
+"""What the values of one stored file may take. A writer makes no heavier one, so a reader takes none."""
+
+_MOST_FOR_A_BYTE = 200
 _LIST_BYTES = 72
 _OBJECT_BYTES = 200
 _TEXT_BYTES = 56
@@ -14,16 +18,15 @@ _SHORT = 16
 _TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
-def is_heavier(text: bytes, limit_bytes: int) -> bool:
+def is_heavier(text: bytes, limit_bytes: int = MOST_BYTES) -> bool:
     """Tell whether the values of a JSON text take more memory than `limit_bytes`, about.
 
-    >>> is_heavier(b"[[],[],[]]", 300), is_heavier(b'["[],[],[],[],[]"]', 300)
+    >>> is_heavier(b"[[],[],[]]", 400), is_heavier(b'["[],[],[],[],[],[]"]', 400)
     (False, False)
-    >>> is_heavier(b"[[],[],[],[],[]]", 300)
+    >>> is_heavier(b"[[],[],[],[],[]]", 400)
     True
     """
-    weight = _weigh(text)
-    if weight <= limit_bytes:
+    if len(text) * _MOST_FOR_A_BYTE <= limit_bytes or (weight := _weigh(text)) <= limit_bytes:
         return False
     # What stands inside of a text is part of the text; to leave it out is slower, and seldom needed.
     texts = (match.group() for match in _TEXTS.finditer(text))

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.core.envelope import draft_from_mapping, open_stored, seal
 from holdfast.core.parts import Split, join_parts, part_paths, split_body
+from holdfast.core.weight import is_heavier
 from holdfast.errors import IntegrityFailure
 
 LIMIT = 20_000
@@ -115,3 +116,13 @@ def test_list_of_parts_that_does_not_fit_is_refused(change: Any, reason: str) ->
 
     with pytest.raises(IntegrityFailure, match=reason):
         join_parts(json.dumps(document).encode(), stored.__getitem__, PATH)
+
+
+def test_state_that_would_take_too_much_memory_is_split_though_it_is_small_enough() -> None:
+    body = body_of({"dense": [{}] * 900_000, "light": "x"})
+
+    parts = split_body(body, limit_bytes=10 * 1024**2, run_folder="checkpoints/r")
+
+    assert [len(part) for part in parts.parts.values()] == [len("[") + 900_000 * len("{},")]
+    assert not is_heavier(parts.body)
+    assert join(parts) == body

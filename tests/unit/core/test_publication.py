@@ -285,3 +285,17 @@ def test_index_of_the_specification_alone_is_read() -> None:
 
 def test_blob_sha_is_gits() -> None:
     assert blob_sha(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
+
+
+def test_batch_that_would_take_too_much_memory_becomes_several_files() -> None:
+    dense = b"{}," * 330_000
+    heavy = [replace(envelope(number), content=dense) for number in (1, 2, 3)]
+    light = envelope(4)
+
+    planned = plan_publication(RunView(Index("r")), [light, *heavy], is_batch=True, layout=LAYOUT, now=NOW)
+
+    names = [file.path.rpartition("/")[2] for file in planned.files]
+    assert names == ["batch_1_2.json", "batch_3_4.json"]
+    assert [planned.entries[each.checkpoint_id].file_path for each in (*heavy, light)] == [
+        f"checkpoints/r/{name}" for name in names for _ in range(2)
+    ]
