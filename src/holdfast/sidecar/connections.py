@@ -11,6 +11,7 @@ from holdfast.sidecar.problems import MEDIA_TYPE, TITLES
 HEAD_TIME_S = 10.0
 MOST_HEAD_BYTES = 64 * 1024
 MOST_CONNECTIONS = 2000
+RETRY_SOON = "retry-after: 1\r\n"
 
 
 @dataclass
@@ -97,7 +98,7 @@ class LimitedProtocol(HttpToolsProtocol):
         body = orjson.dumps(document)
         head = (
             f"HTTP/1.1 {status} {title}\r\ncontent-type: {MEDIA_TYPE}\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            f"content-length: {len(body)}\r\n{RETRY_SOON if status == 503 else ''}connection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
         self.transport.close()

@@ -259,7 +259,14 @@ def _problem(status: int) -> dict[str, Any]:
         "request_id": "5f0c1b7e2a4d4c0b9e8f7a6b5c4d3e2f",
     }
     content = {MEDIA_TYPE: {"schema": ref("Problem"), "example": example}}
-    return {"description": TITLES[status], "content": content}
+    if status != 503:
+        return {"description": TITLES[status], "content": content}
+    seconds = {"description": "When to try again, in seconds", "schema": {"type": "integer", "minimum": 1}}
+    description = (
+        "GitHub cannot be reached or has no calls left, another clean-up is under way, the spool is busy, or "
+        "the sidecar is about to end: the same request may succeed later"
+    )
+    return {"description": description, "headers": {"Retry-After": seconds}, "content": content}
 
 
 def _body(schema: str, example: object, *, is_needed: bool = True) -> dict[str, Any]:

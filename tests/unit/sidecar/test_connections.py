@@ -113,3 +113,16 @@ def test_the_longest_silent_makes_room() -> None:
 
     assert received.startswith(b"HTTP/1.1 200")
     assert dropped == b""
+
+
+def test_who_finds_no_room_is_told_when_to_try_again() -> None:
+    async def scene(connect: Connect) -> bytes:
+        reader, writer = await connect()
+        received = await read_all(reader)
+        writer.close()
+        return received
+
+    received: bytes = play(ConnectionLimits(most_connections=0), scene)
+
+    assert received.startswith(b"HTTP/1.1 503")
+    assert b"retry-after: 1\r\n" in received

@@ -53,6 +53,13 @@ def test_every_answer_has_an_example_that_fits_its_schema(
 
 
 @pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS, ids=NAMES)
+def test_who_has_to_wait_is_told_how_long(method: str, path: str, operation: dict[str, Any]) -> None:
+    waiting = operation["responses"].get("503", {"headers": {"Retry-After": {}}})
+
+    assert "Retry-After" in waiting["headers"]
+
+
+@pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS, ids=NAMES)
 def test_every_parameter_of_a_path_is_described(method: str, path: str, operation: dict[str, Any]) -> None:
     described = {each["name"] for each in operation["parameters"] if each["in"] == "path"}
 

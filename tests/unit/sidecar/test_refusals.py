@@ -4,10 +4,12 @@ import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx
 import pytest
 
+from holdfast.errors import HoldfastError, SweepBusy, Throttled, Unavailable
 from tests.fakes.sidecar import RunningSidecar, running_sidecar
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -284,3 +286,33 @@ def _is_complete(answer: bytes) -> bool:
     head, _, body = answer.partition(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
     return length is not None and len(body) >= int(length[1])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "code", "retry_after"),
+    [
+        ("cleanup", SweepBusy("another clean-up is under way"), "cleanup_busy", "5"),
+        (
+            "complete",
+            Throttled("index.json", "no calls left", kind="primary", retry_after_s=90.0),
+            "github_unavailable",
+            "90",
+        ),
+        ("complete", Unavailable("index.json", "no answer"), "github_unavailable", "5"),
+    ],
+)
+def test_who_has_to_wait_is_told_how_long(
+    sidecar: RunningSidecar,
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    error: HoldfastError,
+    code: str,
+    retry_after: str,
+) -> None:
+    monkeypatch.setattr(sidecar.holdfast, call, Mock(side_effect=error))
+    address = {"cleanup": "/v1/cleanup", "complete": "/v1/runs/waits/complete"}[call]
+
+    answer = sidecar.client.post(address)
+
+    assert (answer.status_code, answer.json()["code"]) == (503, code)
+    assert answer.headers["retry-after"] == retry_after
