@@ -19,7 +19,7 @@ _BURSTS = "in one burst, 5 KB"
 _REASON = (
     "growth: bytes grow faster than the checkpoints where they come one at a time, because index.json lists "
     "every checkpoint of the run, is written anew with each, and GitHub takes whole files alone. The loop "
-    "has the same loss. In bursts one index is written for many; HOLDFAST_KEEP_CHECKPOINTS bounds it"
+    "has the same loss. In bursts one index is written for many, and bytes grow with the checkpoints"
 )
 
 

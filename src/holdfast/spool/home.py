@@ -1,6 +1,7 @@
 """The spool's folder: its database, its locks, and what happens when the database is damaged.
 
     queue/              the database
+    journal             what was accepted and is not in the database yet
     damaged-<time>/     a damaged database, kept as it was found, with a report beside it
     open.lock           held while the database is opened or salvaged
     drainer.lock        held by the one process that drains
