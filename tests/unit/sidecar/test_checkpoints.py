@@ -200,10 +200,12 @@ def test_a_completion_that_says_something_else_is_refused(sidecar: RunningSideca
 def test_a_clean_up_can_be_looked_at_first(tmp_path: Path) -> None:
     # A sidecar of its own: where runs are completed, it may be cleaning up by itself at this moment.
     with running_sidecar(tmp_path) as sidecar:
-        sidecar.submit("looked-at")
+        address = "/v1/runs/looked-at/checkpoints?wait=verified&timeout=60"
+        stored = sidecar.client.post(address, json={"trigger": "manual", "state": 1})
         planned = sidecar.client.post("/v1/cleanup?dry_run=true").json()
         done = sidecar.client.post("/v1/cleanup").json()
 
+    assert stored.status_code == 201
     assert (planned["dry_run"], planned["commits"]) == (True, [])
     assert (done["dry_run"], bool(done["commits"])) == (False, bool(done["delete"]))
     assert planned["runs"] == done["runs"]
