@@ -78,6 +78,7 @@ class Journal:
         self.path = folder / "journal"
         self._folder = folder
         self._mutex = threading.Lock()
+        self._holder: int | None = None
         self._is_laid_out = False
         self._failure: str | None = None
         self._file, self._process = self._open()
@@ -251,15 +252,20 @@ class _Held(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         journal = self._journal
+        if journal._holder == threading.get_ident():  # noqa: SLF001
+            # A signal handler that saves while its thread is saving would wait for itself.
+            raise SpoolUnwritable("this thread is just saving; save again when it has done so")
         journal._mutex.acquire()  # noqa: SLF001
         try:
             _lock(journal._descriptor(), journal.path)  # noqa: SLF001
+            journal._holder = threading.get_ident()  # noqa: SLF001
         except BaseException:
             journal._mutex.release()  # noqa: SLF001
             raise
 
     def __exit__(self, *_: object) -> None:
         journal = self._journal
+        journal._holder = None  # noqa: SLF001
         try:
             fcntl.flock(journal._file, fcntl.LOCK_UN)  # noqa: SLF001
         finally:

@@ -249,6 +249,28 @@ def test_journal_that_another_process_holds_is_an_error_and_not_an_endless_wait(
     spool.close()
 
 
+def test_save_within_a_save_of_the_same_thread_is_refused_and_does_not_wait_for_itself(
+    tmp_path: Path,
+) -> None:
+    spool = open_spool(tmp_path / "spool")
+
+    class Nested(FakeEntry):
+        """Saves again while the spool is held, as a signal handler may do."""
+
+        def body(self, sequence: int) -> bytes:
+            if self.bodies_made:
+                with pytest.raises(SpoolUnwritable, match="this thread is just saving"):
+                    spool.put(FakeEntry())
+            return super().body(sequence)
+
+    for _ in range(3):
+        spool.put(FakeEntry())
+
+    assert spool.put(Nested(sequence=2)).sequence_number == 4
+    assert spool.status(0.0).depth == 4
+    spool.close()
+
+
 def test_forked_process_puts_beside_its_parent(tmp_path: Path) -> None:
     script = """
 import os, sys
