@@ -37,13 +37,15 @@ class MeteredGateway:
 
     def perform(self, call: Call[ResultT]) -> ResultT:
         """Return what GitHub answers, or raise its GatewayError."""
-        began, failure = self.now(), None
+        began = self.now()
         try:
-            return self.inner.perform(call)
+            result = self.inner.perform(call)
         except GatewayError as error:
-            failure = error
+            self._tell(call, began, error)
             raise
-        finally:
-            self.meter.call_performed(
-                type(call).__name__, self.now() - began, is_mutation=call.is_mutation, error=failure
-            )
+        self._tell(call, began, None)
+        return result
+
+    def _tell(self, call: Call[ResultT], began: float, error: GatewayError | None) -> None:
+        elapsed_s = self.now() - began
+        self.meter.call_performed(type(call).__name__, elapsed_s, is_mutation=call.is_mutation, error=error)

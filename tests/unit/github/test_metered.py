@@ -1,12 +1,15 @@
 """The meter hears of every call, however it ends."""
 
+import gc
+from contextlib import suppress
 from unittest.mock import Mock
 
 import pytest
 
 from holdfast.errors import Conflict
-from holdfast.github.gateway import ReadFile, WriteFile
+from holdfast.github.gateway import Call, ReadFile, ResultT, WriteFile
 from holdfast.github.metered import MeteredGateway
+from holdfast.metrics import Metrics
 
 
 def metered(inner: Mock) -> tuple[MeteredGateway, Mock]:
@@ -30,3 +33,24 @@ def test_a_call_that_fails_is_told_with_its_error_and_fails() -> None:
         gateway.perform(call)
 
     assert meter.call_performed.call_args.kwargs == {"is_mutation": True, "error": error}
+
+
+def test_an_error_does_not_wait_in_memory_for_the_garbage_collector() -> None:
+    def perform() -> None:
+        with suppress(Conflict):
+            gateway.perform(ReadFile("a", "main"))
+
+    class FailingGateway:
+        def perform(self, call: Call[ResultT]) -> ResultT:
+            raise Conflict("a", f"no {call}", "stale_file")
+
+    gateway = MeteredGateway(FailingGateway(), Metrics(dict))
+    perform()
+    gc.collect()
+    gc.disable()
+    try:
+        perform()
+
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
