@@ -72,6 +72,11 @@ def _parse() -> argparse.Namespace:
     unknown = [name for name in arguments.sections if name not in SECTIONS]
     if unknown:
         parser.error(f"no such section: {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
+    if arguments.publish and (arguments.quick or arguments.sections):
+        parser.error("only a whole run is published; leave out --quick and the names")
+    if arguments.publish and is_busy():
+        # Where all wait for the same disk, every ratio is near one, and bars are cleared that are not.
+        parser.error("the machine is busy, which hides differences; publish when nothing else runs on it")
     return arguments
 
 
