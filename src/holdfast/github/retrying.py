@@ -6,7 +6,9 @@ here either: the worker does that, and keeps serving meanwhile.
 
 import random
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from tenacity import RetryCallState, Retrying, stop_after_attempt
 
 from holdfast.errors import GatewayError, Missing, Unavailable
 from holdfast.github.gateway import Call, Gateway
@@ -33,27 +35,34 @@ class RetryingGateway:
         random_share: Callable[[], float] = random.random,
     ) -> None:
         self._inner = inner
-        self._sleep = sleep
-        self._attempts = attempts
         self._random_share = random_share
+        # One for all calls: tenacity's object refers to itself, and would keep a call's content in memory.
+        self._policy = Retrying(
+            retry=_is_worth_repeating,
+            wait=self._wait_s,
+            stop=stop_after_attempt(attempts),
+            sleep=sleep,
+            reraise=True,
+        )
 
     def perform(self, call: Call[ResultT]) -> ResultT:
         """Return what GitHub answers to `call`, or raise the GatewayError of the last attempt."""
-        for attempt in range(1, self._attempts):
-            try:
-                return self._inner.perform(call)
-            except (Unavailable, Missing) as error:
-                if not is_worth_repeating(call, error):
-                    raise
-            self._sleep(self._wait_s(attempt))
-        return self._inner.perform(call)
+        if call.is_mutation:
+            return self._inner.perform(call)
+        try:
+            result: ResultT = self._policy(self._inner.perform, call)
+        except GatewayError as error:
+            # tenacity's own record of the call holds the error, and the error's traceback holds that record.
+            raise error.with_traceback(None) from error.__cause__
+        return result
 
-    def _wait_s(self, attempt: int) -> float:
-        return self._random_share() * min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** (attempt - 1))
+    def _wait_s(self, state: RetryCallState) -> float:
+        longest_s = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** (state.attempt_number - 1))
+        return self._random_share() * longest_s
 
 
-def is_worth_repeating(call: Call[Any], error: GatewayError) -> bool:
+def _is_worth_repeating(state: RetryCallState) -> bool:
     """Whether the same read may succeed in a moment: no clear answer, or not visible yet."""
-    if call.is_mutation:
-        return False
-    return isinstance(error, Unavailable) or getattr(call, "is_fresh", False)
+    error = state.outcome.exception() if state.outcome else None
+    is_fresh = getattr(state.args[0], "is_fresh", False)
+    return isinstance(error, Unavailable) or (is_fresh and isinstance(error, Missing))
