@@ -4,6 +4,8 @@ import hashlib
 import os
 import sqlite3
 from pathlib import Path
+from typing import Protocol
+from weakref import WeakSet
 
 from holdfast.errors import SpoolDamaged, SpoolError, SpoolUnwritable
 
@@ -25,6 +27,29 @@ class RowDamaged(SpoolDamaged):
 
 class StoreMoved(SpoolError):
     """The database in the folder is no longer the one that was opened: nothing counts as stored."""
+
+
+class Forkable(Protocol):
+    """What holds locks that a forked process must not share with its parent."""
+
+    def part(self) -> None:
+        """Let go of them, in the forked process."""
+
+
+_forkable: WeakSet[Forkable] = WeakSet()
+
+
+def part_when_forked(each: Forkable) -> None:
+    """Let `each` part from its parent in every process that is forked from this one."""
+    _forkable.add(each)
+
+
+def _part_all() -> None:
+    for each in list(_forkable):
+        each.part()
+
+
+os.register_at_fork(after_in_child=_part_all)
 
 
 def digest_of(value: bytes) -> bytes:

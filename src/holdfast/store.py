@@ -29,6 +29,7 @@ from holdfast.disk import (
     RowDamaged,
     StoreMoved,
     make_private_folder,
+    part_when_forked,
     seal,
     sync_folder,
     translate,
@@ -188,6 +189,7 @@ class Store:
         self._commits = 0
         self._path = str(folder / DATABASE)
         self._identity = self._identify()
+        part_when_forked(self)
 
     def get(self, key: str) -> bytes | None:
         """Return what is stored under `key`, or None."""
@@ -307,6 +309,11 @@ class Store:
         self._failure = "it was closed"
         with self._our_errors():
             self._database.close_all()
+
+    def part(self) -> None:
+        """Let go of the lock, which a thread of the parent may have held when this process was forked."""
+        self._lock = threading.RLock()
+        self._writer = self._database._txn_id = self._refusal = None  # noqa: SLF001
 
     def _write(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         if self._writer == threading.get_ident():

@@ -4,14 +4,14 @@ The database alone would do; a commit of it writes every page with a header, and
 The journal is one write, so that its caller waits half as long.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import structlog
 
-from holdfast.core.ticket import Progress
-from holdfast.disk import digest_of
+from holdfast.core.ticket import Progress, Receipt
+from holdfast.disk import StoreMoved, digest_of
 from holdfast.errors import SpoolUnwritable
 from holdfast.spool import journal, keys
 from holdfast.spool.admission import Accepted, Books, Entry, Outcome, Terms, prepare
@@ -39,11 +39,11 @@ class _Unabsorbed:
     def add(self, record: Record, size_bytes: int, end: int) -> None:
         """Count one more in."""
         receipt = record.receipt
-        self.end = end
         self.count += 1
         self.size_bytes += size_bytes
         self.numbers.setdefault(receipt.run_id, RunNumbers()).mark(receipt.sequence_number)
         self.records[receipt.checkpoint_id] = record
+        self.end = end
 
 
 class Intake:
@@ -66,18 +66,27 @@ class Intake:
         """
         prepared = prepare(store, entries, terms)
         with self._journal.held():
+            self._follow(store)
             books = self._open_books(store, entries, terms)
             outcomes = [books.settle(each) for each in prepared]
             if books.accepted:
                 self._store(store, books.accepted)
+            elif any(
+                isinstance(each, Receipt) and each.checkpoint_id in self._unabsorbed.records
+                for each in outcomes
+            ):
+                # Whoever wrote it may have failed, or died, before the disk confirmed it.
+                self._journal.confirm()
         books.remember_numbers()
         return outcomes
 
     def absorb(self, store: Store) -> None:
         """Let the database have whatever is in the journal. Raises SpoolUnwritable."""
-        if self._is_surveyed and not self._journal.has_more(self._absorbed):
+        is_known = self._is_surveyed and not self._unabsorbed.count
+        if is_known and not self._journal.has_more(self._absorbed):
             return
         with self._journal.held():
+            self._follow(store)
             self._absorbed = Mark.decode(store.get(keys.JOURNAL))
             self._catch_up(store)
             self._absorb(store)
@@ -89,8 +98,21 @@ class Intake:
         is refused.
         """
         with self._journal.held(), store.rehearse(refusal):
-            _enter(store, [_open_entry(each) for each in self._journal.survey(self._absorbed)[0]])
+            _enter(store, self._journal.survey(self._absorbed).entries)
             return work(store)
+
+    def _follow(self, store: Store) -> None:
+        """Go on with the journal that is in the folder, if ours is not. Raises StoreMoved: look again."""
+        if self._journal.is_in_place():
+            return
+        # What was deleted has nobody else to read it. It sets no mark, which would speak of the new one.
+        lost = self._journal.survey(self._absorbed).entries if self._journal.is_deleted() else []
+        with store.transact():
+            _enter(store, lost)
+        self._journal.reopen()
+        self._unabsorbed, self._is_surveyed = _Unabsorbed(), False
+        log.warning("journal_replaced", path=str(self._journal.path), saved=len(lost))
+        raise StoreMoved(f"{self._journal.path} was replaced")
 
     def _open_books(self, store: Store, entries: Sequence[Entry], terms: Terms) -> Books:
         ids = {entry.checkpoint_id for entry in entries}
@@ -105,7 +127,7 @@ class Intake:
         known = {each: new.records[each] for each in ids if each in new.records}
         stored = store.get_many([keys.RECEIPT + each for each in ids])
         records = {key.removeprefix(keys.RECEIPT): Record.decode(row) for key, row in stored.items()}
-        return Books(totals, numbers, records | known, terms)
+        return Books(totals, numbers, known | records, terms)
 
     def _look_up(self, store: Store, runs: set[str]) -> None:
         """Know the totals, and the numbers of `runs`, as the database has them now."""
@@ -130,9 +152,10 @@ class Intake:
         if (self._unabsorbed.generation, self._unabsorbed.start) != (generation, start):
             self._unabsorbed = _Unabsorbed(generation, start, end=start)
         new = self._unabsorbed
-        for entry in self._journal.read(new.generation, new.end):
+        entries, is_torn = self._journal.read(new.generation, new.end)
+        for entry in entries:
             new.add(Record.decode(entry.note), len(entry.body), entry.end)
-        return is_changed
+        return (is_torn and self._survey(store)) or is_changed
 
     def _store(self, store: Store, accepted: list[Accepted]) -> None:
         """Make the disk confirm `accepted`, in the journal, or in the database if that is quicker."""
@@ -150,32 +173,39 @@ class Intake:
         for each, end in zip(accepted, ends, strict=True):
             self._unabsorbed.add(each.record, len(each.body), end)
 
-    def _absorb(self, store: Store, accepted: Iterable[Accepted] = ()) -> None:
+    def _absorb(self, store: Store, accepted: Sequence[Accepted] = ()) -> None:
         new = self._unabsorbed
-        found = self._journal.read(new.generation, new.start) if new.count else ()
-        waiting = [*map(_open_entry, found), *accepted]
-        if not waiting:
+        if not (new.end or accepted):
             return
+        entries, lost = self._journal.read(new.generation, new.start)[0], 0
+        if len(entries) < new.count:
+            entries = self._journal.survey(self._absorbed).entries
+            lost = max(0, new.count - len(entries))
+            self._warn(entries, lost)
         with store.transact():
-            _enter(store, waiting)
-            if new.count:
+            _enter(store, entries, accepted, lost=lost)
+            if new.end:
                 store.set(keys.JOURNAL, Mark(new.generation, new.end).encode())
-        if new.count:
+        if new.end:
             self._begin_after(Mark(new.generation, new.end))
 
     def _survey(self, store: Store) -> bool:
-        """Absorb what earlier processes have left, and look for damage in it."""
-        entries, lost = self._journal.survey(self._absorbed)
+        """Absorb what earlier processes have left, and look for damage in it; tell whether there was any."""
+        entries, lost, mark = self._journal.survey(self._absorbed)
         if lost or not all(entry.is_sound for entry in entries):
-            log.warning("journal_damage_found", path=str(self._journal.path), lost=lost)
-        if entries:
-            mark = Mark(entries[-1].generation, entries[-1].end)
+            self._warn(entries, lost)
+        is_new = mark != self._absorbed
+        if is_new:
             with store.transact():
-                _enter(store, [_open_entry(entry) for entry in entries], lost=lost)
+                _enter(store, entries, lost=lost)
                 store.set(keys.JOURNAL, mark.encode())
             self._begin_after(mark)
         self._is_surveyed = True
-        return bool(entries)
+        return is_new
+
+    def _warn(self, entries: Sequence[journal.Entry], lost: int) -> None:
+        damaged = sum(not entry.is_sound for entry in entries)
+        log.warning("journal_damage_found", path=str(self._journal.path), damaged=damaged, lost=lost)
 
     def _begin_after(self, mark: Mark) -> None:
         self._absorbed = mark
@@ -186,8 +216,11 @@ def _open_entry(entry: journal.Entry) -> Accepted:
     return Accepted(Record.decode(entry.note), entry.body, entry.digest, is_damaged=not entry.is_sound)
 
 
-def _enter(store: Store, accepted: Sequence[Accepted], *, lost: int = 0) -> None:
+def _enter(
+    store: Store, entries: Sequence[journal.Entry], accepted: Sequence[Accepted] = (), *, lost: int = 0
+) -> None:
     """Write the rows of checkpoints that were accepted; those that are known already are passed over."""
+    accepted = [*map(_open_entry, entries), *accepted]
     ids = [keys.RECEIPT + each.record.receipt.checkpoint_id for each in accepted]
     runs = {keys.RUN + each.record.receipt.run_id for each in accepted}
     found = store.get_many([keys.TOTALS, *ids, *runs])
@@ -197,7 +230,7 @@ def _enter(store: Store, accepted: Sequence[Accepted], *, lost: int = 0) -> None
     digests: dict[str, bytes] = {}
     for key, each in zip(ids, accepted, strict=True):
         record, place = each.record, each.record.place
-        if key in found:
+        if key in found or key in rows:
             continue
         totals.arrivals = max(totals.arrivals, place.arrival)
         totals.enter(len(each.body))

@@ -2,7 +2,8 @@
 
 Entries follow each other from the start of a file of fixed size. A *generation* ends when the database
 has taken all of its entries in and has noted its number; the next one begins again at the start of the file,
-over the old. Whatever is torn, or of an old generation, is no entry.
+over the old. Whatever is torn, or of an old generation, is no entry; and nothing is added to a generation
+in which something is torn.
 
 An entry begins on a block of its own, so that writing it cannot harm one that was confirmed before.
 """
@@ -12,14 +13,14 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.disk import LOCK_TIMEOUT_S, digest_of, sync_folder, translate
+from holdfast.disk import LOCK_TIMEOUT_S, digest_of, part_when_forked, sync_folder, translate
 from holdfast.errors import DiskFailed, SpoolUnwritable
 
 CAPACITY_BYTES = 4 * 1024**2
@@ -71,17 +72,28 @@ class Mark(NamedTuple):
         return cls(*map(int, row.split())) if row else cls()
 
 
+class Survey(NamedTuple):
+    """The entries after a mark, how many more were lost, and the mark for when these are absorbed."""
+
+    entries: list[Entry]
+    lost: int
+    mark: Mark
+
+
 class Journal:
-    """The journal of one spool. Everything but `newest_generation` is for whoever holds it."""
+    """The journal of one spool. Everything but `newest_generation` and `has_more` is for whoever holds it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "journal"
         self._folder = folder
-        self._mutex = threading.Lock()
-        self._holder: int | None = None
+        self._mutex = threading.RLock()
+        self._is_held = False
         self._is_laid_out = False
+        self._is_named = False
         self._failure: str | None = None
-        self._file, self._process = self._open()
+        self._is_closed = False
+        self._file: int | None = self._open()
+        part_when_forked(self)
 
     def held(self) -> AbstractContextManager[None]:
         """Be the only one, of all threads and processes, to use the journal. Raises SpoolUnwritable."""
@@ -101,55 +113,62 @@ class Journal:
     def has_more(self, mark: Mark) -> bool:
         """Tell whether anything may have been written after `mark`."""
         newest = self.newest_generation()
-        return newest > mark.generation or self._goes_on(newest, mark)
+        return newest > mark.generation or self._goes_on(newest, mark) or not self.is_in_place()
 
     def _goes_on(self, newest: int, mark: Mark) -> bool:
-        return newest == mark.generation and self._read_generation(mark.end) == newest > 0
+        return newest == mark.generation > 0 and bool(self.read(newest, mark.end)[0])
 
-    def read(self, generation: int, start: int = 0) -> Iterator[Entry]:
-        """Yield the entries of a generation from `start` on, until the first that is none."""
+    def read(self, generation: int, start: int = 0) -> tuple[list[Entry], bool]:
+        """Return the entries of a generation from `start` on, and whether something torn comes after them."""
+        found: list[Entry] = []
         while self._read_generation(start) == generation:
             entry = self._read_entry(start)
             if entry is None or not entry.is_sound:
-                return
-            yield entry
+                return found, True
+            found.append(entry)
             start = entry.end
+        return found, False
 
-    def survey(self, mark: Mark) -> tuple[list[Entry], int]:
-        """Return all entries after `mark`, and how many more were lost.
+    def survey(self, mark: Mark) -> Survey:
+        """Find all entries after `mark`.
 
         Looks behind whatever is not an entry, for a disk may have altered what it confirmed. A block that
         was cut short is the last one, and nobody was told of it: what is left of it is left out.
         """
-        found: list[Entry] = []
-        lost = 0
         is_same = self.newest_generation() == mark.generation > 0
         start, due = (mark.end, mark.generation) if is_same else (0, mark.generation + 1)
-        trouble: int | None = None
-        end = os.fstat(self._descriptor()).st_size
+        found, gaps = self._scan(start, due)
+        if not found:
+            return Survey([], 0, mark)
+        last = found[-1].block_start
+        torn = {entry.start for entry in found if entry.block_start == last and not entry.is_sound}
+        cut = min(each for each in torn | gaps | {found[-1].end} if each >= last)
+        entries = [entry for entry in found if entry.start < cut]
+        lost = sum(each < last and each - BLOCK_BYTES not in gaps for each in gaps)
+        return Survey(entries, lost, Mark(found[0].generation, entries[-1].end if entries else start))
+
+    def _scan(self, start: int, due: int) -> tuple[list[Entry], set[int]]:
+        """Return what begins at or after `start`, of one generation from `due` on, and where nothing does."""
+        found: list[Entry] = []
+        gaps: set[int] = set()
+        end = self._stat().st_size
         while start < end:
             generation = self._read_generation(start)
             is_due = generation == found[0].generation if found else generation >= due
-            entry = self._read_entry(start) if is_due else None
-            if entry is None:
-                trouble = start if trouble is None else trouble
+            if is_due and (entry := self._read_entry(start)):
+                found.append(entry)
+                start = entry.end
+            else:
+                gaps.add(start)
                 start += BLOCK_BYTES
-                continue
-            if trouble is not None and entry.block_start <= trouble:
-                break
-            lost += trouble is not None and (not found or found[-1].is_sound)
-            trouble = None if entry.is_sound else start
-            found.append(entry)
-            start = entry.end
-        return [entry for entry in found if entry.is_sound or entry.start != trouble], lost
+        return found, gaps
 
     def append(self, block: bytes, start: int) -> None:
         """Write a block that `encode` made. When this returns, the disk has confirmed it.
 
         Raises SpoolUnwritable; DiskFailed when the disk does not confirm it, and then nothing more is taken.
         """
-        if self._failure:
-            raise SpoolUnwritable(f"{self.path} takes nothing more: {self._failure}")
+        self._check()
         descriptor = self._descriptor()
         try:
             if not self._is_laid_out:
@@ -159,29 +178,72 @@ class Journal:
                 written += os.pwrite(descriptor, block[written:] if written else block, start + written)
         except OSError as error:
             raise translate(error, self._folder) from error
+        self.confirm()
+
+    def confirm(self) -> None:
+        """Make the disk confirm all that was written, also by a process that died before it did so.
+
+        Raises DiskFailed, and SpoolUnwritable ever after.
+        """
+        self._check()
         try:
-            _sync(descriptor)
+            _sync(self._descriptor())
+            if not self._is_named:
+                sync_folder(self._folder)
+                self._is_named = True
         except OSError as error:
             # Linux forgets what a failed sync did not write: a second one would succeed and lie.
             self._failure = "the disk failed to confirm a write; check the disk, then start Holdfast again"
             raise DiskFailed(str(translate(error, self._folder))) from error
 
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
-
-    def _open(self) -> tuple[int, int]:
+    def is_in_place(self) -> bool:
+        """Tell whether the file in the folder is still the one that was opened."""
         try:
-            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), os.getpid()
+            return os.path.samestat(os.stat(self.path), self._stat())  # noqa: PTH116
+        except OSError:
+            return False
+
+    def is_deleted(self) -> bool:
+        """Tell whether the file that was opened has no name any more, so that nobody else will read it."""
+        return self._stat().st_nlink == 0
+
+    def reopen(self) -> None:
+        """Go on with the file that is in the folder now; it is not held."""
+        old, self._file = self._descriptor(), self._open()
+        os.close(old)
+        self._is_laid_out = self._is_named = False
+
+    def close(self) -> None:
+        """Close the file, for good."""
+        self._is_closed = True
+        self.part()
+
+    def part(self) -> None:
+        """Let go of the file and of the lock, which a forked process would share with its parent."""
+        self._mutex, self._is_held = threading.RLock(), False
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _check(self) -> None:
+        if self._failure:
+            raise SpoolUnwritable(f"{self.path} takes nothing more: {self._failure}")
+
+    def _open(self) -> int:
+        try:
+            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise translate(error, self._folder) from error
 
     def _descriptor(self) -> int:
-        if self._process != os.getpid():
-            # A forked process shares the lock of its parent along with the file, so it opens its own.
-            os.close(self._file)
-            self._file, self._process = self._open()
+        if self._is_closed:
+            raise SpoolUnwritable(f"{self.path} takes nothing more: it was closed")
+        if self._file is None:
+            self._file = self._open()
         return self._file
+
+    def _stat(self) -> os.stat_result:
+        return os.fstat(self._descriptor())
 
     def _pread(self, size_bytes: int, start: int) -> bytes:
         try:
@@ -193,8 +255,6 @@ class Journal:
         """Give the file its size, in zeros: a write that changes no size is confirmed in half the time."""
         for start in range(os.fstat(descriptor).st_size, CAPACITY_BYTES, 1024**2):
             os.pwrite(descriptor, bytes(min(1024**2, CAPACITY_BYTES - start)), start)
-        os.fsync(descriptor)
-        sync_folder(self._folder)
         self._is_laid_out = True
 
     def _read_generation(self, start: int) -> int:
@@ -252,22 +312,23 @@ class _Held(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         journal = self._journal
-        if journal._holder == threading.get_ident():  # noqa: SLF001
-            # A signal handler that saves while its thread is saving would wait for itself.
-            raise SpoolUnwritable("this thread is just saving; save again when it has done so")
         journal._mutex.acquire()  # noqa: SLF001
+        if journal._is_held:  # noqa: SLF001
+            # A signal handler of this very thread: it would wait for itself.
+            journal._mutex.release()  # noqa: SLF001
+            raise SpoolUnwritable("this thread is just saving; save again when it has done so")
         try:
             _lock(journal._descriptor(), journal.path)  # noqa: SLF001
-            journal._holder = threading.get_ident()  # noqa: SLF001
+            journal._is_held = True  # noqa: SLF001
         except BaseException:
             journal._mutex.release()  # noqa: SLF001
             raise
 
     def __exit__(self, *_: object) -> None:
         journal = self._journal
-        journal._holder = None  # noqa: SLF001
+        journal._is_held = False  # noqa: SLF001
         try:
-            fcntl.flock(journal._file, fcntl.LOCK_UN)  # noqa: SLF001
+            fcntl.flock(journal._descriptor(), fcntl.LOCK_UN)  # noqa: SLF001
         finally:
             journal._mutex.release()  # noqa: SLF001
 

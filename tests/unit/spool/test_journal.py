@@ -318,6 +318,6 @@ def test_what_was_added_to_a_generation_after_it_was_noted_is_found(tmp_path: Pa
 
     assert written.has_more(noted)
     assert written.first_after(noted) == noted
-    entries, lost = written.survey(Mark.decode(noted.encode()))
-    assert ([entry.note for entry in entries], lost) == ([b"second"], 0)
+    survey = written.survey(Mark.decode(noted.encode()))
+    assert ([entry.note for entry in survey.entries], survey.lost) == ([b"second"], 0)
     written.close()
