@@ -15,7 +15,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -35,6 +35,7 @@ from holdfast.disk import (
 )
 from holdfast.errors import SpoolBusy, SpoolError, SpoolUnwritable
 from holdfast.spool import keys
+from holdfast.spool.journal import Journal
 from holdfast.spool.salvage import REPORT, salvage
 from holdfast.store import DATABASE, Store, open_store
 
@@ -134,7 +135,10 @@ class Home:
         # An earlier one without a report was replaced before its process died: only the newest is still due.
         damaged = max(unreported)
         shutil.rmtree(salvaged, ignore_errors=True)
-        report = salvage(damaged, salvaged, layout=self._layout, now=self._clock.now())
+        # Whoever absorbs the journal into the old file must have ended: what the file then says is absorbed
+        # would be missing here if it were read before.
+        with closing(Journal(self.folder)) as journal, journal.held():
+            report = salvage(damaged, salvaged, layout=self._layout, now=self._clock.now())
         salvaged.rename(queue)
         sync_folder(self.folder)
         report.write_to(damaged)

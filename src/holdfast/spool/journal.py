@@ -85,6 +85,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "journal"
+        self._name = str(self.path)
         self._folder = folder
         self._mutex = threading.RLock()
         self._is_held = False
@@ -198,10 +199,12 @@ class Journal:
 
     def is_in_place(self) -> bool:
         """Tell whether the file in the folder is still the one that was opened."""
+        self._descriptor()
         try:
-            return os.path.samestat(os.stat(self.path), self._stat())  # noqa: PTH116
+            stat = os.stat(self._name)  # noqa: PTH116 (half the time of Path.stat, on every put)
         except OSError:
             return False
+        return (stat.st_dev, stat.st_ino) == self._identity
 
     def is_deleted(self) -> bool:
         """Tell whether the file that was opened has no name any more, so that nobody else will read it."""
@@ -231,9 +234,12 @@ class Journal:
 
     def _open(self) -> int:
         try:
-            return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise translate(error, self._folder) from error
+        stat = os.fstat(file)
+        self._identity = stat.st_dev, stat.st_ino
+        return file
 
     def _descriptor(self) -> int:
         if self._is_closed:

@@ -175,6 +175,20 @@ def test_what_is_in_a_deleted_journal_is_saved_and_the_new_one_is_shared(
     spool.close()
 
 
+def test_damaged_database_is_not_read_while_someone_absorbs_the_journal_into_it(
+    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool.put(FakeEntry())
+    monkeypatch.setattr(journal, "LOCK_TIMEOUT_S", 0)
+
+    with spool._journal.held(), pytest.raises(SpoolUnwritable, match="another process has held it"):
+        spool._home._replace(spool._home._store, is_damaged=True)
+
+    with closing(open_spool(tmp_path)) as found:
+        assert (found.status(0.0).depth, found.status(0.0).salvaged) == (2, 1)
+    spool.close()
+
+
 def test_folder_that_was_moved_keeps_what_it_has(tmp_path: Path) -> None:
     spool = open_spool(tmp_path / "old")
     before = [spool.put(FakeEntry()) for _ in range(3)]
