@@ -168,10 +168,6 @@ class Budget:
         """Return the seconds to wait before a call of `cost`; 0 means: go."""
         return self.delay(cost, now, is_critical=is_critical).seconds
 
-    def why_waiting(self, cost: Cost, now: float, *, is_critical: bool = False) -> str:
-        """Return in words why a call of `cost` waits; empty if it need not."""
-        return self.delay(cost, now, is_critical=is_critical).reason
-
     def delay(self, cost: Cost, now: float, *, is_critical: bool = False) -> Wait:
         """Return how long a call of `cost` waits, and why."""
         for_room = self.delay_for(cost.need, now, is_critical=is_critical)

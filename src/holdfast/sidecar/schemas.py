@@ -25,7 +25,6 @@ NUMBER: Schema = {"type": "number"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 FLAG: Schema = {"type": "boolean"}
 UUID: Schema = {"type": "string", "format": "uuid"}
-MOMENT: Schema = {"type": "string", "format": "date-time"}
 PLACES: Schema = {"type": "array", "items": {"type": ["string", "integer"]}}
 
 

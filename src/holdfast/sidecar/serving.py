@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 # Together less than the 8 s that a stop may take: the write under way, then the answers under way.
 DRAINER_GRACE_S = 6.0
-ANSWERS_GRACE_S = 1.0
+ANSWERS_GRACE_S = 1
 KEEP_ALIVE_S = 75
 BACKLOG = 1024
 # Files, sockets to GitHub and the like, beside the connections of clients.
@@ -69,7 +69,7 @@ def serve(
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=1,
+            timeout_graceful_shutdown=ANSWERS_GRACE_S,
             backlog=BACKLOG,
         )
         run = _run(service, _Server(config), listener, on_ready)

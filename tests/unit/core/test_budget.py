@@ -40,7 +40,7 @@ def spend_many(budget: Budget, cost: Cost, count: int, *, every_s: float, at: fl
 def test_fresh_budget_lets_every_call_go() -> None:
     for cost in (READ, WRITE, COMMIT):
         assert Budget().wait_before(cost, NOW) == 0.0
-        assert Budget().why_waiting(cost, NOW) == ""
+        assert Budget().delay(cost, NOW).reason == ""
 
 
 def test_second_write_waits_for_the_pause_and_a_read_does_not() -> None:
@@ -50,7 +50,7 @@ def test_second_write_waits_for_the_pause_and_a_read_does_not() -> None:
     assert budget.wait_before(COMMIT, NOW + 0.25) == 0.75
     assert budget.wait_before(READ, NOW + 0.25) == 0.0
     assert budget.wait_before(WRITE, NOW + 1) == 0.0
-    assert "pause between two writes" in budget.why_waiting(WRITE, NOW)
+    assert "pause between two writes" in budget.delay(WRITE, NOW).reason
 
 
 # What no header shows
@@ -64,7 +64,7 @@ def test_content_a_minute_stays_below_the_limit_with_a_share_for_critical_ones()
 
     assert sent == 68
     assert budget.wait_before(WRITE, NOW + 10) == 50.0
-    assert "this minute" in budget.why_waiting(WRITE, NOW)
+    assert "this minute" in budget.delay(WRITE, NOW).reason
     while not budget.wait_before(WRITE, NOW, is_critical=True):
         budget, sent = budget.spend(WRITE, NOW), sent + 1
     assert sent == 72
@@ -75,7 +75,7 @@ def test_content_an_hour_stays_below_the_limit_with_a_share_for_critical_ones() 
 
     now = NOW + 850
     assert budget.wait_before(WRITE, now) == NOW + 3600 - now
-    assert "this hour" in budget.why_waiting(WRITE, now)
+    assert "this hour" in budget.delay(WRITE, now).reason
     assert budget.wait_before(WRITE, now, is_critical=True) == 0.0
     assert budget.room("core", now).content_hour == 0
     assert budget.room("core", now, is_critical=True).content_hour == 25
@@ -92,7 +92,7 @@ def test_points_a_minute_hold_reads_back_by_resource() -> None:
     budget = spend_many(Budget(), READ, 810, every_s=0.01)
 
     assert budget.wait_before(READ, NOW + 10) > 40
-    assert "points" in budget.why_waiting(READ, NOW + 10)
+    assert "points" in budget.delay(READ, NOW + 10).reason
     assert budget.wait_before(COMMIT, NOW + 10) == 0.0
 
 
@@ -123,7 +123,7 @@ def test_last_calls_are_kept_for_critical_ones_and_the_rest_waits_for_the_reset(
     budget = Budget().observe(200, headers(50), NOW)
 
     assert budget.wait_before(READ, NOW) == 1805.0
-    assert "core calls" in budget.why_waiting(READ, NOW)
+    assert "core calls" in budget.delay(READ, NOW).reason
     assert budget.wait_before(READ, NOW, is_critical=True) == 0.0
     assert budget.wait_before(COMMIT, NOW) == 0.0
 
@@ -190,7 +190,7 @@ def test_primary_limit_stops_calls_of_any_kind_until_the_reset_and_five_seconds(
     for cost in (READ, WRITE, Cost("graphql"), COMMIT):
         assert budget.wait_before(cost, NOW, is_critical=True) == 1805.0
         assert budget.wait_before(cost, NOW + 1805) == 0.0
-        assert budget.why_waiting(cost, NOW) == "limit exceeded"
+        assert budget.delay(cost, NOW).reason == "limit exceeded"
         assert budget.delay(cost, NOW).kind == "primary"
 
 
