@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks.pictures import draw
 from benchmarks.report import Bar, Report
-from benchmarks.table import format_limit, format_number
+from benchmarks.table import format_limit, format_measured
 
 PICTURES = Path(".github", "pictures")
 RESULTS = PICTURES / "bench.json"
@@ -53,6 +53,5 @@ def replace_between(text: str, section: str) -> str:
 
 
 def _format_row(bar: Bar) -> str:
-    measured = f"{format_number(bar.measured)} {bar.unit}".strip()
     verdict = "" if bar.is_cleared else "**missed**"
-    return f"| {bar.promise} | {measured} | {format_limit(bar)} | {verdict} |"
+    return f"| {bar.promise} | {format_measured(bar)} | {format_limit(bar)} | {verdict} |"

@@ -41,9 +41,17 @@ def show_bars(console: Console, bars: list[Bar]) -> None:
     table.add_column("")
     for bar in bars:
         verdict = "[green]cleared[/]" if bar.is_cleared else "[bold red]MISSED[/]"
-        measured = f"{format_number(bar.measured)} {bar.unit}".strip()
-        table.add_row(bar.promise, measured, format_limit(bar), verdict)
+        table.add_row(bar.promise, format_measured(bar), format_limit(bar), verdict)
     console.print(table)
+
+
+def format_measured(bar: Bar) -> str:
+    """Return what was measured of a bar.
+
+    >>> format_measured(Bar("s", "p", 1.0, 1.5, "times"))
+    '1.00 times'
+    """
+    return f"{format_number(bar.measured)} {bar.unit}".strip()
 
 
 def format_limit(bar: Bar) -> str:
