@@ -226,7 +226,8 @@ class Holdfast:
     def cleanup(self, *, dry_run: bool = False) -> "SweepReport":
         """Clean up the repository by the rules of the settings, or say what that would do.
 
-        Raises SweepBusy when another process is at it, Throttled when the budget is low.
+        The report of a sweep that was cut short has a `rest_because`. Raises SweepBusy when another process
+        is at it, Throttled when the budget is low.
         """
         sweeper = self._assembly.sweeper
         return sweeper.plan() if dry_run else sweeper.sweep()

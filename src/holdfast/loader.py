@@ -39,7 +39,10 @@ class _Lacking(IntegrityFailure):
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Turn:
-    """When a candidate comes: by its number, downwards; a batch (rank 0) before what the index names (1)."""
+    """When a candidate comes: by its number, downwards.
+
+    Of one number, a batch comes first, to be opened (rank 0), then what the index names (1), then others (2).
+    """
 
     place: int
     rank: int

@@ -30,7 +30,7 @@ def register(commands: Commands) -> None:
     parser = commands.add(
         "complete",
         run,
-        operands="RUN --status completed|failed",
+        operands="RUN",
         description=_DESCRIPTION,
         example="holdfast complete build-42 --status completed",
     )

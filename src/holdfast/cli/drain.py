@@ -93,6 +93,6 @@ def _report(result: "DrainResult", session: Session, screen: Screen, stop: threa
     if not result.left or is_stopped:
         return ExitCode.DONE
     reason = result.reason or "they came in while this drain ended"
-    room = f"; the next try is in {format_duration(result.retry_in_s)}" if result.retry_in_s else ""
-    screen.warn(f"{format_count(result.left)} left in the spool: {reason}{room}")
+    outlook = f"; the next try is in {format_duration(result.retry_in_s)}" if result.retry_in_s else ""
+    screen.warn(f"{format_count(result.left)} left in the spool: {reason}{outlook}")
     return ExitCode.WORK_LEFT

@@ -17,7 +17,7 @@ Source = Literal["spool", "github", "cache"]
 LOOK_BACK = 20
 """How many earlier checkpoints are looked at, at most, for how often an agent was restarted."""
 
-_PARTS = {"layers": "Tasks", "agents": "Agents", "tasks": "Tasks", "steps": "Steps"}
+_NOUNS = {"layers": "Tasks", "agents": "Agents", "tasks": "Tasks", "steps": "Steps"}
 _FIELDS = (
     "run_id",
     "checkpoint_id",
@@ -59,12 +59,12 @@ class ResumePlan:
 
     @property
     def message(self) -> str:
-        """Return the specification's words about a resume; of other styles, what they call their parts."""
+        """Return the specification's words about a resume; of other styles, what it is that they complete."""
         cost = self._cost_text()
         return (
             f"RESUME: Continuing run {self.run_id} from checkpoint {self.checkpoint_id}\n"
             f"Resume point: {self._point_text()}\n"
-            f"{_PARTS.get(style_of(self.state), 'Phases')} completed: {name_all(self.completed) or 'none'}\n"
+            f"{_NOUNS.get(style_of(self.state), 'Phases')} completed: {name_all(self.completed) or 'none'}\n"
             f"Cost so far: {'not recorded' if cost == b'null' else '$' + cost.decode()}"
         )
 

@@ -58,9 +58,11 @@ class ImpatientClock:
     stop: threading.Event
 
     def now(self) -> float:
+        """Return the seconds since the epoch."""
         return self.inner.now()
 
     def sleep(self, seconds: float) -> None:
+        """Wait that long, or until `stop` is set."""
         end = self.now() + seconds
         while not self.stop.is_set() and (left_s := end - self.now()) > 0:
             self.inner.sleep(min(STEP_S, left_s))

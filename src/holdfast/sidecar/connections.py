@@ -11,6 +11,7 @@ from holdfast.sidecar.problems import MEDIA_TYPE, TITLES
 HEAD_TIME_S = 10.0
 MOST_HEAD_BYTES = 64 * 1024
 MOST_CONNECTIONS = 2000
+# Connections come and go, sooner than GitHub does.
 RETRY_SOON = "retry-after: 1\r\n"
 
 

@@ -105,14 +105,14 @@ class Sweeper:
     def _carry_out(self, only: Collection[str] | None, make: MakePlan) -> SweepReport:
         report = SweepReport(RetentionPlan(()))
         try:
-            self._persist(report, only, make)
+            self._plan_and_commit(report, only, make)
         except (Throttled, Stopped) as error:
             if not report.commits:
                 raise
             report.rest_because = str(error)
         return report
 
-    def _persist(self, report: SweepReport, only: Collection[str] | None, make: MakePlan) -> None:
+    def _plan_and_commit(self, report: SweepReport, only: Collection[str] | None, make: MakePlan) -> None:
         """Plan and commit; whenever the branch moves or a commit is too much, again."""
         max_files = self.max_files
         for attempt in range(1, ATTEMPTS + 1):
