@@ -149,9 +149,9 @@ def _assign(
             continue
         sequence = max(asked, previous + 1)
         itself = {own[identity]} if identity in own and sequence == asked else set()
-        # A number that retention has freed is as good as taken, but for a write that was begun under it.
+        # A number that retention has freed is as good as taken.
         floor = max(view.pruned_through, floors.get(identity, 0))
-        if sequence <= floor and not itself & tried:
+        if sequence <= floor:
             sequence, itself = floor + 1, set()
         while sequence in taken or holders.get(sequence, itself) != itself:
             sequence, itself = sequence + 1, set()

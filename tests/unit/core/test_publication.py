@@ -206,23 +206,21 @@ def test_checkpoint_that_another_machine_has_stored_takes_the_number_it_has_ther
     assert assign_sequences(view, [ours.header]) == {ours.checkpoint_id: 5}
 
 
-def test_number_below_its_floor_goes_beyond_it_unless_it_was_begun_under_it() -> None:
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_number_below_its_floor_goes_beyond_it_even_if_it_was_begun_under_it(is_begun: bool) -> None:
     view = view_of(envelope(7, 5), envelope(8, 9))
     first, second = envelope(1, 1), envelope(2, 2)
-    floors = {first.checkpoint_id: 9, second.checkpoint_id: 9}
     own = own_files(view, [first, second], is_batch=False, layout=LAYOUT)
 
-    fresh = assign_sequences(view, [first.header, second.header], own=own, floors=floors)
-    begun = assign_sequences(
+    changed = assign_sequences(
         view,
         [first.header, second.header],
         own=own,
-        tried=[own[first.checkpoint_id]],
-        floors=floors,
+        tried=[own[first.checkpoint_id]] if is_begun else (),
+        floors={first.checkpoint_id: 9, second.checkpoint_id: 9},
     )
 
-    assert fresh == {first.checkpoint_id: 10, second.checkpoint_id: 11}
-    assert begun == {second.checkpoint_id: 10}
+    assert changed == {first.checkpoint_id: 10, second.checkpoint_id: 11}
 
 
 def test_name_of_an_earlier_attempt_is_never_used_for_another_checkpoint() -> None:

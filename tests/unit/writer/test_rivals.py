@@ -75,6 +75,26 @@ def test_machine_that_is_new_to_a_run_goes_on_after_it_and_fills_no_gap(
     assert list(check_run(repository)) == [1, 10, 15, 20, 21, 22]
 
 
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_machine_that_comes_back_to_a_run_goes_on_after_what_others_have_stored_since(
+    tmp_path: Path, repository: MemoryGateway, mode: str
+) -> None:
+    with (
+        open_workshop(tmp_path / "one", repository, mode=mode) as one,
+        open_workshop(tmp_path / "other", repository, mode=mode) as other,
+    ):
+        one.save()
+        one.worker.drain()
+        for number in (3, 4):
+            other.save(sequence_number=number)
+        other.worker.drain()
+        newest = one.save()
+        one.worker.drain()
+
+    assert check_run(repository)[5] == newest.checkpoint_id
+    assert stored_run(repository)["latest.json"]["checkpoint_id"] == newest.checkpoint_id
+
+
 def test_older_checkpoint_goes_first_where_two_have_one_number() -> None:
     older = Ticket("older", "r", 2, Trigger.MANUAL, Priority.MEDIUM, 1, arrived_at=1.0)
     newer = Ticket("newer", "r", 2, Trigger.ERROR, Priority.CRITICAL, 1, arrived_at=2.0)
