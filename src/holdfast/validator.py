@@ -7,7 +7,15 @@ from holdfast.core.envelope import Envelope
 from holdfast.core.index import IndexEntry
 from holdfast.core.layout import INDEX, LATEST
 from holdfast.core.stored import entry_of
-from holdfast.core.validation import Finding, Report, check_count, check_index, check_numbers, check_progress
+from holdfast.core.validation import (
+    Finding,
+    Report,
+    check_count,
+    check_index,
+    check_numbers,
+    check_progress,
+    tell_gaps,
+)
 from holdfast.errors import GatewayError, IntegrityFailure, NotInCopy, UnknownRun
 from holdfast.loader import Candidate, StoredRun
 from holdfast.reader import Reader
@@ -40,8 +48,9 @@ class Validator:
         known = {entry.checkpoint_id for entry in stored.entries}
         added = [envelope.sequence for envelope in spooled if envelope.checkpoint_id not in known]
         numbers = [*(entry.sequence for entry in stored.entries), *added]
-        findings += check_numbers([*numbers, *stored.unread], self.reader.layout.run_folder(run_id))
-        notes = list(_tell_spool(waiting, [*numbers, *stored.unread]))
+        all_numbers = [*numbers, *stored.unread]
+        findings += check_numbers(all_numbers, self.reader.layout.run_folder(run_id))
+        notes = [*tell_gaps(all_numbers), *_tell_spool(waiting, all_numbers)]
         return Report(run_id, len(numbers), findings, notes, stored.unchecked)
 
 

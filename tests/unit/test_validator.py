@@ -72,10 +72,14 @@ def test_file_that_the_index_does_not_name_is_told(workshop: Workshop, repositor
     ]
 
 
-def test_gap_in_the_numbers_is_told(workshop: Workshop, repository: MemoryGateway) -> None:
-    damage(repository, "cp_006_manual.json", sealed({"n": 6}, sequence=6).content)
+def test_gap_in_the_numbers_is_told_and_is_no_fault(workshop: Workshop) -> None:
+    workshop.save(sequence_number=6)
+    workshop.worker.drain()
 
-    assert "r: checkpoints 4 to 5 are missing" in reasons(workshop)
+    report = Validator(workshop.reader).check_run("r")
+
+    assert report.is_valid
+    assert report.notes == ["no checkpoints have the numbers 4 to 5"]
 
 
 def test_index_that_says_something_else_than_the_files_is_told(

@@ -7,7 +7,7 @@ A folder holds `<checkpoint_id>.json` for each checkpoint, byte for byte as it w
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,10 @@ class ImportReport:
 def export_spool(spool: Spool, folder: Path) -> Manifest:
     """Write every unsent checkpoint of `spool`, waiting or set aside, to `folder`. The spool stays as it is.
 
-    Raises SpoolUnwritable when the folder does not take them.
+    An export that is there already, of whatever spool, is added to. Raises InvalidCheckpoint if its manifest
+    cannot be read, SpoolUnwritable when the folder does not take them.
     """
+    others = _read_rows(folder) if (folder / MANIFEST).exists() else []
     waiting: list[tuple[Ticket, str | None]] = [(ticket, None) for ticket in spool.pending()]
     aside: list[tuple[Ticket, str | None]] = [
         (each.ticket, each.reason) for each in spool.set_aside_entries()
@@ -81,7 +83,10 @@ def export_spool(spool: Spool, folder: Path) -> Manifest:
             _write_file(folder / _name(ticket.checkpoint_id), body)
             exported.append(_describe(ticket, body, reason))
         manifest = Manifest(FORMAT_VERSION, len(exported), tuple(exported), tuple(damaged))
-        _write_file(folder / MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+        ours = {each.checkpoint_id for each in exported}
+        rows = [*exported, *(row for row in others if row.get("checkpoint_id") not in ours)]
+        whole = {**asdict(manifest), "count": len(rows), "checkpoints": rows}
+        _write_file(folder / MANIFEST, orjson.dumps(whole, option=orjson.OPT_INDENT_2))
         sync_folder(folder)
     return manifest
 
@@ -133,12 +138,23 @@ def _name(checkpoint_id: str) -> str:
     return f"{checkpoint_id}.json"
 
 
-def _read_manifest(folder: Path) -> Iterator[tuple[str, str, bool]]:
-    """Yield id and digest of each checkpoint, and whether its number was given by the spool it comes from.
+def _read_manifest(folder: Path) -> list[tuple[str, str, bool]]:
+    """Return id and digest of each checkpoint, and whether its number was given by the spool it comes from.
 
     They come in the order of their numbers, so that those that get new ones keep it.
     Raises InvalidCheckpoint.
     """
+    try:
+        return [
+            (str(each["checkpoint_id"]), str(each["sha256"]), bool(each.get("is_automatic")))
+            for each in sorted(_read_rows(folder), key=itemgetter("sequence"))
+        ]
+    except (KeyError, TypeError) as error:
+        raise _no_manifest(folder) from error
+
+
+def _read_rows(folder: Path) -> list[dict[str, Any]]:
+    """Return what the manifest says of each checkpoint. Raises InvalidCheckpoint."""
     content = _read_file(folder / MANIFEST)
     if content is None:
         raise InvalidCheckpoint(
@@ -146,16 +162,16 @@ def _read_manifest(folder: Path) -> Iterator[tuple[str, str, bool]]:
         )
     try:
         manifest: dict[str, Any] = orjson.loads(content)
-        version = manifest["format_version"]
-        rows = [
-            (str(each["checkpoint_id"]), str(each["sha256"]), bool(each.get("is_automatic")))
-            for each in sorted(manifest["checkpoints"], key=itemgetter("sequence"))
-        ]
+        version, rows = manifest["format_version"], list(manifest["checkpoints"])
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidCheckpoint(MANIFEST, f"what {folder} holds is not the manifest of an export") from error
+        raise _no_manifest(folder) from error
     if version != FORMAT_VERSION:
         raise InvalidCheckpoint(MANIFEST, f"format {version} is not one that this Holdfast reads")
-    yield from rows
+    return rows
+
+
+def _no_manifest(folder: Path) -> InvalidCheckpoint:
+    return InvalidCheckpoint(MANIFEST, f"what {folder} holds is not the manifest of an export")
 
 
 def _read_file(path: Path) -> bytes | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.validation import Report, check_file, check_numbers
+from holdfast.core.validation import Report, check_file, check_numbers, tell_gaps
 from tests.fakes.saved import sealed
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -82,13 +82,18 @@ def test_native_file_is_recognised_and_sent_to_import() -> None:
         ([1, 2, 3], []),
         ([], []),
         ([4, 5], []),
-        ([1, 3], ["checkpoint 2 is missing"]),
-        ([1, 9], ["checkpoints 2 to 8 are missing"]),
-        ([1, 2, 2], ["two checkpoints have the number 2"]),
+        ([1, 3], ["no checkpoint has the number 2"]),
+        ([1, 1, 9], ["no checkpoints have the numbers 2 to 8"]),
     ],
 )
-def test_gaps_and_doubles_are_told(numbers: list[int], reasons: list[str]) -> None:
-    assert [finding.reason for finding in check_numbers(numbers, "r")] == reasons
+def test_gaps_are_told(numbers: list[int], reasons: list[str]) -> None:
+    assert list(tell_gaps(numbers)) == reasons
+
+
+def test_number_that_is_there_twice_is_found() -> None:
+    found = [finding.reason for finding in check_numbers([1, 2, 2, 4], "r")]
+
+    assert found == ["two checkpoints have the number 2"]
 
 
 @pytest.mark.parametrize(

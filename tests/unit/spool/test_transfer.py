@@ -90,6 +90,26 @@ def test_numbers_that_nobody_asked_for_are_given_anew_in_the_same_order(tmp_path
         assert numbers == {"older": (31, True), "newer": (32, True), "asked-for": (7, False)}
 
 
+def test_export_into_a_folder_that_holds_another_is_added_to_it(exported: Path, tmp_path: Path) -> None:
+    with closing(open_spool(tmp_path / "second")) as second, closing(open_spool(tmp_path / "to")) as target:
+        content = json.dumps({"run": "build-2", "id": "another"}).encode()
+        second.put(FakeEntry(run_id="build-2", checkpoint_id="another", content=content))
+
+        manifest = export_spool(second, exported)
+
+        assert manifest.count == 1
+        assert len(import_spool(target, exported, entry_of).taken) == 4
+
+
+def test_export_over_something_else_is_refused(exported: Path, tmp_path: Path) -> None:
+    (exported / "manifest.json").write_text("mine")
+
+    with closing(open_spool(tmp_path / "from")) as spool, pytest.raises(InvalidCheckpoint):
+        export_spool(spool, exported)
+
+    assert (exported / "manifest.json").read_text() == "mine"
+
+
 def test_import_into_the_spool_it_came_from_changes_nothing(exported: Path, tmp_path: Path) -> None:
     spool = open_spool(tmp_path / "from")
     before = spool.status(0.0)
