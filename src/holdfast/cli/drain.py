@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, seconds
 from holdfast.cli.exits import ExitCode
-from holdfast.cli.render import Screen, format_count, format_duration
-from holdfast.cli.session import Session, open_session, stop_on_signals
+from holdfast.cli.render import Advance, Screen, format_count, format_duration
+from holdfast.cli.session import LastWords, Session, open_session, stop_on_signals
 
 if TYPE_CHECKING:
     from holdfast.worker import DrainResult
@@ -17,6 +17,8 @@ Drain the spool into the repository. Each checkpoint leaves the spool once it is
 
 Where GitHub's limits leave no room, --timeout says how long to wait for them; then, if anything is left, the
 exit code is 75 and the reason is told. SIGTERM or SIGINT ends a drain after the write under way, with 0."""
+
+_HANGING = "GitHub did not answer in time; whether the write under way has landed is found out next time"
 
 
 def register(commands: Commands) -> None:
@@ -33,18 +35,36 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Drain once and tell what came of it."""
-    from holdfast.errors import SpoolBusy
-    from holdfast.worker import DrainResult
+    last_words = LastWords(ExitCode.DONE)
+    # Before anything else: what follows takes a while to load.
+    with stop_on_signals(last_words) as stop, open_session(arguments, stop=stop) as session:
+        from holdfast.errors import SpoolBusy
+        from holdfast.worker import DrainResult
 
-    with stop_on_signals() as stop, open_session(arguments, stop=stop) as session:
+        verified = 0
+
+        def count(done: int, _left: int) -> None:
+            nonlocal verified
+            verified = done
+
+        def result_so_far(reason: str) -> DrainResult:
+            return DrainResult(verified, len(session.assembly.spool.pending()), reason)
+
+        last_words.tell = lambda: _report(result_so_far(_HANGING), session, screen, stop)
         try:
-            result = drain(session, screen, timeout_s=arguments.timeout)
+            result = drain(session, screen, timeout_s=arguments.timeout, on_progress=count)
         except SpoolBusy as error:
-            result = DrainResult(0, len(session.assembly.spool.pending()), str(error))
+            result = result_so_far(str(error))
         return _report(result, session, screen, stop)
 
 
-def drain(session: Session, screen: Screen, *, timeout_s: float = 0.0) -> "DrainResult":
+def drain(
+    session: Session,
+    screen: Screen,
+    *,
+    timeout_s: float = 0.0,
+    on_progress: Advance = lambda _verified, _left: None,
+) -> "DrainResult":
     """Drain what is spooled, with a progress bar on a terminal. Raises SpoolBusy."""
     from holdfast.errors import Stopped
     from holdfast.worker import DrainResult
@@ -61,6 +81,7 @@ def drain(session: Session, screen: Screen, *, timeout_s: float = 0.0) -> "Drain
             nonlocal done
             done = verified
             advance(verified, left)
+            on_progress(verified, left)
 
         session.assembly.worker.on_progress(note)
         session.assembly.ledger.begin_run()

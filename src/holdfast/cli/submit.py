@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.cli.arguments import Commands, seconds
 from holdfast.cli.exits import ExitCode, WrongUse
 from holdfast.cli.render import Screen
-from holdfast.cli.session import Session, open_session, stop_on_signals
+from holdfast.cli.session import LastWords, Session, open_session, stop_on_signals
 
 if TYPE_CHECKING:
     from holdfast.core.ticket import Receipt
@@ -48,21 +48,30 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Save one checkpoint and print its receipt."""
-    from holdfast.cli.submission import compose
-    from holdfast.settings import MOST_BYTES
-
     if arguments.timeout is not None and not arguments.wait:
         raise WrongUse("--timeout says how long to wait; give --wait with it")
-    with stop_on_signals() as stop, open_session(arguments, stop=stop) as session:
+    last_words = LastWords(ExitCode.FAILED)
+    # Before anything else: what follows takes a while to load.
+    with stop_on_signals(last_words) as stop, open_session(arguments, stop=stop) as session:
+        from holdfast.cli.submission import compose
+        from holdfast.settings import MOST_BYTES
+
         text = _read(arguments.file, MOST_BYTES)
         receipt = session.holdfast.submit(compose(text, arguments))
         if not arguments.wait:
             _print(receipt, screen)
             return ExitCode.DONE
+        spooled = receipt
+        last_words.code = ExitCode.WORK_LEFT
+        last_words.tell = lambda: _tell(spooled, session, screen)
         timeout_s = _WAIT_S if arguments.timeout is None else arguments.timeout
         receipt = session.holdfast.wait(receipt.checkpoint_id, timeout_s=timeout_s) or receipt
-        _print(receipt, screen)
-        return _judge(receipt, session, screen)
+        return _tell(receipt, session, screen)
+
+
+def _tell(receipt: "Receipt", session: Session, screen: Screen) -> ExitCode:
+    _print(receipt, screen)
+    return _judge(receipt, session, screen)
 
 
 def _judge(receipt: "Receipt", session: Session, screen: Screen) -> ExitCode:

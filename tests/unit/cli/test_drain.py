@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.drain import drain
+from holdfast.cli.exits import CommandFailed
 from holdfast.cli.render import Screen
 from holdfast.cli.session import Session, open_with
 from holdfast.emulator import parse_fault
@@ -121,9 +122,14 @@ def test_a_stop_in_the_middle_of_a_write_leaves_it_spooled(
     assert (result.verified, result.left, result.reason) == (0, 1, "asked to stop")
 
 
+IMPATIENT = "import sys; from holdfast.cli import main, session; session.GRACE_S = 0.2; sys.exit(main())"
+
+
 @contextmanager
-def drain_process(data_dir: Path, github: GitHub) -> Iterator["subprocess.Popen[bytes]"]:
-    command = [sys.executable, "-m", "holdfast", "drain", "--json", *github.options]
+def drain_process(
+    github: GitHub, *, program: tuple[str, ...] = ("-m", "holdfast")
+) -> Iterator["subprocess.Popen[bytes]"]:
+    command = [sys.executable, *program, "drain", "--json", *github.options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             yield process
@@ -143,13 +149,13 @@ def github_writes(github: GitHub) -> list[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_drain_after_the_write_under_way(
-    holdfast: Holdfast, github: GitHub, data_dir: Path, number: signal.Signals
+    holdfast: Holdfast, github: GitHub, number: signal.Signals
 ) -> None:
     runs = [f"run-{letter}" for letter in "abcd"]
     submit(holdfast, *runs, options=github.options)
     github.emulator.faults.add(parse_fault("put:delay=0.15"))
 
-    with drain_process(data_dir, github) as process:
+    with drain_process(github) as process:
         wait_for_a_write(process, github)
         process.send_signal(number)
         out, err = process.communicate(timeout=10)
@@ -165,12 +171,52 @@ def test_a_signal_ends_a_drain_after_the_write_under_way(
     assert {run["run_id"]: run["checkpoint_count"] for run in listed} == dict.fromkeys(runs, 1)
 
 
-def test_a_second_signal_ends_the_process_at_once(holdfast: Holdfast, github: GitHub, data_dir: Path) -> None:
+def test_a_call_that_hangs_does_not_keep_a_stopped_drain_from_ending(
+    holdfast: Holdfast, github: GitHub
+) -> None:
+    submit(holdfast, "a", "b", options=github.options)
+    github.emulator.faults.add(parse_fault("put:delay=60"))
+
+    with drain_process(github, program=("-c", IMPATIENT)) as process:
+        wait_for_a_write(process, github)
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=30)
+
+    result = json.loads(out)
+    assert process.returncode == 0
+    assert (result["verified"], result["left"], result["stopped"]) == (0, 2, True)
+    assert "GitHub did not answer in time" in result["reason"]
+    github.emulator.faults.clear()
+    assert holdfast("drain", "--json", *github.options).document["verified"] == 2
+
+
+def test_signals_are_taken_before_the_slow_part_is_loaded(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from holdfast.cli import drain as command
+
+    loaded: list[bool] = []
+
+    @contextmanager
+    def look(*_: object) -> Iterator[None]:
+        loaded.append("holdfast.worker" in sys.modules)
+        raise CommandFailed("seen")
+        yield
+
+    monkeypatch.setattr(command, "stop_on_signals", look)
+    for name in ("holdfast.worker", "holdfast.library"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    assert holdfast("drain").code == 1
+    assert loaded == [False]
+
+
+def test_a_second_signal_ends_the_process_at_once(holdfast: Holdfast, github: GitHub) -> None:
     submit(holdfast, "a", options=github.options)
     github.emulator.faults.add(parse_fault("put:delay=2"))
 
     sent = 0
-    with drain_process(data_dir, github) as process:
+    with drain_process(github) as process:
         wait_for_a_write(process, github)
         while process.poll() is None:
             process.send_signal(signal.SIGTERM)

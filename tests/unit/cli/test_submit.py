@@ -1,4 +1,7 @@
 import json
+import os
+import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -6,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import settings
+from holdfast.cli import session
 from holdfast.clock import SystemClock
 from holdfast.emulator import parse_fault
 from holdfast.errors import Stopped
@@ -330,6 +334,29 @@ def test_a_wait_that_a_signal_ends_leaves_the_checkpoint_spooled(
 
     assert ended.code == 75
     assert ended.document["status"] == "spooled"
+
+
+def test_a_wait_that_hangs_ends_in_75_with_the_receipt(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[int] = []
+
+    def hang(_: Worker, *, patience_s: float) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        while not ends:
+            time.sleep(0.01)
+        raise Stopped("the test ends")
+
+    monkeypatch.setattr(session, "GRACE_S", 0.0)
+    monkeypatch.setattr(os, "_exit", ends.append)
+    monkeypatch.setattr(Worker, "drain", hang)
+
+    ended = holdfast("submit", "-", "--run-id", "r", "--wait", "--json", stdin=BARE)
+
+    assert ends == [75]
+    told_at_the_end, _ = ended.out.splitlines()
+    assert json.loads(told_at_the_end)["status"] == "spooled"
+    assert "safe in the spool" in ended.err
 
 
 def test_events_name_neither_the_token_nor_the_payload(holdfast: Holdfast, github: GitHub) -> None:
