@@ -208,9 +208,9 @@ class Assembly:
     def worker(self) -> "Worker":
         """Return what drains the spool."""
         from holdfast.github.budgeted import BudgetedGateway
-        from holdfast.github.gateway import ReadRepository
         from holdfast.mirroring import MirroringGateway
         from holdfast.worker import Worker
+        from holdfast.writer.branch import check_repository
         from holdfast.writer.commits import CommitWriter
         from holdfast.writer.contents import ContentsWriter
 
@@ -230,7 +230,7 @@ class Assembly:
             clock=self.clock,
             is_stopping=self.stop.is_set,
             credentials=self.tokens.fingerprint,
-            probe=lambda: budgeted.perform(ReadRepository()),
+            probe=lambda: check_repository(budgeted),
             after_drain=self._prune,
         )
 

@@ -11,7 +11,7 @@ from holdfast.core.intent import Intent, is_intent, parse_intent
 from holdfast.core.layout import Layout
 from holdfast.core.planning import DrainPolicy, Step, WriteBatch, WriteCommit, WriteSingles, plan_drain
 from holdfast.core.ticket import Delivery, Ticket
-from holdfast.core.trouble import NOTE, Trouble, parse_trouble, trouble_after
+from holdfast.core.trouble import NOTE, UNAVAILABLE, Trouble, parse_trouble, trouble_after
 from holdfast.errors import GatewayError, Missing, Refused, Throttled, Unavailable
 from holdfast.github.gateway import NO_GRAPHQL
 from holdfast.ledger import Ledger
@@ -30,6 +30,12 @@ LONGEST_RELEASE_PAUSE_S = 900.0
 KEEP_RECEIPTS = 10_000
 KEEP_RECEIPTS_S = 7 * 24 * 3600.0
 PURGE_EVERY_S = 3600.0
+
+_ASKED_FIRST = frozenset({UNAVAILABLE, "auth", "not_found_or_no_access"})
+"""Where a small question tells whether a trouble is over, so that no write has to."""
+
+# With fewer than these it does not matter how many calls the hour has left.
+_FEW = 10
 
 # GitHub refuses this one content, or this one file; every other checkpoint may go on.
 _ITEM_REFUSALS = frozenset({"secret_detected", "rules", "invalid"})
@@ -60,7 +66,7 @@ class Worker:
     credentials: Callable[[], str]
     """A fingerprint of the token in use: a new one is reason to try again at once."""
     probe: Callable[[], object] = lambda: None
-    """Asks GitHub one small question, once; raises Unavailable while there is an outage."""
+    """Asks GitHub one small question, once; raises what still stands in the way."""
     jitter: Callable[[], float] = random.random
     after_drain: Callable[[Collection[str]], None] = lambda _: None
     """Is told at the end of a drain which runs it has written to."""
@@ -125,9 +131,11 @@ class Worker:
         pending = self.spool.pending()
         if not pending:
             return None, ""
-        if trouble and trouble.is_outage:
+        if trouble and trouble.kind in _ASKED_FIRST:
             try:
                 self.probe()
+            except Throttled as error:
+                return self._wait_for_room(error)
             except GatewayError as error:
                 return self._stay_away(error)
         due = self._due(pending, now)
@@ -139,8 +147,10 @@ class Worker:
                 return wait
             due = [each for each in due if each.run_id not in self._unsettled and each not in step.tickets]
         policy = self.policy if self._is_paced else replace(self.policy, longest_pause_s=0)
-        plan = plan_drain(due, self.ledger.budget, now, policy)
-        for step in plan.steps:
+        budget = self.ledger.budget
+        plan = plan_drain(due, budget, now, policy)
+        is_known = budget.remaining(policy.resource, now) is not None
+        for step in plan.steps if is_known else _first_look(plan.steps):
             if self.is_stopping():
                 break
             if self._unsettled.isdisjoint(_runs_of(step)) and (wait := self._carry_out(step)):
@@ -178,12 +188,7 @@ class Worker:
         try:
             self._acknowledge(step, self._write(step))
         except Throttled as error:
-            log.warning(
-                "drain_throttled", kind=error.kind, wait_s=round(error.retry_after_s, 1), cause=error.reason
-            )
-            if error.kind != "own_budget":
-                self._set_trouble(None)  # GitHub is there again, and says so
-            return max(error.retry_after_s, 0.05), error.reason
+            return self._wait_for_room(error)
         except Refused as error:
             if error.kind in _ITEM_REFUSALS:
                 return self._refuse(self._as_numbered_now(step), error)
@@ -277,6 +282,13 @@ class Worker:
     def _path_of(self, ticket: Ticket) -> str:
         return self.layout.checkpoint_path(ticket.run_id, ticket.sequence, ticket.trigger)
 
+    def _wait_for_room(self, error: Throttled) -> tuple[float, str]:
+        wait_s = round(error.retry_after_s, 1)
+        log.warning("drain_throttled", kind=error.kind, wait_s=wait_s, cause=error.reason)
+        if error.kind != "own_budget":
+            self._set_trouble(None)  # GitHub is there again, and says so
+        return max(error.retry_after_s, 0.05), error.reason
+
     def _stay_away(self, error: GatewayError) -> tuple[float, str]:
         now = self.clock.now()
         trouble = trouble_after(
@@ -301,6 +313,14 @@ class Worker:
             self.spool.note(NOTE, trouble.to_bytes())
         elif NOTE in self.spool.notes():
             self.spool.forget(NOTE)
+
+
+def _first_look(steps: Sequence[Step]) -> Sequence[Step]:
+    """Return the part of a large plan whose answer tells how many calls are left; then the rest is planned."""
+    if sum(len(step.tickets) for step in steps) <= _FEW:
+        return steps
+    first = steps[0]
+    return [replace(first, tickets=first.tickets[:1]) if isinstance(first, WriteSingles) else first]
 
 
 def _halves(step: Step) -> list[Step]:

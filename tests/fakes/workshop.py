@@ -15,7 +15,7 @@ from holdfast.core.parts import MAX_FILE_BYTES
 from holdfast.core.planning import DrainPolicy
 from holdfast.core.ticket import Receipt
 from holdfast.github.budgeted import BudgetedGateway
-from holdfast.github.gateway import Gateway, ReadRepository
+from holdfast.github.gateway import Gateway
 from holdfast.ledger import Ledger
 from holdfast.mirror import Mirror
 from holdfast.mirroring import MirroringGateway
@@ -23,6 +23,7 @@ from holdfast.reader import Reader
 from holdfast.runs import Runs
 from holdfast.spool import Spool, SpoolLimits
 from holdfast.worker import Worker
+from holdfast.writer.branch import check_repository
 from holdfast.writer.commits import CommitWriter
 from holdfast.writer.contents import ContentsWriter
 from tests.fakes.clock import VirtualClock
@@ -80,7 +81,7 @@ def open_workshop(
         clock=clock,
         is_stopping=stop.is_set,
         credentials=lambda: token[0],
-        probe=lambda: gateway.perform(ReadRepository()),
+        probe=lambda: check_repository(gateway),
         jitter=lambda: 1.0,
     )
     reader = Reader(gateway, spool, mirror, layout, BRANCH)

@@ -1,6 +1,6 @@
 """The drain loop: limits, outages, refusals, restarts, and what is left when it ends."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +12,32 @@ from holdfast.core.litter import PATIENCE_S
 from holdfast.core.ticket import Progress
 from holdfast.core.trouble import NOTE, parse_trouble
 from holdfast.errors import Conflict, GatewayError, Refused, SpoolBusy, Throttled, Unavailable
-from holdfast.github.gateway import Call, CommitFiles, ListFolder, WriteFile
+from holdfast.github.gateway import Answer, Call, CommitFiles, ListFolder, ResultT, WriteFile
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run
 
 DOWN = Unavailable("x", "502 Bad Gateway")
 NO_AUTH = Refused("x", "Bad credentials", "auth", "Give a token that is valid.")
+
+
+class Frugal:
+    """A gateway whose answers tell that few calls are left."""
+
+    def __init__(self, inner: MemoryGateway, clock: VirtualClock) -> None:
+        self._inner = inner
+        self._clock = clock
+        self.observe: Callable[[Answer], None] = lambda _: None
+
+    def perform(self, call: Call[ResultT]) -> ResultT:
+        now = self._clock.now()
+        headers = {
+            "x-ratelimit-limit": "5000",
+            "x-ratelimit-remaining": "90",
+            "x-ratelimit-reset": str(int(now) + 3600),
+        }
+        self.observe(Answer(call, 200, headers, now))
+        return self._inner.perform(call)
 
 
 @pytest.fixture
@@ -228,6 +247,22 @@ def test_critical_goes_first(workshop: Workshop, repository: MemoryGateway) -> N
         if isinstance(call, WriteFile) and "/cp_" in call.path
     ]
     assert list(dict.fromkeys(order)) == ["critical", "high", "medium"]
+
+
+def test_first_drain_learns_how_many_calls_are_left_before_it_plans_the_rest(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    clock = VirtualClock()
+    frugal = Frugal(repository, clock)
+    with open_workshop(tmp_path, frugal, clock=clock) as workshop:
+        frugal.observe = workshop.worker.ledger.observe
+        for _ in range(30):
+            workshop.save()
+
+        assert workshop.worker.drain().left == 0
+
+    assert {name for name in stored_run(repository) if "cp_" in name} == {"cp_001_manual.json"}
+    assert len(check_run(repository)) == 30
 
 
 def test_limit_after_an_outage_is_what_stands_in_the_way_now(

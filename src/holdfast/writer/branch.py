@@ -31,11 +31,12 @@ def ensure_branch(gateway: Gateway, branch: str) -> None:
     try:
         gateway.perform(ReadHead(branch))
     except Missing:
-        _check_repository(gateway)
+        check_repository(gateway)
         _make_branch(gateway, branch)
 
 
-def _check_repository(gateway: Gateway) -> None:
+def check_repository(gateway: Gateway) -> None:
+    """Raise Refused when the repository cannot be seen at all."""
     try:
         gateway.perform(ReadRepository())
     except Missing as error:
