@@ -316,7 +316,7 @@ class Worker:
 
 
 def _first_look(steps: Sequence[Step]) -> Sequence[Step]:
-    """Return the part of a large plan whose answer tells how many calls are left; then the rest is planned."""
+    """Return the part of a large plan whose answer tells how many calls are left."""
     if sum(len(step.tickets) for step in steps) <= _FEW:
         return steps
     first = steps[0]
