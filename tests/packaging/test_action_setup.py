@@ -15,7 +15,8 @@ import pytest
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 ACTION = """\
-import os, sys
+import os, signal, sys
+print("cancelled", os.environ["HOLDFAST_CANCELLED"], signal.getsignal(signal.SIGINT).name)
 print("prefix", sys.prefix)
 print("isolated", sys.flags.isolated)
 print("command", os.environ["HOLDFAST_INPUT_COMMAND"])
@@ -50,7 +51,7 @@ class Runner:
         bash = shutil.which("bash")
         assert bash is not None
         ended = subprocess.run(
-            [bash, self.checkout / "scripts" / "action"],
+            [bash, "-c", 'STEP=$$ exec "$BASH" "$0"', self.checkout / "scripts" / "action"],
             cwd=self.temp,
             env={
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -97,7 +98,7 @@ def test_the_action_runs_in_an_environment_of_its_own_which_the_next_step_finds(
     runner, first, second = two_steps
 
     assert "making an environment for the action" in first
-    assert second.startswith(f"prefix {runner.tools}/holdfast/")
+    assert second.startswith(f"cancelled  SIG_IGN\nprefix {runner.tools}/holdfast/")
     assert second.endswith("\nisolated 1\ncommand save\n")
     assert first.endswith(second)
     assert not (runner.folder / "elsewhere").exists()
@@ -156,3 +157,17 @@ def test_without_a_python_the_warning_says_what_to_add(runner: Runner) -> None:
         "Add actions/setup-python before this step.\n"
     )
     assert runner.run(1, PATH=str(tools), HOLDFAST_INPUT_FAIL_ON_ERROR="true").startswith("::error title=")
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+def test_a_job_that_is_cancelled_while_the_environment_is_looked_for_is_told_later(
+    two_steps: tuple[Runner, str, str], name: str
+) -> None:
+    runner, *_ = two_steps
+    tools = runner.folder / name
+    tools.mkdir()
+    python = tools / "python3"
+    python.write_text(f'#!/bin/sh\nkill -{name} "$STEP"\nexec \'{sys.executable}\' "$@"\n')
+    python.chmod(0o755)
+
+    assert "cancelled yes SIG_IGN\n" in runner.run(PATH=f"{tools}:{os.environ['PATH']}")

@@ -13,15 +13,18 @@ from holdfast.action.inputs import must_fail, read_inputs, read_matrix, read_set
 from holdfast.action.job import Job
 from holdfast.action.outcome import Outcome
 from holdfast.action.runner import Runner
-from holdfast.action.step import Step
+from holdfast.action.signals import release_signals
+from holdfast.action.step import CANCELLED, Step
 from holdfast.action.summary import budget_sentence, format_summary
 from holdfast.cli.exits import ExitCode, WrongUse, describe, exit_code_of
 from holdfast.cli.session import open_with, stop_on_signals
 from holdfast.errors import HoldfastError
 from holdfast.logs import escape_controls
 
-# A cancelled job gets SIGINT, and SIGTERM 7.5 s later: by then everything is told.
-GRACE_S = 5.0
+# A cancelled job gets SIGINT, and SIGTERM 7.5 s later: by then everything is told. At first the work goes on,
+# so that a checkpoint still reaches a GitHub that answers: maybe no later step carries it on.
+GRACE_S = 3.0
+END_S = 2.0
 _POLL_S = 0.2
 
 Work = Callable[[], Outcome]
@@ -62,13 +65,15 @@ def _run(environment: Mapping[str, str], runner: Runner) -> tuple[Outcome, str]:
     """Carry out the command in the time that a cancelled job has. Returns the outcome and its summary."""
     job = Job.from_environment(environment, matrix=read_matrix(environment))
     inputs, settings = read_inputs(environment, job), read_settings(environment, job)
+    stop = threading.Event()
     with (
-        stop_on_signals() as stop,
+        stop_on_signals() as cancelled,
         runner.group(f"Holdfast: {inputs.command}"),
         open_with(settings, stop=stop) as session,
     ):
-        step = Step(inputs, job, session)
-        outcome = finish_in_time(lambda: carry_out(step), stop, grace_s=GRACE_S) or _abandon(step)
+        release_signals()
+        step = Step(inputs, job, session, cancelled)
+        outcome = finish_in_time(lambda: carry_out(step), cancelled, stop) or _abandon(step)
         budget = session.holdfast.status()["budget"]
         for line in (outcome.title, *outcome.facts, budget_sentence(budget)):
             sys.stdout.write(f"{escape_controls(line)}\n")
@@ -79,10 +84,10 @@ def _run(environment: Mapping[str, str], runner: Runner) -> tuple[Outcome, str]:
     return outcome, format_summary(outcome, budget, link)
 
 
-def finish_in_time(work: Work, stop: threading.Event, *, grace_s: float) -> Outcome | None:
-    """Return what `work` returns, or raise what it raises; None if it is not done `grace_s` after `stop`.
+def finish_in_time(work: Work, cancelled: threading.Event, stop: threading.Event) -> Outcome | None:
+    """Return what `work` returns, or raise what it raises; None if a cancelled job has no more time for it.
 
-    It is left behind then: a request may hang for longer than a cancelled job has.
+    It is told to `stop` after the grace, and left behind if that does not help: a request may hang for long.
     """
     future: Future[Outcome] = Future()
 
@@ -94,15 +99,17 @@ def finish_in_time(work: Work, stop: threading.Event, *, grace_s: float) -> Outc
 
     thread = threading.Thread(target=run, name="holdfast-step", daemon=True)
     thread.start()
-    while thread.is_alive() and not stop.is_set():
+    while thread.is_alive() and not cancelled.is_set():
         thread.join(_POLL_S)
-    thread.join(grace_s)
+    thread.join(GRACE_S)
+    stop.set()
+    thread.join(END_S)
     return future.result() if future.done() else None
 
 
 def _abandon(step: Step) -> Outcome:
     """Write out what is unsent while a request still hangs."""
-    handover = hand_over(step.session, step.inputs.spool_dir, "the job was cancelled")
+    handover = hand_over(step.session, step.inputs.spool_dir, CANCELLED)
     return Outcome(
         title=f"{step.inputs.command} was cancelled",
         outputs={"status": "spooled" if handover.left else "error", **handover.outputs},

@@ -55,7 +55,7 @@ def drain(step: Step) -> Outcome:
         reason = str(error)
     receipts = [receipt for ticket in waiting if (receipt := holdfast.receipt(ticket.checkpoint_id))]
     verified = sum(receipt.status is Progress.VERIFIED for receipt in receipts)
-    handover = hand_over(step.session, step.inputs.spool_dir, reason)
+    handover = hand_over(step.session, step.inputs.spool_dir, step.reason(reason))
     problems += handover.problems
     return Outcome(
         title=f"{format_count(verified)} verified, {handover.left:,} left",
@@ -88,7 +88,7 @@ def _see_through(receipt: Receipt, step: Step) -> Outcome:
         receipt = step.session.holdfast.wait(receipt.checkpoint_id, timeout_s=timeout_s) or receipt
     is_done = receipt.status is Progress.VERIFIED or not inputs.is_waiting
     is_refused = receipt.status is Progress.REFUSED
-    handover = hand_over(step.session, inputs.spool_dir, "" if is_refused else receipt.reason or "")
+    handover = hand_over(step.session, inputs.spool_dir, "" if is_refused else step.reason(receipt.reason))
     return Outcome(
         title=f"checkpoint {receipt.sequence_number} of {receipt.run_id} is {receipt.status}",
         outputs={

@@ -1,10 +1,13 @@
 """What a command of the step works with."""
 
+import threading
 from dataclasses import dataclass
 
 from holdfast.action.inputs import Inputs
 from holdfast.action.job import Job
 from holdfast.cli.session import Session
+
+CANCELLED = "the job was cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +17,8 @@ class Step:
     inputs: Inputs
     job: Job
     session: Session
+    cancelled: threading.Event
+
+    def reason(self, known: str | None) -> str:
+        """Return why something is unsent: what is `known`, else that the job was cancelled, if it was."""
+        return known or (CANCELLED if self.cancelled.is_set() else "")

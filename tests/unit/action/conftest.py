@@ -22,7 +22,7 @@ class Stage:
     ) -> None:
         self.folder = folder
         self.emulator = emulator
-        self._url = url
+        self.url = url
         self._capture = capture
         self.code = 0
         self.printed = ""
@@ -49,7 +49,7 @@ class Stage:
             {
                 **{f"HOLDFAST_INPUT_{name.upper()}": value for name, value in given.items()},
                 "HOLDFAST_WRITE_INTERVAL_S": "0",
-                "GITHUB_API_URL": self._url,
+                "GITHUB_API_URL": self.url,
                 "GITHUB_WORKFLOW": "CI",
                 "GITHUB_RUN_ID": run_number,
                 "GITHUB_JOB": job,

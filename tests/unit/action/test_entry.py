@@ -19,8 +19,15 @@ from tests.unit.action.conftest import Stage
 DONE = Outcome("done")
 
 
+@pytest.fixture
+def cancelled() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event
+
+
 def test_what_ends_by_itself_is_returned() -> None:
-    assert finish_in_time(lambda: DONE, threading.Event(), grace_s=0) is DONE
+    assert finish_in_time(lambda: DONE, threading.Event(), threading.Event()) is DONE
 
 
 def test_what_fails_is_raised_again() -> None:
@@ -28,25 +35,44 @@ def test_what_fails_is_raised_again() -> None:
         raise LookupError("why")
 
     with pytest.raises(LookupError, match="why"):
-        finish_in_time(fail, threading.Event(), grace_s=0)
+        finish_in_time(fail, threading.Event(), threading.Event())
 
 
-def test_what_ends_within_the_grace_is_returned() -> None:
+def test_what_ends_within_the_grace_is_not_told_to_stop(
+    cancelled: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry, "GRACE_S", 60)
     stop = threading.Event()
-    stop.set()
 
-    assert finish_in_time(lambda: DONE, stop, grace_s=60) is DONE
+    def look() -> Outcome:
+        return Outcome("stopped" if stop.is_set() else "done")
+
+    assert finish_in_time(look, cancelled, stop) == DONE
 
 
-def test_what_hangs_is_left_behind() -> None:
-    stop, never = threading.Event(), threading.Event()
-    stop.set()
+def test_what_waits_is_told_to_stop_after_the_grace(
+    cancelled: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry, "GRACE_S", 0)
+    monkeypatch.setattr(entry, "END_S", 60)
+    stop = threading.Event()
+
+    def wait() -> Outcome:
+        return Outcome("stopped" if stop.wait(60) else "not told")
+
+    assert finish_in_time(wait, cancelled, stop) == Outcome("stopped")
+
+
+def test_what_hangs_is_left_behind(cancelled: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entry, "GRACE_S", 0)
+    monkeypatch.setattr(entry, "END_S", 0.01)
+    never = threading.Event()
 
     def hang() -> Outcome:
         never.wait()
         return DONE
 
-    assert finish_in_time(hang, stop, grace_s=0.01) is None
+    assert finish_in_time(hang, cancelled, threading.Event()) is None
     never.set()
 
 
@@ -59,7 +85,8 @@ def test_a_cancelled_job_keeps_its_checkpoint_though_a_request_hangs(
         signal.raise_signal(signal.SIGINT)
         hanging.wait(30)
 
-    monkeypatch.setattr(entry, "GRACE_S", 0.05)
+    monkeypatch.setattr(entry, "GRACE_S", 0)
+    monkeypatch.setattr(entry, "END_S", 0.05)
     stage.emulator.faults.add(Rule(Call(before=cancel)))
     try:
         outputs = stage.run("save", state='{"a": 1}', timeout="3600")
@@ -109,4 +136,4 @@ def test_the_budget_knows_the_limit_of_a_jobs_token(tmp_path: Path) -> None:
 
 
 def test_the_grace_fits_in_the_time_of_a_cancelled_job() -> None:
-    assert entry.GRACE_S < 7.0 - 1.5
+    assert entry.GRACE_S + entry.END_S < 7.0 - 1.5
