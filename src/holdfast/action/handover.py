@@ -36,7 +36,7 @@ def hand_over(session: Session, folder: Path, reason: str = "") -> Handover:
     _clear(folder, _verified(session, folder))
     problems = []
     if waiting:
-        why = reason or status["last_error"] or status["budget"]["blocked_because"]
+        why = (reason or status["last_error"] or status["budget"]["blocked_because"] or "").rstrip(".")
         problems.append(
             f"{format_count(waiting)} not in the repository yet{f': {why}' if why else ''}. "
             f"It lies in {folder}: drain it in a later step, or upload that folder for another job."

@@ -102,6 +102,16 @@ def test_a_limit_leaves_the_checkpoint_in_a_folder_and_says_so(stage: Stage) -> 
     assert [each["checkpoint_id"] for each in manifest["checkpoints"]] == [outputs["checkpoint-id"]]
 
 
+def test_a_reason_that_ends_a_sentence_ends_it_once(stage: Stage) -> None:
+    stage.emulator.switch(token_revoked=True)
+
+    stage.run("save")
+
+    (warning,) = stage.warnings
+    assert ". It lies in" in warning
+    assert ".." not in warning
+
+
 def test_a_checkpoint_that_is_left_fails_the_step_that_asks_for_it(stage: Stage) -> None:
     stage.emulator.faults.add(parse_fault("any:secondary=3600"))
 

@@ -77,6 +77,13 @@ def test_every_example_grants_the_permission_that_is_needed() -> None:
         assert {"contents": "write"} in granted
 
 
+def test_an_example_completes_only_what_it_has_saved() -> None:
+    for job in (job for example in EXAMPLES for job in example["jobs"].values()):
+        used = [step["with"] for step in job.get("steps", []) if "OWNER/" in step.get("uses", "")]
+        saved = [given.get("run-id") for given in used if given["command"] == "save"]
+        assert {given.get("run-id") for given in used if given["command"] == "complete"} <= set(saved)
+
+
 def test_the_examples_cover_what_people_come_for() -> None:
     commands = {step["with"]["command"] for step in example_steps() if "OWNER/" in step.get("uses", "")}
 
