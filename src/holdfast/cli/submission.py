@@ -2,11 +2,12 @@
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 
 from holdfast.cli.exits import WrongUse
-from holdfast.core.encoding import Document, join_members, parse_document, parse_value
+from holdfast.core.encoding import join_members, parse_document, parse_value
 from holdfast.core.identity import parse_checkpoint_id
 from holdfast.core.triggers import Trigger, parse_trigger
 from holdfast.errors import InvalidCheckpoint
@@ -23,13 +24,11 @@ def compose(text: bytes, options: argparse.Namespace) -> bytes:
     """
     text = text.strip(b" \t\r\n")
     given = {name: value for name in _FIELDS if (value := getattr(options, name)) is not None}
-    document = parse_document(text) if text.startswith(b"{") else None
-    if document is not None and _is_whole(document):
-        return _fill_in(text, document, given)
-    if document is None:
-        parse_value(text, "state")
-    else:
-        _check_bare(document)
+    value = parse_value(text, "" if text.startswith(b"{") else "state")
+    if isinstance(value, dict):
+        if _is_whole(value):
+            return _fill_in(text, value, given)
+        _check_bare(value)
     if "run_id" not in given:
         raise WrongUse(
             "this is bare state, so name its run with --run-id; "
@@ -39,14 +38,12 @@ def compose(text: bytes, options: argparse.Namespace) -> bytes:
     return join_members({**_texts(header), "state": text})
 
 
-def _is_whole(document: Document) -> bool:
-    value = document.value
+def _is_whole(value: dict[str, Any]) -> bool:
     return "trigger" in value and ("state" in value or "state_snapshot" in value)
 
 
-def _check_bare(document: Document) -> None:
+def _check_bare(value: dict[str, Any]) -> None:
     """Refuse what was meant as a checkpoint: as bare state, it would be stored inside of another one."""
-    value = document.value
     has_state = isinstance(value.get("state"), dict) or "state_snapshot" in value
     if not has_state and not isinstance(value.get("trigger"), str):
         return
@@ -58,18 +55,18 @@ def _check_bare(document: Document) -> None:
     )
 
 
-def _fill_in(text: bytes, document: Document, given: dict[str, str]) -> bytes:
+def _fill_in(text: bytes, value: dict[str, Any], given: dict[str, str]) -> bytes:
     """Return the whole checkpoint with what it lacked; itself if it lacked nothing."""
     lacking = {}
     for name, option in given.items():
-        stated = document.value.get(name)
+        stated = value.get(name)
         if stated is None:
             lacking[name] = option
         elif _spell(name, str(stated)) != _spell(name, option):
             raise InvalidCheckpoint(
                 name, f"{stated!r} in the file, but {option!r} on the command line; leave one of them out"
             )
-    return join_members({**document.members, **_texts(lacking)}) if lacking else text
+    return join_members({**parse_document(text).members, **_texts(lacking)}) if lacking else text
 
 
 def _spell(name: str, value: str) -> str:

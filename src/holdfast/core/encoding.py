@@ -3,7 +3,7 @@
 orjson does the work wherever its result can be proved to be exact; everything else is left to the scanner.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha1, sha256
 from typing import Any
@@ -19,6 +19,7 @@ __all__ = [
     "blob_sha",
     "canonical",
     "encode",
+    "find_members",
     "join_members",
     "parse_document",
     "parse_value",
@@ -30,6 +31,14 @@ _KNOWN_TYPES_ALONE = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_D
 # orjson stops at 254 levels, in some releases one later for an empty list. With so many lists around a member
 # of an object, nothing passes that the limit of 200 forbids; the scanner judges the little that is held back.
 _LISTS_AROUND = 56
+_COMPARED_BYTES = 1024 * 1024
+
+
+class _OtherSpelling(Exception):
+    """The text is not what orjson would write."""
+
+
+_NOT_PLAIN = (orjson.JSONDecodeError, orjson.JSONEncodeError, _OtherSpelling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +72,73 @@ def encode(value: object, place: str = "") -> bytes:
 
 def parse_document(text: bytes) -> Document:
     """Return the JSON object that `text` holds; raises InvalidCheckpoint with the place and the byte."""
-    return _parse_plain_document(text) or Document(*scan_members(text))
+    if document := _parse_plain_document(text):
+        return document
+    value, spans = scan_members(text)
+    return Document(value, {name: text[start:end] for name, (start, end) in zip(value, spans, strict=True)})
 
 
 def _parse_plain_document(text: bytes) -> Document | None:
     """Return the object if orjson, which forgives some flaws and rounds some numbers, writes it as it was.
 
-    A text that equals its own encoding has no flaw and no number that was changed, and so its members equal
-    theirs.
+    A text that equals its own encoding has no flaw and no number that was changed.
     """
     try:
         value = orjson.loads(text)
         if not isinstance(value, dict):
             return None
-        members = {name: _dump_shallow(member) for name, member in value.items()}
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        spans = _find_plain_members(text, value)
+        return Document(value, {name: text[start:end] for name, start, end in spans})
+    except _NOT_PLAIN:
         return None
-    return Document(value, members) if join_members(members) == text else None
+
+
+def find_members(text: bytes, is_wanted: Callable[[str, int], bool]) -> list[tuple[str, int, int]]:
+    """Return the members of a JSON object that are wanted by their name and size, and where their text is.
+
+    >>> find_members(b'{"a": 1, "b": [2, 3]}', lambda name, size_bytes: size_bytes > 1)
+    [('b', 14, 20)]
+
+    The others' text takes no memory. Raises InvalidCheckpoint like `parse_document`.
+    """
+    if (found := _find_wanted_if_plain(text, is_wanted)) is not None:
+        return found
+    value, spans = scan_members(text)
+    members = zip(value, spans, strict=True)
+    return [(name, start, end) for name, (start, end) in members if is_wanted(name, end - start)]
+
+
+def _find_wanted_if_plain(
+    text: bytes, is_wanted: Callable[[str, int], bool]
+) -> list[tuple[str, int, int]] | None:
+    try:
+        value = orjson.loads(text)
+        if not isinstance(value, dict):
+            return None
+        members = _find_plain_members(text, value)
+        return [(name, start, end) for name, start, end in members if is_wanted(name, end - start)]
+    except _NOT_PLAIN:
+        return None
+
+
+def _find_plain_members(text: bytes, value: dict[str, Any]) -> Iterator[tuple[str, int, int]]:
+    heads = (b"%b:" % orjson.dumps(name) for name in value)
+    spans = _find_plain(text, zip(heads, value.values(), strict=True))
+    return ((name, start, end) for name, (start, end) in zip(value, spans, strict=True))
+
+
+def _find_plain(text: bytes, values: Iterable[tuple[bytes, object]]) -> Iterator[tuple[int, int]]:
+    """Yield where each value is that `text` holds after its head; raises _OtherSpelling."""
+    separator, end = text[:1], 0
+    for head, value in values:
+        start = end + 1 + len(head)
+        if text[end:start] != separator + head:
+            raise _OtherSpelling
+        end = _find_end(value, text, start)
+        yield start, end
+        separator = b","
+    if len(text) != max(end, 1) + 1:
+        raise _OtherSpelling
 
 
 def split_items(text: bytes) -> list[bytes]:
@@ -93,10 +152,8 @@ def split_items(text: bytes) -> list[bytes]:
     try:
         value = orjson.loads(text)
         if isinstance(value, list):
-            items = [_dump_shallow(item) for item in value]
-            if b"[%b]" % b",".join(items) == text:
-                return items
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+            return [text[start:end] for start, end in _find_plain(text, ((b"", item) for item in value))]
+    except _NOT_PLAIN:
         pass
     return scan_items(text)
 
@@ -105,21 +162,33 @@ def parse_value(text: bytes, place: str = "") -> Any:
     """Return the JSON value that `text` holds; raises InvalidCheckpoint with the place and the byte."""
     try:
         value = orjson.loads(text)
-        if _dump_shallow(value) == text:
+        if _find_end(value, text, 0) == len(text):
             return value
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+    except _NOT_PLAIN:
         pass
+    value = None  # it can be large, and must not be in memory twice
     return scan_value(text, place)
 
 
-def _dump_shallow(value: object) -> bytes:
-    """Return the encoding of `value`; raises JSONEncodeError if it might be nested too deeply."""
-    if not isinstance(value, dict | list):
-        return orjson.dumps(value)
-    wrapped = value
-    for _ in range(_LISTS_AROUND):
-        wrapped = [wrapped]
-    return orjson.dumps(wrapped)[_LISTS_AROUND:-_LISTS_AROUND]
+def _find_end(value: object, text: bytes, start: int) -> int:
+    """Return where the encoding of `value` ends that begins at `start`.
+
+    Raises _OtherSpelling if there is none, JSONEncodeError if it might be nested too deeply.
+    """
+    wrapped, around = value, 0
+    if isinstance(value, dict | list):
+        around = _LISTS_AROUND
+        for _ in range(around):
+            wrapped = [wrapped]
+    written = orjson.dumps(wrapped)
+    end = start + len(written) - 2 * around
+    # Piece by piece, since to cut the lists off would copy all of it.
+    for position in range(start, end, _COMPARED_BYTES):
+        size = min(_COMPARED_BYTES, end - position)
+        offset = position - start + around
+        if written[offset : offset + size] != text[position : position + size]:
+            raise _OtherSpelling
+    return end
 
 
 def canonical(text: bytes) -> bytes:
@@ -130,15 +199,18 @@ def canonical(text: bytes) -> bytes:
     >>> canonical(b'{"b": 1.10, "a": "\\\\u0041"}')
     b'{"a":"A","b":1.10}'
     """
-    try:
-        value = orjson.loads(text)
-        ordered = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-        if ordered == text or orjson.dumps(value) == text:
-            return ordered
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-        pass
+    if ordered := _order_plain(text):
+        return ordered
     exact = scan_value(text, integer=orjson.Fragment, real=orjson.Fragment)
     return orjson.dumps(exact, option=orjson.OPT_SORT_KEYS)
+
+
+def _order_plain(text: bytes) -> bytes | None:
+    try:
+        value = orjson.loads(text)
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS) if orjson.dumps(value) == text else None
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
 
 
 def join_members(members: Mapping[str, bytes]) -> bytes:

@@ -11,15 +11,29 @@ from typing import Any
 
 import orjson
 
-from holdfast.core.encoding import join_members, parse_document, parse_value, sha256_hex
+from holdfast.core.encoding import (
+    find_members,
+    join_members,
+    parse_document,
+    parse_value,
+    sha256_hex,
+)
 from holdfast.core.envelope import PARTS_MEMBER, Envelope, seal
 from holdfast.core.layout import PARTS
 from holdfast.core.weight import is_heavier
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
+# Each part is a file, and so a request: a small one is not worth it, nor are many.
+_MOST_PARTS = 8
+_WORTH_BYTES = 64 * 1024
+_DEEPEST = 4
 _STATE = "state_snapshot"
 _PARTS_NAME = b'"%b"' % PARTS_MEMBER.encode()
+
+
+# The name of a member, and where its text begins and ends.
+_Member = tuple[str, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +47,23 @@ class Split:
 def split_body(body: bytes, *, limit_bytes: int, run_folder: str) -> Split:
     """Return the checkpoint with as few of its largest members moved to parts as `limit_bytes` demands.
 
-    More are moved where what is left would take too much memory. The same body always gives the same result.
+    Where a few large members are not enough, all that holds them is moved as one part, which may be larger
+    than the limit. More is moved where what is left would take too much memory. The same body always gives
+    the same result.
     """
-    split = _split(body, limit_bytes, run_folder)
-    while limit_bytes and is_heavier(split.body):
+    worth_bytes = min(_WORTH_BYTES, limit_bytes // 8)
+    split = _split(body, limit_bytes, worth_bytes, run_folder)
+    while limit_bytes > worth_bytes and is_heavier(split.body):
         limit_bytes = min(limit_bytes, len(body)) // 2
-        split = _split(body, limit_bytes, run_folder)
+        split = _split(body, limit_bytes, worth_bytes, run_folder)
     return split
 
 
-def _split(body: bytes, limit_bytes: int, run_folder: str) -> Split:
+def _split(body: bytes, limit_bytes: int, worth_bytes: int, run_folder: str) -> Split:
     if len(body) <= limit_bytes:
         return Split(body, {})
     members = parse_document(body).members
-    shrinking = _Shrinking(len(body) - limit_bytes, run_folder)
+    shrinking = _Shrinking(len(body) - limit_bytes, worth_bytes, run_folder)
     members[_STATE] = shrinking.shrink(members[_STATE], (_STATE,))
     members[PARTS_MEMBER] = orjson.dumps(shrinking.places)
     return Split(join_members(members), shrinking.parts)
@@ -93,23 +110,41 @@ def part_paths(document: Mapping[str, Any]) -> list[str]:
 class _Shrinking:
     """Takes the largest values out of a state until enough is saved."""
 
-    def __init__(self, excess_bytes: int, run_folder: str) -> None:
-        # What the list of places and the references themselves take is not much, but it counts.
-        self._excess_bytes = excess_bytes + 4096
+    def __init__(self, excess_bytes: int, worth_bytes: int, run_folder: str) -> None:
+        self._excess_bytes = excess_bytes + len(b',"":[]') + len(PARTS_MEMBER)
+        self._worth_bytes = worth_bytes
         self._run_folder = run_folder
         self.parts: dict[str, bytes] = {}
         self.places: list[list[str]] = []
 
     def shrink(self, text: bytes, place: tuple[str, ...]) -> bytes:
-        """Return `text` with its largest members replaced; the whole of it if it has none."""
-        members = parse_document(text).members if text[:1] == b"{" else {}
-        if not members or (len(place) > 1 and not _is_mostly_one(members)):
+        """Return `text` with its largest members replaced; the whole of it if these do not save enough."""
+        chosen = self._choose(text, place)
+        if not chosen:
             return self._take(text, place)
-        for name in sorted(members, key=lambda name: len(members[name]), reverse=True):
-            if self._excess_bytes <= 0:
-                break
-            members[name] = self.shrink(members[name], (*place, name))
-        return join_members(members)
+        # The largest first: only for the last is it ever enough to move a part of it.
+        shrunk = {(start, end): self.shrink(text[start:end], (*place, name)) for name, start, end in chosen}
+        return _replace(text, shrunk)
+
+    def _choose(self, text: bytes, place: tuple[str, ...]) -> list[_Member]:
+        """Return the members to move, the largest first and as few as can be; none if all must go."""
+        if text[:1] != b"{" or len(place) > _DEEPEST:
+            return []
+        members = find_members(text, lambda _, size_bytes: size_bytes >= self._worth_bytes)
+        members.sort(key=_size, reverse=True)
+        # Further down, only one member that makes most of the whole is better to move than all of it.
+        if not members or (len(place) > 1 and 2 * _size(members[0]) < len(text)):
+            return []
+        saved_bytes = 0
+        for count, member in enumerate(members[: _MOST_PARTS - len(self.places)], 1):
+            saved_bytes += self._saving(_size(member), (*place, member[0]))
+            if saved_bytes >= self._excess_bytes:
+                return members[:count]
+        return []
+
+    def _saving(self, size_bytes: int, place: tuple[str, ...]) -> int:
+        # The reference, and the place in the list of places.
+        return size_bytes - 256 - len(self._run_folder) - len(orjson.dumps(place))
 
     def _take(self, text: bytes, place: tuple[str, ...]) -> bytes:
         digest = sha256_hex(text)
@@ -117,24 +152,30 @@ class _Shrinking:
         self.parts[name] = text
         self.places.append(list(place))
         reference = {"$part": f"{self._run_folder}/{name}", "sha256": digest, "bytes": len(text)}
-        self._excess_bytes -= len(text) - 200
+        self._excess_bytes -= self._saving(len(text), place)
         return orjson.dumps(reference)
 
 
-def _is_mostly_one(members: Mapping[str, bytes]) -> bool:
-    """Return whether one member alone makes most of the whole, so that it is better to move only that."""
-    sizes = [len(text) for text in members.values()]
-    return len(sizes) > 1 and 2 * max(sizes) > sum(sizes)
+def _size(member: _Member) -> int:
+    return member[2] - member[1]
+
+
+def _replace(text: bytes, replacements: Mapping[tuple[int, int], bytes]) -> bytes:
+    pieces, rest = [], 0
+    for (start, end), replacement in sorted(replacements.items()):
+        pieces += [text[rest:start], replacement]
+        rest = end
+    return b"".join((*pieces, text[rest:]))
 
 
 def _restore(text: bytes, place: list[str], read: Callable[[str], bytes], path: str) -> bytes:
     if not place:
         return _read_part(text, read, path)
-    members = parse_document(text).members
-    if place[0] not in members:
+    found = find_members(text, lambda name, _: name == place[0])
+    if not found:
         raise IntegrityFailure(path, f"it lists a part at {'.'.join(place)}, where there is nothing")
-    members[place[0]] = _restore(members[place[0]], place[1:], read, path)
-    return join_members(members)
+    ((_, start, end),) = found
+    return _replace(text, {(start, end): _restore(text[start:end], place[1:], read, path)})
 
 
 def _read_part(reference: bytes, read: Callable[[str], bytes], path: str) -> bytes:

@@ -27,7 +27,8 @@ _PLAIN = r'[^"\\\x00-\x1f]*+'
 _STRING = rf'"({_PLAIN}(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{{4}}){_PLAIN})*)'
 _NUMBER = r"(-?(?:0|[1-9][0-9]*+)(\.[0-9]++(?:[eE][-+]?[0-9]++)?|[eE][-+]?[0-9]++)?)"
 _OPENER = rf"(\{{{_SPACE}\}}|\[{_SPACE}\]|[\[{{])"
-_DELIMITER = rf"{_SPACE}([,\]}}]?)"
+# The empty group is where the value ends.
+_DELIMITER = rf"(){_SPACE}([,\]}}]?)"
 _VALUE = rf'()(?:{_STRING}"|{_NUMBER}|(true|false|null)|{_OPENER}){_DELIMITER}'
 # One match takes a whole member or item; the empty first group gives both kinds the same groups.
 _match_item = re.compile(rf"{_SPACE}(){_VALUE}").match
@@ -42,7 +43,6 @@ _match_word = re.compile(r"-?[A-Za-z_]{1,40}+|[-+.0-9eE]{1,40}+").match
 
 _LITERALS = {"true": True, "false": False, "null": None}
 _OPENERS = ("{", "[")
-_SPACES = " \t\n\r"
 _BYTE_ORDER_MARK = "\ufeff"
 _SHOWN_NAME, _SHOWN_PLACE = 80, 400
 _SIMPLE_NAME = re.compile(rf"[\w-]{{1,{_SHOWN_NAME}}}").fullmatch
@@ -81,13 +81,13 @@ def scan_value(text: bytes, place: str = "", *, integer: Convert = int, real: Co
     return _Scanner(_decode(text, place), place, integer, real).scan()
 
 
-def scan_members(text: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return the members of the one object that `text` holds: their values, and their text as written."""
+def scan_members(text: bytes) -> tuple[dict[str, Any], Iterator[tuple[int, int]]]:
+    """Return the one object that `text` holds, and where the text of each member begins and ends."""
     scanner = _Scanner(_decode(text, ""), "")
     value = scanner.scan()
     if not isinstance(value, dict):
         raise InvalidCheckpoint("", "the outermost value must be a JSON object")
-    return value, dict(zip(value, scanner.texts_below_root(), strict=True))
+    return value, scanner.spans_below_root()
 
 
 def scan_items(text: bytes) -> list[bytes]:
@@ -95,7 +95,7 @@ def scan_items(text: bytes) -> list[bytes]:
     scanner = _Scanner(_decode(text, ""), "")
     if not isinstance(scanner.scan(), list):
         raise InvalidCheckpoint("", "the outermost value must be a JSON array")
-    return list(scanner.texts_below_root())
+    return [text[start:end] for start, end in scanner.spans_below_root()]
 
 
 def _decode(text: bytes, place: str) -> str:
@@ -126,10 +126,16 @@ class _Scanner:
         self._starts: list[int] = []
         self._ends: list[int] = []
 
-    def texts_below_root(self) -> Iterator[bytes]:
-        """Yield the text of each member or item of the outermost value, as written."""
+    def spans_below_root(self) -> Iterator[tuple[int, int]]:
+        """Yield where each member or item of the outermost value begins and ends, in bytes."""
+        offset = position = 0
         for start, end in zip(self._starts, self._ends, strict=True):
-            yield self._text[start:end].rstrip(_SPACES).encode()
+            begins = offset + self._count_bytes(position, start)
+            offset, position = begins + self._count_bytes(start, end), end
+            yield begins, offset
+
+    def _count_bytes(self, start: int, end: int) -> int:
+        return end - start if self._text.isascii() else len(self._text[start:end].encode())
 
     def scan(self) -> Any:
         """Return the value of the whole text."""
@@ -140,7 +146,7 @@ class _Scanner:
             match = _match_member(text, position) if is_object else _match_item(text, position)
             if match is None:
                 raise self._diagnose(position)
-            name, _, string, number, fraction, literal, opener, delimiter = match.groups()
+            name, _, string, number, fraction, literal, opener, _, delimiter = match.groups()
             if is_object and ("\\" in name or name in current):
                 name = self._make_name(match)
             if string is not None and "\\" not in string:
@@ -209,7 +215,7 @@ class _Scanner:
                     raise self._diagnose_end(end, "the end of the text")
                 return end
             if len(opened) == 2:
-                self._ends.append(end)
+                self._ends.append(match.start(match.re.groups - 1))
             if delimiter == ",":
                 return match.end()
             closer = "}" if type(opened[-1]) is dict else "]"
@@ -228,7 +234,7 @@ class _Scanner:
         return self._error(position, reason, path)
 
     def _error(self, position: int, reason: str, path: list[str | int]) -> MalformedJson:
-        offset = len(self._text[:position].encode())
+        offset = self._count_bytes(0, position)
         return MalformedJson(format_place(self._place, path), f"at byte {offset}: {reason}")
 
     def _diagnose(self, position: int) -> InvalidCheckpoint:

@@ -1,6 +1,8 @@
 import hashlib
 import json
 import subprocess
+import tracemalloc
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -14,6 +16,7 @@ from holdfast.core.encoding import (
     blob_sha,
     canonical,
     encode,
+    find_members,
     join_members,
     parse_document,
     parse_value,
@@ -125,7 +128,52 @@ def test_fast_and_exact_path_give_the_same_document(value: dict[str, Any]) -> No
     text = encode(value)
     document = parse_document(text)
 
-    assert scan_members(text) == (document.value, document.members)
+    value, spans = scan_members(text)
+    assert value == document.value
+    assert [text[start:end] for start, end in spans] == list(document.members.values())
+
+
+@pytest.mark.parametrize("spell", [encode, lambda value: json.dumps(value, indent=1).encode()])
+def test_large_members_are_found_where_they_stand(spell: Callable[[object], bytes]) -> None:
+    text = spell({"é": "é" * 20, "small": [1], "list": [1] * 30, "": {}})
+
+    found = find_members(text, lambda _, size_bytes: size_bytes >= 40)
+
+    assert [name for name, _, _ in found] == ["é", "list"]
+    assert [json.loads(text[start:end]) for _, start, end in found] == ["é" * 20, [1] * 30]
+
+
+def test_members_of_what_is_no_object_are_refused() -> None:
+    with pytest.raises(InvalidCheckpoint, match="must be a JSON object"):
+        find_members(b"[1]", lambda *_: True)
+
+
+@pytest.mark.parametrize("difference_at", [1, 2**20 - 1, 2**20, 2**21 + 5])
+def test_long_text_is_compared_to_its_end(difference_at: int) -> None:
+    plain = "x" * (2**21 + 10)
+    escaped = f"{plain[:difference_at]}\u0078{plain[difference_at + 1 :]}"
+
+    assert parse_document(f'{{"a":["{escaped}"]}}'.encode()).members == {"a": f'["{escaped}"]'.encode()}
+    assert parse_value(f'["{escaped}"]'.encode()) == [plain]
+
+
+def test_many_small_members_take_hardly_more_memory_than_their_values() -> None:
+    text = orjson.dumps({f"item-{number:05}": number for number in range(20_000)})
+
+    needed, _ = measure_peak(lambda: orjson.loads(text))
+    peak, found = measure_peak(lambda: find_members(text, lambda _, size_bytes: size_bytes > 1000))
+
+    assert found == []
+    assert peak < 1.1 * needed
+
+
+def measure_peak(work: Callable[[], Any]) -> tuple[int, Any]:
+    tracemalloc.start()
+    try:
+        outcome = work()
+        return tracemalloc.get_traced_memory()[1], outcome
+    finally:
+        tracemalloc.stop()
 
 
 @repeatable

@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.envelope import draft_from_mapping, open_stored, seal
+from holdfast.core.encoding import encode, sha256_hex
+from holdfast.core.envelope import draft_from_mapping, draft_from_text, open_stored, seal
 from holdfast.core.parts import Split, join_parts, part_paths, split_body
 from holdfast.core.weight import is_heavier
 from holdfast.errors import IntegrityFailure
 
 LIMIT = 20_000
+NOW = "2026-11-16T10:00:00Z"
+ID = "550e8400-e29b-41d4-a716-446655440000"
 PATH = "checkpoints/r/cp_001_manual.json"
 
 
 def body_of(state: Any) -> bytes:
     checkpoint = {"run_id": "r", "trigger": "manual", "state": state}
-    draft = draft_from_mapping(
-        checkpoint, now="2026-11-16T10:00:00Z", new_id=lambda: "550e8400-e29b-41d4-a716-446655440000"
-    )
-    return draft.body(1)
+    return draft_from_mapping(checkpoint, now=NOW, new_id=lambda: ID).body(1)
 
 
 def split(state: Any) -> Split:
@@ -56,6 +56,61 @@ def test_largest_members_move_out_and_come_back(state: Any, places: list[list[st
     assert len(parts.body) <= LIMIT
     assert sorted(json.loads(parts.body)["parts"]) == sorted(places)
     assert join(parts) == body_of(state)
+
+
+@pytest.mark.parametrize(
+    ("state", "places"),
+    [
+        ({f"item-{number:04}": {"n": number} for number in range(2000)}, [["state_snapshot"]]),
+        ({f"item-{number:04}": text(3) for number in range(20)}, [["state_snapshot"]]),
+        (
+            {"phase": "plan", "items": {f"item-{number:04}": number for number in range(2000)}},
+            [["state_snapshot", "items"]],
+        ),
+        (
+            {"outputs": {"big": text(30), **{f"small-{number:04}": text(1) for number in range(25)}}, "n": 1},
+            [["state_snapshot", "outputs"]],
+        ),
+        ({"é" * 9000: text(3), "n": text(9)}, [["state_snapshot"]]),
+    ],
+    ids=["tiny", "too many", "tiny within", "the largest is not enough", "a long name"],
+)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_many_small_members_move_together(state: Any, places: list[list[str]], indent: int | None) -> None:
+    header = b'{"run_id":"r","trigger":"manual","state":%b}'
+    spelled = json.dumps(state, indent=indent, ensure_ascii=False).encode()
+    body = draft_from_text(header % spelled, now=NOW, new_id=lambda: ID).body(1)
+
+    parts = split_body(body, limit_bytes=LIMIT, run_folder="checkpoints/r")
+
+    assert len(parts.body) <= LIMIT
+    assert json.loads(parts.body)["parts"] == places
+    assert join(parts) == body
+
+
+def test_no_checkpoint_has_more_than_a_handful_of_parts() -> None:
+    fitting = split({f"item-{number}": text(9, str(number)) for number in range(9)})
+    beyond = split({f"item-{number}": text(9, chr(97 + number)) for number in range(12)})
+
+    assert (len(fitting.parts), len(beyond.parts)) == (8, 1)
+    assert len(fitting.body) <= LIMIT
+
+
+def test_what_an_earlier_release_split_into_many_parts_comes_back() -> None:
+    state = {f"item-{number}": text(3, chr(97 + number)) for number in range(20)}
+    parts = {f"parts/{sha256_hex(encode(value))}.json": encode(value) for value in state.values()}
+    references = {
+        name: {
+            "$part": f"checkpoints/r/{path}",
+            "sha256": sha256_hex(content),
+            "bytes": len(content),
+        }
+        for name, (path, content) in zip(state, parts.items(), strict=True)
+    }
+    places = [["state_snapshot", name] for name in state]
+    body = body_of(references)[:-1] + b',"parts":' + encode(places) + b"}"
+
+    assert join(Split(body, parts)) == body_of(state)
 
 
 def test_small_checkpoint_stays_whole() -> None:
