@@ -20,6 +20,9 @@ P99_MS = 100.0
 LEAST_RATIO = 0.25
 WANTED_RATIO = 0.5
 DRAIN_S = 900.0
+REPOSITORY = "load/checkpoints"
+_LIMITS = ("WRITE_INTERVAL_S", "CONTENT_PER_MINUTE", "CONTENT_PER_HOUR")
+UNLIMITED = {f"HOLDFAST_{name}": "0" for name in _LIMITS}
 _OUTPUTS = {f"phase_{place}": {"text": "x" * 200, "number": place, "share": 1.5} for place in range(40)}
 STATE = json.dumps({"phase_outputs": _OUTPUTS}, separators=(",", ":")).encode()
 
@@ -40,13 +43,13 @@ class Tally:
 def measure(folder: Path, clients: int, seconds: float, write_mode: str) -> int:
     """Measure, print, and judge."""
     before = measure_bare(folder)
-    process, url = start_sidecar(folder, write_mode)
+    github, process, url = start_both(folder, write_mode)
     try:
         tally = asyncio.run(load(url, clients, seconds))
         memory_bytes, files = resources_of(process.pid)
         missing = count_missing(url, tally)
     finally:
-        code = end(process)
+        code = end(process) or end(github)
     after = measure_bare(folder)
     rate, bare = len(tally.elapsed_ms) / seconds, (before + after) / 2
     result: dict[str, Any] = {
@@ -106,12 +109,18 @@ def measure_bare(folder: Path) -> float:
     return count / BARE_S
 
 
-def start_sidecar(
-    folder: Path, write_mode: str, settings: dict[str, str] | None = None
-) -> tuple["subprocess.Popen[str]", str]:
-    """Return a sidecar that answers, and its URL. Without a repository it is on the embedded GitHub."""
-    own = {"HOLDFAST_DATA_DIR": str(folder / "holdfast"), "HOLDFAST_LOG_LEVEL": "warning"}
-    return start(["serve", "--port", "0", "--write-mode", write_mode], {**own, **(settings or {})})
+def start_both(folder: Path, write_mode: str) -> tuple["subprocess.Popen[str]", "subprocess.Popen[str]", str]:
+    """Return a GitHub without limits, a sidecar that drains into it, and the sidecar's URL."""
+    emulator = ["emulator", "--repo", REPOSITORY, "--root", str(folder / "github"), "--limit", "1000000000"]
+    github, api_url = start([*emulator, "--content-per-minute", "0", "--content-per-hour", "0"], {})
+    settings = {
+        "HOLDFAST_REPO": REPOSITORY,
+        "HOLDFAST_API_URL": api_url,
+        "HOLDFAST_TOKEN": "load",
+        "HOLDFAST_DATA_DIR": str(folder / "holdfast"),
+        "HOLDFAST_LOG_LEVEL": "warning",
+    }
+    return github, *start(["serve", "--port", "0", "--write-mode", write_mode], settings | UNLIMITED)
 
 
 def start(arguments: list[str], settings: dict[str, str]) -> tuple["subprocess.Popen[str]", str]:

@@ -15,8 +15,7 @@ from sidecar_load import (
     end,
     report,
     resources_of,
-    start,
-    start_sidecar,
+    start_both,
     submit,
     wait_until_drained,
 )
@@ -29,9 +28,6 @@ SAMPLE_EVERY_S = 1.0
 # What one process may be larger at the end than in the beginning, by the noise of its allocator.
 MOST_GROWTH = 1.05
 MOST_NEW_FILES = 2
-REPOSITORY = "soak/checkpoints"
-_LIMITS = ("WRITE_INTERVAL_S", "CONTENT_PER_MINUTE", "CONTENT_PER_HOUR")
-UNLIMITED = {f"HOLDFAST_{name}": "0" for name in _LIMITS}
 
 
 @dataclass
@@ -54,10 +50,7 @@ class Samples:
 
 def soak(folder: Path, seconds: float, write_mode: str) -> int:
     """Work for so long, print how the process fared, and judge."""
-    emulator = ["emulator", "--repo", REPOSITORY, "--root", str(folder / "github"), "--limit", "1000000000"]
-    github, api_url = start([*emulator, "--content-per-minute", "0", "--content-per-hour", "0"], {})
-    own = {"HOLDFAST_REPO": REPOSITORY, "HOLDFAST_API_URL": api_url, "HOLDFAST_TOKEN": "soak"}
-    sidecar, url = start_sidecar(folder, write_mode, own | UNLIMITED)
+    github, sidecar, url = start_both(folder, write_mode)
     try:
         tally, samples = asyncio.run(_work(url, sidecar.pid, seconds))
         left = wait_until_drained(url)

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +21,9 @@ from holdfast.sidecar.problems import Problem, invalid, problem_of, unavailable
 
 log = structlog.get_logger()
 
+# Ids that are ours alone: of this process, and counted on, which is quicker than a random one for each.
+_PROCESS = uuid4().hex[:24]
+_requests = count(1)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _ENCODED_SEPARATOR = re.compile(rb"%(2f|5c)", re.IGNORECASE)
 _READING = frozenset({"GET", "HEAD"})
@@ -138,7 +142,9 @@ class _Exchange:
         self.began = time.perf_counter()
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         given = self.headers.get(b"x-request-id", b"")
-        self.request_id = given.decode() if _REQUEST_ID.fullmatch(given) else uuid4().hex
+        self.request_id = (
+            given.decode() if _REQUEST_ID.fullmatch(given) else f"{_PROCESS}{next(_requests):08x}"
+        )
         self.status: int | None = None
         self.problem: Problem | None = None
         self._receive = receive

@@ -19,6 +19,9 @@ from holdfast.spool.journal import Journal, Mark
 from holdfast.spool.records import DAMAGED, Record, RunNumbers, Totals
 from holdfast.store import Store
 
+MOST_TOGETHER = 3
+"""How many share a sync of the journal at most: for more, it would only be one more copy of all."""
+
 T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
@@ -159,11 +162,14 @@ class Intake:
 
     def _store(self, store: Store, accepted: list[Accepted]) -> None:
         """Make the disk confirm `accepted`, in the journal, or in the database if that is quicker."""
+        if not self._is_warm or len(accepted) > MOST_TOGETHER:
+            # Who puts once and ends is quicker without the journal, and so are many that share a sync.
+            self._is_warm = True
+            self._absorb(store, accepted)
+            return
         entries = [(each.record.encode(), each.body, each.digest) for each in accepted]
         block, ends = journal.encode(self._unabsorbed.generation, self._unabsorbed.end, entries)
-        if not self._is_warm or len(block) > journal.CAPACITY_BYTES:
-            # A process that puts once and ends is quicker without the journal.
-            self._is_warm = True
+        if len(block) > journal.CAPACITY_BYTES:
             self._absorb(store, accepted)
             return
         if ends[-1] > journal.CAPACITY_BYTES:
