@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from holdfast.clock import Clock
 from holdfast.core.budget import Budget
 from holdfast.core.budget_record import format_budget, parse_budget
-from holdfast.core.limits import Cost, Limits, Wait
+from holdfast.core.limits import Cost, Limits, Need, Wait
 from holdfast.errors import Throttled
 from holdfast.github.gateway import Answer
 
@@ -93,10 +93,13 @@ class Ledger:
         """Return the seconds to wait before a call of `cost`; 0 means: go."""
         return self.budget.wait_before(cost, self._clock.now(), is_critical=is_critical)
 
-    def is_blocked(self, resource: str = "core") -> bool:
-        """Whether not even a critical checkpoint can be written at present."""
-        need = Cost(resource, is_mutation=True, creates_content=True).need
-        return self.budget.delay_for(need, self._clock.now(), is_critical=True).seconds > 0
+    def blocked_by_urgency(self, need: Need) -> dict[bool, bool]:
+        """Return whether there is no room for `need` now: True has the answer for critical checkpoints."""
+        budget, now = self.budget, self._clock.now()
+        return {
+            is_critical: budget.delay_for(need, now, is_critical=is_critical).seconds > 0
+            for is_critical in (True, False)
+        }
 
     def observe(self, answer: Answer) -> None:
         """Learn from the headers of `answer`."""
@@ -115,7 +118,7 @@ class Ledger:
 
         return self._change(blocked, is_synced=True)
 
-    def report(self, *, spool_depth: int = 0, drain_forecast_s: float | None = None) -> dict[str, object]:
+    def report(self, *, spool_depth: int = 0, drain_forecast_s: float | None = 0.0) -> dict[str, object]:
         """Return the budget as `status` shows it."""
         return self.budget.report(
             self._clock.now(), spool_depth=spool_depth, drain_forecast_s=drain_forecast_s

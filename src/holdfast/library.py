@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from holdfast.core.envelope import Draft, Envelope, RunStatus, draft_from_mapping, draft_from_text
 from holdfast.core.identity import parse_run_id
 from holdfast.core.moments import format_moment
+from holdfast.core.steps import least_need
 from holdfast.core.ticket import Persistence, Progress, Receipt
 from holdfast.core.triggers import Priority, Trigger
 from holdfast.core.trouble import NOTE
@@ -62,7 +63,7 @@ class Holdfast:
     def __init__(self, settings: Settings, *, assembly: Assembly | None = None) -> None:
         self._assembly = assembly or Assembly(settings)
         self._looked_at = float("-inf")
-        self._last_seen = Persistence.NORMAL
+        self._is_delayed = {True: False, False: False}
 
     @classmethod
     def from_env(cls) -> Self:
@@ -127,7 +128,9 @@ class Holdfast:
         Bytes are taken as JSON text and kept as they are. Raises like `save`, and CheckpointChanged
         when its checkpoint_id is known with other content.
         """
-        return self._put(self.draft(checkpoint, run_id=run_id))
+        draft = self.draft(checkpoint, run_id=run_id)
+        del checkpoint  # a large one is then in memory once less while it is written
+        return self._put(draft)
 
     def draft(
         self,
@@ -148,7 +151,7 @@ class Holdfast:
 
         Raises SpoolUnwritable if none of them could be stored.
         """
-        outcomes = self._assembly.spool.put_all(drafts, persistence=self._persistence())
+        outcomes = self._assembly.spool.put_all(drafts, persistence=self._persistence(drafts))
         for draft, receipt in zip(drafts, outcomes, strict=True):
             if isinstance(receipt, HoldfastError) or receipt.persistence is Persistence.NORMAL:
                 continue
@@ -397,16 +400,20 @@ class Holdfast:
                 "checkpoint_large", size_bytes=size_bytes, advice="Small ones are quicker and cheaper."
             )
 
-    def _persistence(self) -> Persistence:
-        """Tell whether the way to GitHub is open at present, from what the last drain found out."""
+    def _persistence(self, drafts: Sequence[Draft]) -> Persistence:
+        """Tell whether the way to GitHub is open to all of `drafts`, from what the last drain found out.
+
+        The last of a limit is open to critical ones alone.
+        """
         now = self._assembly.clock.now()
         if not 0 <= now - self._looked_at < LOOK_EVERY_S:
-            resource = "graphql" if self._assembly.settings.write_mode == "commit" else "core"
-            is_blocked = self._assembly.ledger.is_blocked(resource)
-            is_delayed = is_blocked or NOTE in self._assembly.spool.notes()
-            self._last_seen = Persistence.DELAYED if is_delayed else Persistence.NORMAL
+            blocked = self._assembly.ledger.blocked_by_urgency(least_need(self._assembly.policy))
+            if NOTE in self._assembly.spool.notes():
+                blocked = {True: True, False: True}
+            self._is_delayed = blocked
             self._looked_at = now
-        return self._last_seen
+        is_delayed = any(self._is_delayed[draft.priority is Priority.CRITICAL] for draft in drafts)
+        return Persistence.DELAYED if is_delayed else Persistence.NORMAL
 
 
 def _parse_final_status(status: str | RunStatus) -> RunStatus:

@@ -1,13 +1,14 @@
 """What `status` tells: the spool, the budget and the last error, without asking GitHub."""
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from holdfast.core.budget import Budget
-from holdfast.core.planning import forecast_drain_s
-from holdfast.core.trouble import NOTE, parse_trouble
+from holdfast.core.planning import DrainPolicy, forecast_drain_s, plan_drain
+from holdfast.core.ticket import Ticket
+from holdfast.core.trouble import NOTE, Trouble, parse_trouble
 from holdfast.errors import SpoolError
 from holdfast.spool import SetAside, Spool, SpoolLimits, SpoolStatus
 from holdfast.wiring import Assembly
@@ -27,6 +28,7 @@ def overview(assembly: Assembly) -> dict[str, Any]:
             "spool": asdict(_NOTHING),
             "budget": Budget(assembly.limits).report(assembly.clock.now()),
             "last_error": None,
+            "next_try": None,
             "set_aside": [],
         }
     return {
@@ -42,15 +44,31 @@ def _tell_spool(assembly: Assembly) -> dict[str, Any]:
     spool = assembly.spool
     now = assembly.clock.now()
     status = spool.status(now)
-    forecast_s = forecast_drain_s(spool.pending(), assembly.ledger.budget, now, assembly.policy)
+    pending, budget = spool.pending(), assembly.ledger.budget
     trouble = parse_trouble(spool.notes().get(NOTE))
+    forecast_s = None if trouble else forecast_drain_s(pending, budget, now, assembly.policy)
     aside = spool.set_aside_entries()[:SHOWN_SET_ASIDE] if status.set_aside else []
     return {
         "spool": asdict(status),
         "budget": assembly.ledger.report(spool_depth=status.depth, drain_forecast_s=forecast_s),
         "last_error": trouble.sentence if trouble else None,
+        "next_try": _next_try(pending, trouble, budget, now, assembly.policy),
         "set_aside": [_tell_set_aside(entry) for entry in aside],
     }
+
+
+def _next_try(
+    pending: Sequence[Ticket], trouble: Trouble | None, budget: Budget, now: float, policy: DrainPolicy
+) -> dict[str, Any] | None:
+    """Return when the next write may be tried and why not before; None if nothing is in its way."""
+    if not pending:
+        return None
+    if trouble:
+        wait_s, reason = max(0.0, trouble.retry_at - now), trouble.sentence
+    else:
+        plan = plan_drain(pending, budget, now, replace(policy, longest_pause_s=0))
+        wait_s, reason = plan.wait_s, plan.reason
+    return {"in_s": round(wait_s, 1), "at": round(now + wait_s, 3), "because": reason} if reason else None
 
 
 def _tell_set_aside(entry: SetAside) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from holdfast.clock import SystemClock
 from holdfast.core.limits import Cost, Limits
+from holdfast.core.steps import DrainPolicy, least_need
 from holdfast.errors import Throttled, ThrottleKind
 from holdfast.github.gateway import Answer, ReadHead
 from holdfast.ledger import Ledger, ledger_path
@@ -15,6 +16,7 @@ from tests.fakes.clock import VirtualClock
 
 READ = Cost("core")
 WRITE = Cost("core", is_mutation=True, creates_content=True)
+ONE = WRITE.need
 UNHURRIED = Limits(write_interval_s=0)
 
 
@@ -82,9 +84,9 @@ def test_wait_survives_a_restart_and_goes_on_where_it_was(path: Path, clock: Vir
     after = Ledger(path, Limits(), clock)
 
     assert after.wait_before(READ) == 805.0
-    assert after.is_blocked()
+    assert after.blocked_by_urgency(ONE) == {True: True, False: True}
     clock.sleep(805)
-    assert not after.is_blocked()
+    assert after.blocked_by_urgency(ONE) == {True: False, False: False}
 
 
 def test_clock_that_was_set_back_in_between_does_not_lengthen_the_wait(
@@ -152,7 +154,7 @@ def test_reserve_is_taken_only_for_critical_ones(path: Path, clock: VirtualClock
         pass
 
     assert ledger.take(WRITE, is_critical=True).seconds == 0.0
-    assert not ledger.is_blocked()
+    assert ledger.blocked_by_urgency(ONE) == {True: False, False: True}
 
 
 def test_exhausted_reserve_counts_as_blocked(path: Path, clock: VirtualClock) -> None:
@@ -160,7 +162,16 @@ def test_exhausted_reserve_counts_as_blocked(path: Path, clock: VirtualClock) ->
     while not ledger.take(WRITE, is_critical=True).seconds:
         pass
 
-    assert ledger.is_blocked()
+    assert ledger.blocked_by_urgency(ONE) == {True: True, False: True}
+
+
+def test_room_for_a_call_is_no_room_for_a_checkpoint(path: Path, clock: VirtualClock) -> None:
+    ledger = Ledger(path, UNHURRIED, clock)
+    ledger.observe(answer(clock, 4))
+
+    assert ledger.take(READ, is_critical=True).seconds == 0.0
+    assert ledger.blocked_by_urgency(least_need(DrainPolicy())) == {True: True, False: True}
+    assert ledger.blocked_by_urgency(least_need(DrainPolicy(mode="commit"))) == {True: False, False: False}
 
 
 def test_block_returns_the_wait_that_is_remembered(path: Path, clock: VirtualClock) -> None:

@@ -115,5 +115,5 @@ def _report(result: "DrainResult", session: Session, screen: Screen, stop: threa
         return ExitCode.DONE
     reason = result.reason or "they came in while this drain ended"
     outlook = f"; the next try is in {format_duration(result.retry_in_s)}" if result.retry_in_s else ""
-    screen.warn(f"{format_count(result.left)} left in the spool: {reason}{outlook}")
+    screen.warn(f"{format_count(result.left)} left in the spool: {reason.rstrip('.')}{outlook}")
     return ExitCode.WORK_LEFT

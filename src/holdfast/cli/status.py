@@ -36,13 +36,26 @@ def _facts(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _set_aside(status)
     yield "budget", _budget(status["budget"])
     if status["spool"]["depth"]:
-        yield (
-            "forecast",
-            f"{format_duration(status['budget']['drain_forecast_s'])} to drain, as the limits stand",
-        )
+        yield "forecast", _forecast(status["budget"]["drain_forecast_s"])
     yield "last error", status["last_error"] or "none"
+    if status["next_try"]:
+        yield "next try", _next_try(status)
     for other in status["other_targets"]:
         yield "elsewhere", _other(other)
+
+
+def _forecast(drain_forecast_s: float | None) -> str:
+    if drain_forecast_s is None:
+        return "not known before the error below is mended or over"
+    return f"{format_duration(drain_forecast_s)} to drain, as the limits stand"
+
+
+def _next_try(status: Mapping[str, Any]) -> str:
+    next_try = status["next_try"]
+    when = f"in {format_duration(next_try['in_s'])}, at {format_clock(next_try['at'])}"
+    if not status["last_error"]:
+        return f"{when}: {next_try['because']}"
+    return f"{when if next_try['in_s'] else 'due'}; holdfast drain makes one at once"
 
 
 def _spool(spool: Mapping[str, Any]) -> str:
@@ -61,6 +74,8 @@ def _set_aside(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             "",
             f"{entry['run_id']} #{entry['sequence_number']} ({entry['checkpoint_id']}): {entry['reason']}",
         )
+    if number:
+        yield "", "they are kept; once GitHub takes them: holdfast spool restore [ID…] && holdfast drain"
     if status["spool"]["lost"]:
         yield "lost", f"{format_count(status['spool']['lost'])} in a damaged spool, which is kept beside it"
 
@@ -70,7 +85,7 @@ def _budget(budget: Mapping[str, Any]) -> str:
     if budget["last_remaining"] is None:
         return f"GitHub has not been asked yet; {calls} this run"
     left = f"{budget['last_remaining']:,} of {budget['limit']:,} calls left"
-    parts = [f"{left} until {format_clock(budget['last_reset'])}", f"{calls} this run"]
+    parts = [f"{left} until {format_clock(budget['resets_at'])}", f"{calls} this run"]
     if budget["blocked_until"]:
         parts.append(f"no calls before {format_clock(budget['blocked_until'])}: {budget['blocked_because']}")
     return "; ".join(parts)

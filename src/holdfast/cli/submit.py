@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, seconds
 from holdfast.cli.exits import ExitCode, WrongUse
-from holdfast.cli.render import Screen
+from holdfast.cli.render import Screen, format_duration
 from holdfast.cli.session import LastWords, Session, open_session, stop_on_signals
 
 if TYPE_CHECKING:
     from holdfast.core.ticket import Receipt
 
 _WAIT_S = 60.0
+_GO_ON = "holdfast drain goes on"
 
 _DESCRIPTION = """\
 Put a checkpoint into the spool. It is answered as soon as it is safe on disk.
@@ -56,8 +57,8 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
         from holdfast.cli.submission import compose
         from holdfast.settings import MOST_BYTES
 
-        text = _read(arguments.file, MOST_BYTES)
-        receipt = session.holdfast.submit(compose(text, arguments))
+        # Without a name for either text: each is large, and is let go as soon as the next one is made of it.
+        receipt = session.holdfast.submit(compose(_read(arguments.file, MOST_BYTES), arguments))
         if not arguments.wait:
             _print(receipt, screen)
             return ExitCode.DONE
@@ -83,10 +84,11 @@ def _judge(receipt: "Receipt", session: Session, screen: Screen) -> ExitCode:
     if receipt.status is Progress.REFUSED:
         screen.warn(f"the checkpoint was refused: {receipt.reason}")
         return ExitCode.FAILED
-    status = session.holdfast.status()
-    reason = receipt.reason or status["last_error"] or status["budget"]["blocked_because"]
-    because = f": {reason}" if reason else ""
-    screen.warn(f"the checkpoint is safe in the spool but not verified yet{because}; holdfast drain goes on")
+    next_try = session.holdfast.status()["next_try"]
+    reason = receipt.reason or (next_try["because"] if next_try else "")
+    because = f": {reason.rstrip('.')}" if reason else ""
+    outlook = f"; the next try is in {format_duration(next_try['in_s'])}" if next_try else ""
+    screen.warn(f"the checkpoint is safe in the spool but not verified yet{because}{outlook}; {_GO_ON}")
     return ExitCode.WORK_LEFT
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
 
-from holdfast.core.limits import GO, LEAST_CAPACITY, Cost, Limits, Need, Room, Wait
+from holdfast.core.limits import GO, Cost, Limits, Need, Room, Wait
 from holdfast.core.tally import Tally
 from holdfast.core.timeline import Timeline
 from holdfast.errors import ThrottleKind
@@ -173,12 +173,17 @@ class Budget:
         for_room = self.delay_for(cost.need, now, is_critical=is_critical)
         if not cost.is_mutation:
             return for_room
-        interval_s = self.limits.write_interval_s * (2 if self.is_slow(now) else 1)
-        spacing_s = self.last_mutation_at + interval_s - self.timeline.own_time(now)
+        spacing_s = self.last_mutation_at + self._interval_s(now) - self.timeline.own_time(now)
         return _longest([for_room, Wait(spacing_s, "GitHub asks for a pause between two writes")])
 
     def delay_for(self, need: Need, now: float, *, is_critical: bool = False) -> Wait:
         """Return how long until there is room for `need`; the pause between writes is not counted."""
+        wait = self._delay_for(need, now, is_critical=is_critical)
+        if wait.seconds and not is_critical and not self._delay_for(need, now, is_critical=True).seconds:
+            return wait._replace(reason=f"{wait.reason}, but for those kept for critical checkpoints")
+        return wait
+
+    def _delay_for(self, need: Need, now: float, *, is_critical: bool) -> Wait:
         own = self.timeline.own_time(now)
         minute, hour = self.content_capacity(now, is_critical=is_critical)
         points = self.limits.points_capacity(need.resource, is_slow=self.is_slow(now))
@@ -199,45 +204,66 @@ class Budget:
             ]
         )
 
-    def seconds_for_content(self, requests: int, now: float, resource: str = "core") -> float:
-        """Return about how long `requests` content-creating requests take, beginning now."""
-        if requests <= 0:
+    def seconds_for_content(
+        self, requests: int, now: float, *, begin_in_s: float = 0.0, is_critical: bool = False
+    ) -> float:
+        """Return in about how many seconds `requests` content-creating requests are done."""
+        minute, hour = self.content_capacity(now, is_critical=is_critical)
+        return max(
+            begin_in_s + requests * self._interval_s(now),
+            self._seconds_within(minute, MINUTE_S, requests, now),
+            self._seconds_within(hour, HOUR_S, requests, now),
+        )
+
+    def seconds_for_calls(
+        self, requests: int, resource: str, now: float, *, is_critical: bool = False
+    ) -> float:
+        """Return in how many seconds the headers' limits leave room for the last of `requests` calls."""
+        window = self.windows.get(resource)
+        if window is None or requests <= _calls_left(self, resource, now, is_critical=is_critical):
             return 0.0
-        _, hour = self.content_capacity(now)
-        beyond = max(0.0, requests - self.room(resource, now).content_hour)
-        by_hour_s = beyond * HOUR_S / hour if beyond else 0.0
-        blocked_s = self.delay_for(Need(resource), now, is_critical=True).seconds
-        return blocked_s + max(requests * self.limits.write_interval_s, by_hour_s)
+        an_hour = max(1, window.limit - self.limits.calls_kept_back(window.limit))
+        later = requests - _calls_left(self, resource, now, is_critical=is_critical)
+        wait = _delay_for_calls(self, Need(resource, requests), now, is_critical=is_critical)
+        return wait.seconds + (ceil(later / an_hour) - 1) * HOUR_S
 
     def report(
-        self, now: float, *, spool_depth: int = 0, drain_forecast_s: float | None = None
+        self, now: float, *, spool_depth: int = 0, drain_forecast_s: float | None = 0.0
     ) -> dict[str, object]:
-        """Return the budget as `status` shows it; without a forecast, that of a drain in large batches."""
+        """Return the budget as `status` shows it. Moments are told by the local clock, but for `last_reset`,
+        which is what GitHub said; a forecast of None is not known.
+        """
         own = self.timeline.own_time(now)
         window = self.windows.get(self.last_resource)
         room = self.room(self.last_resource, now, is_critical=True)
         exhausted = self.delay(Cost(self.last_resource), now, is_critical=True)
         blocked = _longest([*self._blocks_of("graphql", own), *self._blocks_of("core", own), exhausted])
-        if drain_forecast_s is None:
-            drain_forecast_s = self.seconds_for_content(LEAST_CAPACITY * ceil(spool_depth / 100), now)
         return {
             "last_remaining": window.remaining if window else None,
             "last_reset": int(window.reset_at) if window else None,
+            "resets_at": round(now + self.seconds_to_reset(self.last_resource, now), 3) if window else None,
             "calls_this_run": self.calls_this_run,
             "resource": self.last_resource,
             "limit": window.limit if window else self.limits.requests_per_hour,
             "is_low": self.is_low(now, self.last_resource),
-            "blocked_until": round(self.timeline.server_time(now) + blocked.seconds, 3)
-            if blocked.seconds
-            else None,
+            "blocked_until": round(now + blocked.seconds, 3) if blocked.seconds else None,
             "blocked_because": blocked.reason or None,
             "content_used_minute": self.content.total(own, MINUTE_S),
             "content_used_hour": self.content_spent(now),
             "content_left_minute": _finite(room.content_minute),
             "content_left_hour": _finite(room.content_hour),
             "spool_depth": spool_depth,
-            "drain_forecast_s": round(drain_forecast_s, 1),
+            "drain_forecast_s": None if drain_forecast_s is None else round(drain_forecast_s, 1),
         }
+
+    def _interval_s(self, now: float) -> float:
+        return self.limits.write_interval_s * (2 if self.is_slow(now) else 1)
+
+    def _seconds_within(self, capacity: float, span_s: float, requests: int, now: float) -> float:
+        """Return in how many seconds the last of `requests` stays within `capacity` of every `span_s`."""
+        wait_s = self.content.wait_for(requests, capacity, self.timeline.own_time(now), span_s)
+        beyond = requests - capacity
+        return wait_s + (beyond * span_s / capacity if beyond > 0 else 0.0)
 
     def _blocks_of(self, resource: str, own: float) -> list[Wait]:
         return [

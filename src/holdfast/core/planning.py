@@ -81,8 +81,34 @@ def forecast_drain_s(tickets: Sequence[Ticket], budget: Budget, now: float, poli
     pause_s = _pause_s(drafts, budget, now, policy)
     waiting_s = max(0.0, min(draft.wait_s(pause_s, now) for draft in drafts))
     closed_s = budget.delay_for(drafts[0].need, now, is_critical=drafts[0].is_critical).seconds
-    content = sum(draft.need.content for draft in drafts)
-    return max(waiting_s, closed_s) + budget.seconds_for_content(content, now, policy.resource)
+    in_time_s = budget.seconds_for_content(
+        _content_of(drafts),
+        now,
+        begin_in_s=max(waiting_s, closed_s),
+        is_critical=all(draft.is_critical for draft in drafts),
+    )
+    return max(in_time_s, _late_s(drafts, budget, now, policy))
+
+
+def _late_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> float:
+    """Return in about how many seconds those are written that must wait for the calls of another hour."""
+    critical_room = budget.room(policy.resource, now, is_critical=True).requests
+    room = budget.room(policy.resource, now).requests
+    requests = 0
+    for position, draft in enumerate(drafts):
+        requests += draft.need.requests
+        if requests > (critical_room if draft.is_critical else room):
+            late = drafts[position:]
+            later = sum(each.need.requests for each in late[1:])
+            begin_in_s = budget.seconds_for_calls(
+                requests + later, policy.resource, now, is_critical=draft.is_critical
+            )
+            return budget.seconds_for_content(_content_of(late), now, begin_in_s=begin_in_s)
+    return 0.0
+
+
+def _content_of(drafts: Sequence[Draft]) -> int:
+    return sum(draft.need.content for draft in drafts)
 
 
 def _drafts(tickets: Sequence[Ticket], budget: Budget, now: float, policy: DrainPolicy) -> list[Draft]:
@@ -127,7 +153,7 @@ def _content_pause_s(drafts: list[Draft], budget: Budget, now: float, policy: Dr
     if hour == inf:
         return 0.0
     left_share = budget.room(policy.resource, now).content_hour / hour
-    content = sum(draft.need.content for draft in drafts)
+    content = _content_of(drafts)
     pace = min(hour, budget.limits.pushes_per_minute * 60.0 or inf)
     settled_s = min(content * HOUR_S / pace, policy.longest_pause_s)
     return settled_s * _ease(1.0 - left_share, policy) * _strain(left_share)

@@ -111,10 +111,17 @@ def draft_batches(ordered: Sequence[Ticket], policy: DrainPolicy) -> list[Draft]
     ]
 
 
+def least_need(policy: DrainPolicy) -> Need:
+    """Return what the smallest step of this mode needs: a lone checkpoint, or any commit."""
+    if policy.mode == "commit":
+        return _need("graphql", content=1, reads=COMMIT_READS)
+    return _need("core", content=1 + RUN_FILES, reads=RUN_READS)
+
+
 def draft_commits(ordered: Sequence[Ticket], policy: DrainPolicy) -> list[Draft]:
     """Return commits of everything, as few as the size of a request allows."""
     waits_since = min(ticket.arrived_at for ticket in ordered)
-    need = _need("graphql", content=1, reads=COMMIT_READS)
+    need = least_need(policy)
     return [
         Draft(WriteCommit(chunk), need, _has_critical(chunk), waits_since)
         for chunk in _commit_chunks(ordered, policy)

@@ -41,11 +41,16 @@ _NO_OBJECT = re.compile(r"does not exist|no commit found", re.IGNORECASE)
 
 _AUTH_ADVICE = "Give Holdfast a valid token in HOLDFAST_TOKEN or HOLDFAST_TOKEN_FILE."
 _PROTECTED_ADVICE = (
-    "Let Holdfast write to a branch of its own, without such rules, by setting HOLDFAST_BRANCH."
+    "Allow Holdfast to push to it; or set HOLDFAST_BRANCH to another branch, and move what waits with "
+    "holdfast spool export and import."
 )
-_RULES_ADVICE = "Change the checkpoint's state, or the repository's rules, so that they agree."
+_RULES_ADVICE = (
+    "It is kept; change the repository's rules so that they allow it, then put it back with "
+    "holdfast spool restore. Save the next ones without what they forbid."
+)
 _PUSH_PROTECTION_ADVICE = (
-    "Remove the secret from the checkpoint's state, or allow it in the repository's push protection settings."
+    "It is kept; allow the secret in the repository's push protection settings, then put it back with "
+    "holdfast spool restore. Save the next ones without the secret."
 )
 _INVALID_ADVICE = "Change what GitHub's reason names, because the same request will be refused again."
 _TOO_LARGE_ADVICE = (
@@ -240,5 +245,5 @@ def _reason(reply: Reply) -> str:
 
 
 def _shorten(message: str) -> str:
-    line = " ".join(message.split())
+    line = " ".join(message.split()).rstrip(".")
     return line if len(line) <= 300 else f"{line[:299]}…"

@@ -85,6 +85,8 @@ def test_the_reason_of_what_is_set_aside_is_told(holdfast: Holdfast, github: Git
     assert document["set_aside"][0]["run_id"] == "r"
     assert "set aside   1 checkpoint" in out
     assert document["set_aside"][0]["reason"] in out
+    assert "holdfast spool restore" in out
+    assert ".." not in document["set_aside"][0]["reason"]
 
 
 def test_the_last_error_is_told(holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +96,15 @@ def test_the_last_error_is_told(holdfast: Holdfast, github: GitHub, monkeypatch:
 
     document = holdfast("status", "--json", *github.options).document
 
+    out = holdfast("status", *github.options).out
     assert "HOLDFAST_TOKEN" in document["last_error"]
-    assert document["last_error"] in holdfast("status", *github.options).out
+    assert document["last_error"] in out
+    assert document["budget"]["drain_forecast_s"] is None
+    assert document["next_try"]["because"] == document["last_error"]
+    assert 0 < document["next_try"]["in_s"] <= 60
+    assert "forecast    not known" in out
+    assert "next try    in " in out
+    assert "holdfast drain makes one at once" in out
 
 
 def test_a_limit_that_github_named_is_told_with_its_end(holdfast: Holdfast, github: GitHub) -> None:
@@ -105,8 +114,12 @@ def test_a_limit_that_github_named_is_told_with_its_end(holdfast: Holdfast, gith
 
     document = holdfast("status", "--json", *github.options).document
 
+    out = holdfast("status", *github.options).out
     assert document["budget"]["blocked_until"] is not None
-    assert "no calls before " in holdfast("status", *github.options).out
+    assert 0 < document["next_try"]["in_s"] <= 120
+    assert document["budget"]["drain_forecast_s"] < 180
+    assert "no calls before " in out
+    assert document["next_try"]["because"] in out
 
 
 def test_checkpoints_that_wait_for_another_repository_are_named(holdfast: Holdfast) -> None:

@@ -13,6 +13,7 @@ from holdfast.cli import session
 from holdfast.clock import SystemClock
 from holdfast.emulator import parse_fault
 from holdfast.errors import Stopped
+from holdfast.github.gateway import Answer, ReadHead
 from holdfast.settings import Settings
 from holdfast.wiring import Assembly
 from holdfast.worker import Worker
@@ -334,6 +335,57 @@ def test_a_wait_that_a_signal_ends_leaves_the_checkpoint_spooled(
 
     assert ended.code == 75
     assert ended.document["status"] == "spooled"
+
+
+def announce(assembly: Assembly, remaining: int, resource: str = "core") -> None:
+    """Let GitHub have said that so many calls are left for the next 59 minutes."""
+    now = assembly.clock.now()
+    headers = {
+        "x-ratelimit-limit": "5000",
+        "x-ratelimit-remaining": str(remaining),
+        "x-ratelimit-reset": str(int(now) + 3540),
+        "x-ratelimit-resource": resource,
+    }
+    assembly.ledger.observe(Answer(ReadHead("main"), 200, headers, now))
+
+
+@pytest.mark.parametrize(
+    ("remaining", "mode", "trigger", "persistence"),
+    [
+        (4, "contents", "circuit_breaker", "delayed"),
+        (1, "commit", "circuit_breaker", "delayed"),
+        (51, "contents", "circuit_breaker", "normal"),
+        (51, "contents", "manual", "delayed"),
+        (4000, "contents", "manual", "normal"),
+    ],
+)
+def test_a_limit_that_leaves_no_room_for_a_checkpoint_delays_it(
+    holdfast: Holdfast,
+    assembly: Assembly,
+    monkeypatch: pytest.MonkeyPatch,
+    remaining: int,
+    mode: str,
+    trigger: str,
+    persistence: str,
+) -> None:
+    monkeypatch.setenv("HOLDFAST_WRITE_MODE", mode)
+    announce(assembly, remaining, resource="graphql" if mode == "commit" else "core")
+
+    ended = holdfast("submit", "-", "--run-id", "r", "--trigger", trigger, "--json", stdin=BARE)
+
+    assert ended.document["persistence"] == persistence
+    assert ("persistence_delayed" in ended.err) == (persistence == "delayed")
+
+
+def test_a_wait_under_a_limit_says_why_and_when(holdfast: Holdfast, assembly: Assembly) -> None:
+    announce(assembly, 51)
+
+    ended = holdfast("submit", "-", "--run-id", "r", "--wait", "--timeout", "0.01", stdin=BARE)
+
+    assert ended.code == 75
+    assert (
+        "calls are left, but for those kept for critical checkpoints; the next try is in 59 min" in ended.err
+    )
 
 
 def test_a_wait_that_hangs_ends_in_75_with_the_receipt(

@@ -300,7 +300,7 @@ def test_content_count_outlives_a_clock_that_jumps_back() -> None:
 def test_report_names_what_the_specification_names() -> None:
     budget = spend_many(Budget(), WRITE, 10, every_s=10).observe(200, headers(4321), NOW + 100)
 
-    report = budget.report(NOW + 100, spool_depth=7)
+    report = budget.report(NOW + 100, spool_depth=7, drain_forecast_s=3.04)
 
     assert report["last_remaining"] == 4321
     assert report["last_reset"] == int(NOW) + 1800
@@ -313,15 +313,16 @@ def test_report_names_what_the_specification_names() -> None:
     assert report["drain_forecast_s"] == 3.0
 
 
-def test_report_of_a_block_says_until_when_in_the_servers_time() -> None:
+def test_report_tells_moments_by_the_local_clock() -> None:
     skewed = NOW - 7200
     budget = Budget().observe(200, headers(10), skewed).block("secondary", 90, "core", skewed, "too fast")
 
-    report = budget.report(skewed, spool_depth=1)
+    report = budget.report(skewed, drain_forecast_s=None)
 
-    assert report["blocked_until"] == pytest.approx(NOW + 90)
+    assert report["blocked_until"] == skewed + 90
     assert report["blocked_because"] == "too fast"
-    assert report["drain_forecast_s"] == 93.0
+    assert (report["last_reset"], report["resets_at"]) == (int(NOW) + 1800, skewed + 1800)
+    assert report["drain_forecast_s"] is None
 
 
 def test_report_before_the_first_answer_and_without_limits_is_empty_not_wrong() -> None:
@@ -336,8 +337,40 @@ def test_report_before_the_first_answer_and_without_limits_is_empty_not_wrong() 
 def test_forecast_beyond_the_hour_goes_by_the_hourly_rate() -> None:
     budget = spend_many(Budget(), WRITE, 425, every_s=1)
 
-    assert budget.seconds_for_content(425, NOW + 425) == pytest.approx(3600)
+    assert budget.seconds_for_content(425, NOW + 425) == 3599.0
+    assert budget.seconds_for_content(850, NOW + 425) == 7199.0
     assert budget.seconds_for_content(0, NOW + 425) == 0.0
+
+
+def test_forecast_within_a_minute_goes_by_its_limit() -> None:
+    budget = spend_many(Budget(replace(Limits(), write_interval_s=0)), WRITE, 68, every_s=0)
+
+    assert budget.seconds_for_content(3, NOW + 1) == 59.0
+    assert budget.seconds_for_content(3, NOW + 1, is_critical=True) == 0.0
+
+
+def test_calls_beyond_this_hour_and_the_next_take_until_the_one_after() -> None:
+    budget = Budget().observe(200, headers(60), NOW)
+
+    assert budget.seconds_for_calls(10, "core", NOW) == 0.0
+    assert budget.seconds_for_calls(11, "core", NOW) == 1805.0
+    assert budget.seconds_for_calls(60, "core", NOW, is_critical=True) == 0.0
+    assert budget.seconds_for_calls(10 + 4950, "core", NOW) == 1805.0
+    assert budget.seconds_for_calls(10 + 4951, "core", NOW) == 1805.0 + 3600.0
+    assert budget.seconds_for_calls(99_999, "graphql", NOW) == 0.0
+
+
+def test_a_wait_for_what_is_kept_back_says_for_whom() -> None:
+    budget = Budget().observe(200, headers(51), NOW)
+
+    wait = budget.delay_for(Need("core", requests=6), NOW)
+
+    assert wait.reason == (
+        "too few of this hour's core calls are left, but for those kept for critical checkpoints"
+    )
+    assert budget.delay_for(Need("core", requests=52), NOW, is_critical=True).reason == (
+        "too few of this hour's core calls are left"
+    )
 
 
 def test_need_larger_than_a_whole_window_goes_right_after_the_reset() -> None:

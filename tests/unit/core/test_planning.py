@@ -447,3 +447,39 @@ def test_used_up_calls_show_in_the_forecast_before_github_refuses_any() -> None:
 
     assert forecast_s >= 1800
     assert budget.report(10_000.0)["blocked_until"] == pytest.approx(11_805, abs=10)
+
+
+def announce(remaining: int) -> Budget:
+    headers = {
+        "x-ratelimit-limit": "5000",
+        "x-ratelimit-remaining": str(remaining),
+        "x-ratelimit-reset": str(int(START) + 3550),
+        "x-ratelimit-resource": "core",
+    }
+    return Budget().observe(200, headers, START)
+
+
+@pytest.mark.parametrize("wait_s", [20.0, 3600.0])
+@pytest.mark.parametrize("policy", [CONTENTS, COMMIT], ids=["contents", "commit"])
+def test_a_wait_that_github_asked_for_counts_once_in_the_forecast(wait_s: float, policy: DrainPolicy) -> None:
+    budget = Budget().block("secondary", wait_s, "core", START)
+    waiting = evenly(2, 1, 0)
+
+    forecast_s = forecast_drain_s(waiting, budget, START, replace(policy, longest_pause_s=0))
+
+    assert wait_s < forecast_s < wait_s + 12
+
+
+def test_the_forecast_knows_what_is_kept_for_critical_checkpoints() -> None:
+    trip = make_ticket(1, run_id="b", priority=Priority.CRITICAL)
+    policy = replace(CONTENTS, longest_pause_s=0)
+
+    assert forecast_drain_s([trip], announce(51), START, policy) < 10
+    assert forecast_drain_s([trip, *evenly(63, 7, 0)], announce(51), START, policy) == 3555.0 + 21
+
+
+def test_the_forecast_of_a_critical_one_uses_the_reserve() -> None:
+    trip = make_ticket(1, priority=Priority.CRITICAL)
+
+    assert forecast_drain_s([trip], spent(425), START, CONTENTS) < 10
+    assert forecast_drain_s([make_ticket(1)], spent(425), START, CONTENTS) > 600
