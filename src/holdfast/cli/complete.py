@@ -116,4 +116,6 @@ def _clean_up(session: Session, screen: Screen) -> int:
     except HoldfastError as error:
         screen.warn(f"not cleaned up, the next cleanup will: {error}")
         return 0
+    if report.rest_because:
+        screen.warn(f"cleaned up in part, the next cleanup goes on: {report.rest_because}")
     return sum(len(run.delete) for run in report.done)

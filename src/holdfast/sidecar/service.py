@@ -110,6 +110,8 @@ class Service:
             log.warning("cleanup_postponed", cause=str(error))
         else:
             log.info("cleaned_up", runs=len(report.done), commits=len(report.commits))
+            if report.rest_because:
+                log.warning("cleanup_postponed", cause=report.rest_because)
 
     def announce(self) -> None:
         """Wake whoever follows a checkpoint, from any thread."""

@@ -50,7 +50,10 @@ class Schedule:
     def _sweep(self) -> bool:
         """Sweep once, and return whether that was done."""
         try:
-            self.sweeper.sweep()
+            report = self.sweeper.sweep()
+            if report.rest_because:
+                log.warning("sweep_cut_short", cause=report.rest_because)
+                return False
             self.spool.note(_NOTE, repr(self.clock.now()).encode())
         except HoldfastError as error:
             log.warning("sweep_failed", cause=str(error))

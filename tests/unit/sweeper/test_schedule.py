@@ -7,12 +7,14 @@ from unittest.mock import Mock
 
 import pytest
 
+from holdfast.core.retention import RetentionPlan
 from holdfast.errors import SweepBusy
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
 from holdfast.spool import Spool
 from holdfast.sweeper import Sweeper, schedule
 from holdfast.sweeper.schedule import FIRST_PAUSE_S, RETRY_S, Schedule
+from holdfast.sweeper.sweep import SweepReport
 from tests.fakes.clock import VirtualClock
 from tests.fakes.repository import read_branch
 from tests.fakes.sidecar import running_sidecar
@@ -36,7 +38,8 @@ def spool(tmp_path: Path, clock: VirtualClock) -> Iterator[Spool]:
 def run_rounds(rounds: int, spool: Spool, clock: VirtualClock, outcomes: object = None) -> list[float]:
     """Run a schedule for so many sweeps; return how long it waited before each, and before its end."""
     stops = iter([*[False] * rounds, True])
-    sweeper = Mock(spec=Sweeper, sweep=Mock(side_effect=outcomes))
+    done = SweepReport(RetentionPlan(()))
+    sweeper = Mock(spec=Sweeper, sweep=Mock(side_effect=outcomes, return_value=done))
     clock.slept.clear()
     Schedule(sweeper, spool, clock, DAY_S, lambda: next(stops)).run()
     assert sweeper.sweep.call_count == rounds
@@ -45,6 +48,14 @@ def run_rounds(rounds: int, spool: Spool, clock: VirtualClock, outcomes: object 
 
 def test_first_sweep_comes_soon_and_the_others_at_their_times(spool: Spool, clock: VirtualClock) -> None:
     assert run_rounds(2, spool, clock) == [FIRST_PAUSE_S, DAY_S, DAY_S]
+
+
+def test_sweep_that_is_cut_short_is_tried_again_before_long(spool: Spool, clock: VirtualClock) -> None:
+    cut_short = SweepReport(RetentionPlan(()), rest_because="the rest of the hour is for checkpoints")
+
+    waits = run_rounds(2, spool, clock, [cut_short, SweepReport(RetentionPlan(()))])
+
+    assert waits == [FIRST_PAUSE_S, RETRY_S, DAY_S]
 
 
 def test_service_that_is_started_anew_goes_on_with_its_schedule(spool: Spool, clock: VirtualClock) -> None:
