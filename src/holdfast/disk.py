@@ -1,5 +1,6 @@
 """The local disk: folders of our own, bytes that prove themselves, and errors that say what to do."""
 
+import errno
 import hashlib
 import os
 import sqlite3
@@ -99,6 +100,8 @@ def translate(error: BaseException, folder: Path) -> SpoolError:
     """Return our error for one of SQLite or of the system, in a sentence that says what to do."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     text = str(error)
+    if isinstance(error, OSError) and error.errno in _SQLITE_CODES:
+        code, text = _SQLITE_CODES[error.errno], error.strerror or text
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or text.startswith("Could not decode"):
         return DatabaseDamaged(f"the database in {folder} is damaged: {text}")
     if code == sqlite3.SQLITE_ERROR and "no such table" in text:
@@ -109,6 +112,15 @@ def translate(error: BaseException, folder: Path) -> SpoolError:
     return SpoolUnwritable(f"{folder} cannot be used: {text or type(error).__name__}")
 
 
+# The system's refusals as SQLite's, so that the same fault is told in the same words.
+_SQLITE_CODES = {
+    errno.ENOSPC: sqlite3.SQLITE_FULL,
+    errno.EDQUOT: sqlite3.SQLITE_FULL,
+    errno.EROFS: sqlite3.SQLITE_READONLY,
+    errno.EACCES: sqlite3.SQLITE_PERM,
+    errno.EPERM: sqlite3.SQLITE_PERM,
+    errno.EIO: sqlite3.SQLITE_IOERR,
+}
 _ADVICE: tuple[tuple[set[int], str], ...] = (
     ({sqlite3.SQLITE_FULL}, "free some space on this disk and try again"),
     (
@@ -119,5 +131,5 @@ _ADVICE: tuple[tuple[set[int], str], ...] = (
         {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED},
         f"another process has held it for more than {LOCK_TIMEOUT_S} s; see whether one hangs",
     ),
-    ({sqlite3.SQLITE_IOERR}, "check the disk and its free space"),
+    ({sqlite3.SQLITE_IOERR}, "check the disk: it may be full, read-only or failing"),
 )

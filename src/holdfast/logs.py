@@ -1,5 +1,6 @@
 """Log setup: structlog events on standard error, for people or as JSON lines, without secrets."""
 
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
@@ -13,6 +14,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 Secrets = Callable[[], Iterable[str]]
 
 MASK = "[secret]"
+# What is shorter, a token of a test, is part of many words, and masked only where it stands alone.
+SHORTEST_SECRET = 8
 
 # What could move a terminal's cursor, change its colours or forge a second line.
 _CONTROLS = {code: f"\\x{code:02x}" for code in [*range(0x20), *range(0x7F, 0xA0)]}
@@ -123,7 +126,10 @@ def _map_text(value: Any, change: Callable[[str], str]) -> Any:
 
 def _scrub(text: str, secrets: tuple[str, ...]) -> str:
     for secret in secrets:
-        text = text.replace(secret, MASK)
+        if len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, MASK)
+        elif secret in text:
+            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", MASK, text)
     return text
 
 

@@ -15,6 +15,7 @@ class TokenSource:
         self._token = token
         self._file = file
         self._seen: tuple[int, int] | None = None
+        self._last_fault = ""
 
     def token(self) -> str | None:
         """Return the token; the file's wins over the other, and the last good one over an unreadable file."""
@@ -33,5 +34,9 @@ class TokenSource:
                 return
             self._token = file.read_text(encoding="utf-8").strip() or None
             self._seen = (status.st_mtime_ns, status.st_size)
+            self._last_fault = ""
         except (OSError, UnicodeDecodeError) as error:
-            log.warning("token_file_unreadable", file=str(file), cause=type(error).__name__)
+            fault, before = type(error).__name__, self._last_fault
+            self._last_fault = fault  # before it is logged, as logging asks for the token too
+            if fault != before:
+                log.warning("token_file_unreadable", file=str(file), cause=fault)

@@ -85,6 +85,15 @@ def test_a_token_that_begins_like_another_is_replaced_whole(capsys: pytest.Captu
     assert logged(capsys)["token"] == "[secret]"
 
 
+def test_a_short_token_is_replaced_only_where_it_stands_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    start(secrets=("tok",))
+
+    log.info("seen", header="Bearer tok", advice="give it a token")
+
+    event = logged(capsys)
+    assert (event["header"], event["advice"]) == ("Bearer [secret]", "give it a token")
+
+
 def test_a_token_that_changes_is_scrubbed_from_then_on_and_so_is_the_old_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

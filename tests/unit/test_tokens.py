@@ -1,6 +1,8 @@
 import os
 from pathlib import Path
 
+from structlog.testing import capture_logs
+
 from holdfast.tokens import TokenSource
 
 
@@ -25,7 +27,9 @@ def test_unreadable_file_leaves_the_last_good_token(tmp_path: Path) -> None:
     source.token()
     file.unlink()
 
-    assert source.token() == "good"
+    with capture_logs() as events:
+        assert [source.token() for _ in range(4)] == ["good"] * 4
+    assert [event["event"] for event in events] == ["token_file_unreadable"]
 
 
 def test_without_a_file_the_token_is_the_one_given() -> None:

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from holdfast.core.trouble import NOTE, parse_trouble
 from holdfast.errors import DiskFailed, SpoolError
 from holdfast.metrics import CONTENT_TYPE
 from holdfast.sidecar.checkpoints import JSON, json_response
@@ -30,6 +31,7 @@ class HealthRoutes:
         self._now = now
         self._probed_at = float("-inf")
         self._probe_error: SpoolError | None = None
+        self._trouble: str | None = None
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -46,7 +48,7 @@ class HealthRoutes:
         return json_response({"status": "ok"})
 
     async def readiness(self, _request: Request) -> Response:
-        """Tell whether checkpoints are accepted and drained."""
+        """Tell whether checkpoints are accepted, and what keeps them from GitHub, if anything does."""
         if self._service.is_stopping:
             raise unavailable("stopping", "The sidecar is about to end.")
         if not self._service.drainer.is_alive:
@@ -55,7 +57,7 @@ class HealthRoutes:
         if error is not None:
             code = problem_of(error).code
             raise unavailable(code, f"{error}. Checkpoints are refused until then.")
-        return json_response({"status": "ready"})
+        return json_response({"status": "ready", "trouble": self._trouble})
 
     async def metrics(self, _request: Request) -> Response:
         """Return the counters."""
@@ -81,6 +83,8 @@ class HealthRoutes:
         try:
             self._service.assembly.spool.check_room()
             self._service.assembly.spool.note(_PROBE_NOTE, orjson.dumps(self._now()))
+            trouble = parse_trouble(self._service.assembly.spool.notes().get(NOTE))
+            self._trouble = trouble.sentence if trouble else None
         except DiskFailed as error:
             self._service.fail(error)
             return error

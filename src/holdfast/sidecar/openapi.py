@@ -199,8 +199,8 @@ def _operating_paths() -> dict[str, Any]:
         "/readyz": {
             "get": _operation(
                 "checkReadiness",
-                "Tell whether checkpoints are accepted and drained",
-                _answer(200, "Health", {"status": "ready"}),
+                "Tell whether checkpoints are accepted, and what keeps them from GitHub, if anything does",
+                _answer(200, "Health", {"status": "ready", "trouble": None}),
                 statuses=(503,),
             )
         },

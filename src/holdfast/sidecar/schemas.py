@@ -222,7 +222,7 @@ SCHEMAS: dict[str, Schema] = {
             "last_error": MAYBE_TEXT,
         }
     ),
-    "Health": record({"status": words("ok", "ready")}),
+    "Health": record({"status": words("ok", "ready"), "trouble": MAYBE_TEXT}, "trouble"),
     "Problem": PROBLEM,
 }
 

@@ -10,13 +10,23 @@ import pytest
 import structlog
 
 from holdfast.core.ticket import Delivery
+from holdfast.core.trouble import NOTE, Trouble
 from holdfast.errors import DiskFailed, SpoolUnwritable
 from tests.fakes.sidecar import RunningSidecar, running_sidecar
 
 
 def test_it_is_healthy_and_ready(sidecar: RunningSidecar) -> None:
     assert sidecar.client.get("/healthz").json() == {"status": "ok"}
-    assert sidecar.client.get("/readyz").json() == {"status": "ready"}
+    assert sidecar.client.get("/readyz").json() == {"status": "ready", "trouble": None}
+
+
+def test_a_trouble_with_github_is_named_by_a_sidecar_that_is_ready(tmp_path: Path) -> None:
+    trouble = Trouble("auth", "GitHub answered 401", "Give it a valid token.", since=0.0, retry_at=0.0)
+    with running_sidecar(tmp_path) as troubled:
+        troubled.assembly.spool.note(NOTE, trouble.to_bytes())
+        answer = troubled.client.get("/readyz")
+
+    assert (answer.status_code, answer.json()["trouble"]) == (200, trouble.sentence)
 
 
 def test_the_status_is_the_commands(sidecar: RunningSidecar) -> None:
