@@ -83,7 +83,9 @@ def test_clock_that_was_set_back_puts_nothing_off(spool: Spool, clock: VirtualCl
 def test_sweep_that_fails_is_tried_again_before_long(
     spool: Spool, clock: VirtualClock, error: Exception
 ) -> None:
-    assert run_rounds(2, spool, clock, [error, SweepReport(RetentionPlan(()))]) == [FIRST_PAUSE_S, RETRY_S, DAY_S]
+    waits = run_rounds(2, spool, clock, [error, SweepReport(RetentionPlan(()))])
+
+    assert waits == [FIRST_PAUSE_S, RETRY_S, DAY_S]
 
 
 def test_sidecar_cleans_up_by_itself_when_told_how_often(
