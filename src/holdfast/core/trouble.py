@@ -64,7 +64,7 @@ def trouble_after(
     return Trouble(
         kind=kind,
         reason=str(error),
-        advice=error.advice if isinstance(error, Refused) else "Nothing is lost; the next try may succeed.",
+        advice=error.advice if isinstance(error, Refused) else "Nothing is lost; GitHub is asked again.",
         since=before.since if before and is_same else now,
         retry_at=now + pause_s,
         failures=failures,

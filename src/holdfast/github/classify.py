@@ -45,12 +45,12 @@ _PROTECTED_ADVICE = (
     "holdfast spool export and import."
 )
 _RULES_ADVICE = (
-    "It is kept; change the repository's rules so that they allow it, then put it back with "
-    "holdfast spool restore. Save the next ones without what they forbid."
+    "Change the repository's rules so that they allow it, and put the checkpoint, which is kept until then, "
+    "back with holdfast spool restore."
 )
 _PUSH_PROTECTION_ADVICE = (
-    "It is kept; allow the secret in the repository's push protection settings, then put it back with "
-    "holdfast spool restore. Save the next ones without the secret."
+    "Allow the secret in the repository's push protection settings, and put the checkpoint, which is kept "
+    "until then, back with holdfast spool restore."
 )
 _INVALID_ADVICE = "Change what GitHub's reason names, because the same request will be refused again."
 _TOO_LARGE_ADVICE = (

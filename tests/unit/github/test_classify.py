@@ -408,3 +408,22 @@ def test_limit_announced_with_success_is_a_limit() -> None:
 
 def test_success_that_speaks_of_no_limit_is_none() -> None:
     assert error_for_limit_in_success(Reply(200, {}, b"[]"), COMMIT, now=NOW) is None
+
+
+def test_a_refusal_and_its_advice_are_two_sentences() -> None:
+    error = error_for(reply(409, RULES), WRITE, now=NOW)
+
+    assert isinstance(error, Refused)
+    assert f"{error}. {error.advice}" == (
+        "runs/a.json: GitHub answered 409: Repository rule violations found Changes must be made through a "
+        "pull request. Allow Holdfast to push to it; or set HOLDFAST_BRANCH to another branch, and move what "
+        "waits with holdfast spool export and import."
+    )
+
+
+def test_what_is_refused_for_a_secret_can_be_put_back() -> None:
+    error = error_for(reply(409, "Secret detected in content"), WRITE, now=NOW)
+
+    assert isinstance(error, Refused)
+    assert "kept until then" in error.advice
+    assert "holdfast spool restore" in error.advice
