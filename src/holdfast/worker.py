@@ -72,6 +72,7 @@ class Worker:
     """Is told at the end of a drain which runs it has written to."""
     _verified: int = 0
     _is_paced: bool = False
+    _has_looked: bool = False
     _ignores_trouble: bool = False
     _purged_at: float = float("-inf")
     _unsettled: set[str] = field(default_factory=set)
@@ -149,7 +150,9 @@ class Worker:
         policy = self.policy if self._is_paced else replace(self.policy, longest_pause_s=0)
         budget = self.ledger.budget
         plan = plan_drain(due, budget, now, policy)
-        is_known = budget.remaining(policy.resource, now) is not None
+        # A server may never tell how many calls are left, so that one look must do.
+        is_known = self._has_looked or budget.remaining(policy.resource, now) is not None
+        self._has_looked = True
         for step in plan.steps if is_known else _first_look(plan.steps):
             if self.is_stopping():
                 break
