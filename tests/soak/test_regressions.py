@@ -64,6 +64,20 @@ SCHEDULES = {
         faults=("any:500:nth=1:times=1",),
         pace=875,
     ),
+    "a checkpoint that had to take a later number was left behind by the next one": Schedule(
+        machines=(
+            Machine((Drain(patience_s=5.0, after_s=0.1), Drain(patience_s=5.0, after_s=0.1))),
+            Machine(
+                (
+                    Drain("commit", 5.0, 0.1, Death("before_request", 5)),
+                    Drain("contents", 5.0, 0.5),
+                )
+            ),
+        ),
+        calls=(Submit(0, 0), Submit(0, 0), Submit(0, 0), Submit(1, 1), Submit(1, 15), Submit(1, 6)),
+        faults=("any:500:nth=1:times=1", "any:500:nth=1:times=3"),
+        pace=1,
+    ),
     "a checkpoint written beside a refused one was stored again in a batch": Schedule(
         machines=(Machine(budget="few"), Machine((Drain(patience_s=5.0, after_s=3.0),))),
         calls=(

@@ -267,6 +267,11 @@ class Spool:
 
         return self._use(work)
 
+    def arrival(self, checkpoint_id: str) -> int | None:
+        """Return the how-manieth checkpoint this is that came in here; None if it is not known here."""
+        row = self._use(lambda store: store.get(keys.RECEIPT + checkpoint_id))
+        return Record.decode(row).place.arrival if row else None
+
     def known_sequence(self, run_id: str) -> int:
         """Return the highest sequence number of a run that is known here; 0 for an unknown run."""
         row = self._use(lambda store: store.get(keys.RUN + run_id))

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import structlog
 
-from holdfast.core.envelope import MAX_SEQUENCE, Envelope, renumber_body
+from holdfast.core.envelope import Envelope, renumber_body
 from holdfast.core.publication import RunView, StoredFile, assign_sequences
 from holdfast.core.ticket import Ticket
 from holdfast.errors import SpoolDamaged
@@ -62,16 +63,25 @@ def settle_numbers(
 
 
 def _floors(spool: Spool, view: RunView, tickets: Sequence[Ticket]) -> dict[str, int]:
-    """Return what those checkpoints must come after whose number was given in ignorance of the repository.
+    """Return what those checkpoints must come after whose number nobody asked for.
 
     A machine that is new to a run counts from one. Where the numbers have gaps it would fill them, and the
-    run would go on from an older checkpoint. What comes from here keeps its place, urgent or not.
+    run would go on from an older checkpoint. What came in here later, but was more urgent, keeps its place.
     """
-    automatic = {ticket.checkpoint_id: ticket.sequence for ticket in tickets if ticket.is_automatic}
-    lowest = min(automatic.values(), default=MAX_SEQUENCE)
-    above = (entry for entry in reversed(view.index.entries) if entry.sequence >= lowest)
-    foreign = (entry.sequence for entry in above if spool.receipt(entry.checkpoint_id) is None)
-    return dict.fromkeys(automatic, next(foreign, 0))
+    arrivals: dict[str, int | None] = {}
+
+    def arrival_of(checkpoint_id: str) -> int | None:
+        if checkpoint_id not in arrivals:
+            arrivals[checkpoint_id] = spool.arrival(checkpoint_id)
+        return arrivals[checkpoint_id]
+
+    def floor_of(ticket: Ticket) -> int:
+        own = arrival_of(ticket.checkpoint_id) or 0
+        above = takewhile(lambda entry: entry.sequence >= ticket.sequence, reversed(view.index.entries))
+        # What is not known here has come from another machine.
+        return next((entry.sequence for entry in above if (arrival_of(entry.checkpoint_id) or 0) < own), 0)
+
+    return {ticket.checkpoint_id: floor_of(ticket) for ticket in tickets if ticket.is_automatic}
 
 
 def _renumber(spool: Spool, ticket: Ticket, sequence: int, seal: Seal) -> Numbered:
