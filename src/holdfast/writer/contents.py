@@ -226,9 +226,11 @@ class ContentsWriter:
         for path, sha in intent.files.items():
             if path in indexed:
                 continue
+            litter = Litter(path, sha, self.clock.now() + PATIENCE_S)
             if work.is_unclear:
-                self._expect(Litter(path, sha, self.clock.now() + PATIENCE_S))
-            self._delete(path, sha)
+                self._expect(litter)
+            if not self._delete(path, sha):
+                self._expect(litter)  # it may only not be visible yet
 
     def abandon(self, intent: Intent) -> None:
         """Give up a write; what may have come to exist of it is deleted once nothing of it is under way."""
@@ -264,17 +266,19 @@ class ContentsWriter:
         self.spool.note(litter.name, litter.to_bytes())
         self._litter.add(litter.path)
 
-    def _delete(self, path: str, sha: str) -> None:
+    def _delete(self, path: str, sha: str) -> bool:
+        """Delete a file of ours; return whether GitHub knew it. Another one in its place is left alone."""
         message = f"Remove {path}: it was stored again under another number"
         try:
             self.runs.note_commit(self.gateway.perform(DeleteFile(path, message, self.branch, sha)))
         except Missing:
-            return  # that attempt never arrived
+            return False  # that attempt never arrived
         except Conflict as error:
             if error.kind == "head_moved":
                 raise
-            return  # another writer was quicker to take that name
+            return True  # another writer was quicker to take that name
         log.info("file_deleted", path=path)
+        return True
 
     def _deliveries(
         self, view: RunView, publication: Publication, commits: dict[str, str]

@@ -7,11 +7,12 @@ from uuid import uuid4
 import pytest
 
 from holdfast.core.envelope import draft_from_mapping, seal
+from holdfast.core.litter import PATIENCE_S
 from holdfast.core.steps import order_tickets
 from holdfast.core.ticket import Ticket
 from holdfast.core.triggers import Priority, Trigger
-from holdfast.errors import Conflict
-from holdfast.github.gateway import Call, ResultT, WriteFile
+from holdfast.errors import Conflict, Missing
+from holdfast.github.gateway import Call, DeleteFile, ResultT, WriteFile
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
 
@@ -93,6 +94,28 @@ def test_machine_that_comes_back_to_a_run_goes_on_after_what_others_have_stored_
 
     assert check_run(repository)[5] == newest.checkpoint_id
     assert stored_run(repository)["latest.json"]["checkpoint_id"] == newest.checkpoint_id
+
+
+def test_file_that_github_did_not_find_to_delete_is_looked_for_once_more(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with (
+        open_workshop(tmp_path / "one", repository) as one,
+        open_workshop(tmp_path / "other", repository) as other,
+    ):
+        one.save()
+        one.worker.drain()
+        other.save(sequence_number=4)
+        other.worker.drain()
+        repository.fail_next(DeleteFile, Missing("x", "not visible yet"))
+        one.save()
+        one.worker.drain()
+        assert "cp_002_manual.json" in stored_run(repository)
+
+        one.clock.sleep(PATIENCE_S)
+        one.worker.drain()
+
+    assert list(check_run(repository)) == [1, 4, 5]
 
 
 def test_older_checkpoint_goes_first_where_two_have_one_number() -> None:
