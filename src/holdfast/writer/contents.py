@@ -55,6 +55,7 @@ class ContentsWriter:
     branch: str
     clock: Clock
     max_file_bytes: int = MAX_FILE_BYTES
+    # The paths of the litter notes, so that planning costs no look into the spool; `sweep` reads them.
     _litter: set[str] = field(default_factory=set)
 
     def write(self, intent: Intent, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
