@@ -129,7 +129,7 @@ class Settings(BaseModel):
         """
         values: dict[str, object] = {}
         sources: dict[str, str] = {}
-        for name in cls.model_fields:
+        for name in names_of_settings():
             for variable in variables_of(name):
                 if environment.get(variable):
                     values[name], sources[name] = environment[variable], variable
@@ -144,6 +144,11 @@ class Settings(BaseModel):
             return cls.model_validate({**values, "sources": sources})
         except ValidationError as error:
             raise InvalidSettings(_problems(error, sources)) from None
+
+
+def names_of_settings() -> list[str]:
+    """Return what can be set; where the values came from cannot."""
+    return [name for name in Settings.model_fields if name != "sources"]
 
 
 def variables_of(name: str) -> list[str]:
@@ -162,7 +167,7 @@ def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
     >>> unknown_variables({"HOLDFAST_REOP": "me/state", "HOLDFAST_REPO": "me/state", "HOME": "/"})
     {'HOLDFAST_REOP': 'HOLDFAST_REPO'}
     """
-    known = [name.upper() for name in Settings.model_fields]
+    known = [name.upper() for name in names_of_settings()]
     given = [name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)]
     unknown = [name for name in given if name not in known]
     if not unknown:

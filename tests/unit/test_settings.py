@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import InvalidSettings
-from holdfast.settings import Settings, variables_of
+from holdfast.settings import Settings, unknown_variables, variables_of
 
 
 def test_nothing_set_means_the_embedded_github_without_limits() -> None:
@@ -102,3 +102,10 @@ def test_secrets_do_not_show() -> None:
 def test_variables_are_named_after_the_fields() -> None:
     assert variables_of("data_dir") == ["HOLDFAST_DATA_DIR"]
     assert Settings.from_environment({"HOLDFAST_DATA_DIR": "x"}).data_dir == Path("x")
+
+
+def test_where_values_come_from_cannot_be_set() -> None:
+    environment = {"HOLDFAST_SOURCES": "elsewhere"}
+
+    assert list(unknown_variables(environment)) == ["HOLDFAST_SOURCES"]
+    assert "sources" not in Settings.from_environment(environment).sources

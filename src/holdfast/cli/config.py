@@ -34,12 +34,10 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 def _tell(settings: "Settings") -> list[dict[str, Any]]:
     from pydantic import SecretStr
 
-    from holdfast.settings import variables_of
+    from holdfast.settings import names_of_settings, variables_of
 
     told = []
-    for name in type(settings).model_fields:
-        if name == "sources":
-            continue
+    for name in names_of_settings():
         value = getattr(settings, name)
         source = settings.sources.get(name, "default")
         if isinstance(value, SecretStr):
