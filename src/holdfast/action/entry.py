@@ -74,8 +74,8 @@ def _run(environment: Mapping[str, str], runner: Runner) -> tuple[Outcome, str]:
         release_signals()
         step = Step(inputs, job, session, cancelled)
         outcome = finish_in_time(lambda: carry_out(step), cancelled, stop) or _abandon(step)
-        budget = session.holdfast.status()["budget"]
-        for line in (outcome.title, *outcome.facts, budget_sentence(budget)):
+        budget = budget_sentence(session.holdfast.status()["budget"], session.assembly.clock.now())
+        for line in (outcome.title, *outcome.facts, budget):
             sys.stdout.write(f"{escape_controls(line)}\n")
 
     def link(path: str) -> str:
@@ -120,4 +120,4 @@ def _abandon(step: Step) -> Outcome:
 
 def _failure(reason: str, code: ExitCode) -> tuple[Outcome, str]:
     outcome = Outcome(title="failed", outputs={"status": "error"}, problems=(reason,), code=code)
-    return outcome, format_summary(outcome, None, str)
+    return outcome, format_summary(outcome, "", str)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.action.outcome import Cell, Outcome, StoredFile, Table
-from holdfast.cli.render import format_clock
+from holdfast.cli.render import format_clock, format_duration
 from holdfast.logs import escape_controls
 
 SHOWN_ROWS = 200
@@ -15,25 +15,27 @@ _MEANINGFUL = re.compile(r"[^\w ,.:/-]|_")
 Link = Callable[[str], str]
 
 
-def format_summary(outcome: Outcome, budget: Mapping[str, Any] | None, link: Link) -> str:
-    """Return one step's part of the summary; `link` gives the address of a file."""
+def format_summary(outcome: Outcome, budget: str, link: Link) -> str:
+    """Return one step's part of the summary; `budget` is a sentence, `link` gives the address of a file."""
     parts = [f"### Holdfast: {escape(outcome.title)}"]
     parts += [f"> [!WARNING]\n> {escape(problem)}" for problem in outcome.problems]
     parts += [escape(fact) for fact in outcome.facts]
     if outcome.table.rows:
         parts.append(_table(outcome.table, link))
-    if sentence := budget and budget_sentence(budget):
-        parts.append(escape(sentence))
+    if budget:
+        parts.append(escape(budget))
     return "\n\n".join(parts) + "\n\n"
 
 
-def budget_sentence(budget: Mapping[str, Any]) -> str:
+def budget_sentence(budget: Mapping[str, Any], now: float) -> str:
     """Return what GitHub still allows, as far as it has said; empty if it has said nothing."""
     if budget["last_remaining"] is None:
         return ""
     of_limit = f" of {budget['limit']:,}" if budget["limit"] else ""
-    until = f" until {format_clock(budget['last_reset'])}" if budget["last_reset"] else ""
-    return f"Budget: {budget['last_remaining']:,}{of_limit} requests left{until}."
+    wait_s = round(budget["resets_at"] - now)
+    reset = f"in {format_duration(wait_s)}, at {format_clock(budget['resets_at'])}"
+    outlook = f"; the limit resets {reset}" if wait_s > 0 else ""
+    return f"Budget: {budget['last_remaining']:,}{of_limit} requests left{outlook}."
 
 
 def escape(text: str) -> str:

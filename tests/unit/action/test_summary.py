@@ -1,9 +1,11 @@
 """The job summary is Markdown that says what it is given and nothing else."""
 
+import pytest
+
 from holdfast.action.outcome import Outcome, StoredFile, Table
 from holdfast.action.summary import SHOWN_ROWS, budget_sentence, escape, format_summary
 
-BUDGET = {"last_remaining": 988, "limit": 1000, "last_reset": 60}
+BUDGET = {"last_remaining": 988, "limit": 1000, "last_reset": 60, "resets_at": 240.0}
 HOSTILE = "a|b</td>\n| x | [y](javascript:1) `z` <script> ![i](http://e) *b* _u_ # @me \\ & &lt;"
 
 
@@ -19,7 +21,7 @@ def test_a_table_links_the_files_that_are_stored() -> None:
         ("run", "file"), (("build-1", StoredFile("c/build-1/cp_001.json")), ("build-2", "cp_002.json"))
     )
 
-    text = format_summary(Outcome("saved", table=table), None, lambda path: f"https://x/{path}")
+    text = format_summary(Outcome("saved", table=table), "", lambda path: f"https://x/{path}")
 
     assert text.splitlines() == [
         "### Holdfast: saved",
@@ -35,7 +37,7 @@ def test_a_table_links_the_files_that_are_stored() -> None:
 def test_hostile_text_stays_within_its_cell() -> None:
     table = Table(("run", "why"), ((HOSTILE, HOSTILE),))
 
-    lines = format_summary(Outcome(HOSTILE, table=table, facts=(HOSTILE,)), None, str).splitlines()
+    lines = format_summary(Outcome(HOSTILE, table=table, facts=(HOSTILE,)), "", str).splitlines()
 
     assert len(lines) == 8
     assert lines[6].count("|") == 3
@@ -44,18 +46,26 @@ def test_hostile_text_stays_within_its_cell() -> None:
 def test_problems_facts_and_the_budget_are_told_in_this_order() -> None:
     outcome = Outcome("late", facts=("a fact",), problems=("a problem",))
 
-    text = format_summary(outcome, BUDGET, str)
+    text = format_summary(outcome, "A budget.", str)
 
-    assert text == (
-        "### Holdfast: late\n\n> [!WARNING]\n> a problem\n\na fact\n\n"
-        "Budget: 988 of 1,000 requests left until 1970-01-01 00:01:00 UTC.\n\n"
+    assert text == "### Holdfast: late\n\n> [!WARNING]\n> a problem\n\na fact\n\nA budget.\n\n"
+
+
+def test_the_budget_says_when_its_limit_resets() -> None:
+    assert budget_sentence(BUDGET, now=60.0) == (
+        "Budget: 988 of 1,000 requests left; the limit resets in 3 min, at 1970-01-01 00:04:00 UTC."
     )
+
+
+@pytest.mark.parametrize("now", [240.0, 3600.0])
+def test_a_reset_that_is_over_is_not_told(now: float) -> None:
+    assert budget_sentence(BUDGET, now) == "Budget: 988 of 1,000 requests left."
 
 
 def test_a_long_table_is_cut_and_says_so() -> None:
     table = Table(("run",), tuple((f"run-{number}",) for number in range(SHOWN_ROWS + 5)))
 
-    text = format_summary(Outcome("many", table=table), None, str)
+    text = format_summary(Outcome("many", table=table), "", str)
 
     assert "| run-199 |" in text
     assert "| run-200 |" not in text
@@ -63,8 +73,7 @@ def test_a_long_table_is_cut_and_says_so() -> None:
 
 
 def test_a_budget_that_github_has_said_nothing_of_is_not_told() -> None:
-    assert budget_sentence({"last_remaining": None, "limit": 1000, "last_reset": None}) == ""
-    assert (
-        budget_sentence({"last_remaining": 5, "limit": None, "last_reset": None})
-        == "Budget: 5 requests left."
-    )
+    nothing = {"last_remaining": None, "limit": 1000, "last_reset": None, "resets_at": None}
+
+    assert budget_sentence(nothing, now=0.0) == ""
+    assert budget_sentence({**BUDGET, "limit": None}, now=240.0) == "Budget: 988 requests left."
