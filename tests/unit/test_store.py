@@ -205,12 +205,6 @@ def test_transaction_is_undone_by_an_exception(store: Store) -> None:
     assert store.get("b") == b"3"
 
 
-def test_add_stores_once(store: Store) -> None:
-    assert store.add("a", b"1")
-    assert not store.add("a", b"2")
-    assert store.get("a") == b"1"
-
-
 def test_keys_come_sorted_from_a_prefix_and_no_value_is_read(store: Store) -> None:
     store.set_many(dict.fromkeys(("b|2", "a|1", "b|1", "c|1", "b"), b"v"))
     read: list[str | None] = []

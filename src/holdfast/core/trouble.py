@@ -31,11 +31,6 @@ class Trouble:
     credentials: str = ""
 
     @property
-    def is_outage(self) -> bool:
-        """Whether GitHub has been away for long enough that one small question should go ahead of a write."""
-        return self.kind == UNAVAILABLE and self.failures >= _FAILURES_OF_AN_OUTAGE
-
-    @property
     def sentence(self) -> str:
         """Return what is wrong and what to do."""
         return f"{self.reason}. {self.advice}" if self.advice else self.reason

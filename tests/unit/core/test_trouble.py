@@ -18,7 +18,6 @@ def test_pauses_of_an_outage_grow_to_half_a_minute_and_stay_there() -> None:
 
     assert pauses == [2, 4, 8, 16, 30, 30, 30, 30]
     assert trouble is not None
-    assert trouble.is_outage
     assert trouble.since == 100.0
 
 
@@ -31,7 +30,6 @@ def test_refusals_are_tried_again_slowly(kind: RefusalKind, least_s: float) -> N
 
     assert trouble.retry_at - 100.0 >= least_s
     assert trouble.sentence == "x: no. Do this."
-    assert not trouble.is_outage
 
 
 def test_another_kind_of_trouble_begins_anew() -> None:
