@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from holdfast.core.python_values import copy_to_dump, dump_plain, is_safe_to_dump
+from holdfast.core.python_values import LISTS_AROUND, copy_to_dump, dump_plain, wrap
 from holdfast.core.scanner import MAX_DEPTH, scan_items, scan_members, scan_value
 
 __all__ = [
@@ -27,10 +27,6 @@ __all__ = [
     "split_items",
 ]
 
-_KNOWN_TYPES_ALONE = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-# orjson stops at 254 levels, in some releases one later for an empty list. With so many lists around a member
-# of an object, nothing passes that the limit of 200 forbids; the scanner judges the little that is held back.
-_LISTS_AROUND = 56
 _COMPARED_BYTES = 1024 * 1024
 
 
@@ -60,14 +56,8 @@ def encode(value: object, place: str = "") -> bytes:
     >>> encode({"b": 2**64, "a": [1.5, None, "é"]}).decode()
     '{"b":18446744073709551616,"a":[1.5,null,"é"]}'
     """
-    if text := dump_plain(value, _KNOWN_TYPES_ALONE):
-        return text
-    if is_safe_to_dump(value):
-        try:
-            return orjson.dumps(value, option=_KNOWN_TYPES_ALONE)
-        except orjson.JSONEncodeError:
-            pass  # a long integer, a lone surrogate or a strange key: the copy cures it or says where it is
-    return orjson.dumps(copy_to_dump(value, place))
+    # A long integer, a NaN, a lone surrogate or a strange key: the copy cures it or says where it is.
+    return dump_plain(value) or orjson.dumps(copy_to_dump(value, place))
 
 
 def parse_document(text: bytes) -> Document:
@@ -175,12 +165,8 @@ def _find_end(value: object, text: bytes, start: int) -> int:
 
     Raises _OtherSpelling if there is none, JSONEncodeError if it might be nested too deeply.
     """
-    wrapped, around = value, 0
-    if isinstance(value, dict | list):
-        around = _LISTS_AROUND
-        for _ in range(around):
-            wrapped = [wrapped]
-    written = orjson.dumps(wrapped)
+    is_nested = isinstance(value, dict | list)
+    written, around = orjson.dumps(wrap(value) if is_nested else value), LISTS_AROUND * is_nested
     end = start + len(written) - 2 * around
     # Piece by piece, since to cut the lists off would copy all of it.
     for position in range(start, end, _COMPARED_BYTES):

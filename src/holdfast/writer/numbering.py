@@ -9,7 +9,7 @@ import structlog
 from holdfast.core.envelope import Envelope, renumber_body
 from holdfast.core.publication import RunView, StoredFile, assign_sequences
 from holdfast.core.ticket import Ticket
-from holdfast.errors import SpoolDamaged
+from holdfast.errors import InvalidCheckpoint, SpoolDamaged
 from holdfast.spool import Spool
 
 log = structlog.get_logger()
@@ -103,4 +103,8 @@ def _read(spool: Spool, tickets: Sequence[Ticket], seal: Seal) -> list[Numbered]
             bodies.append(Numbered(ticket, seal(spool.read(ticket))))
         except SpoolDamaged as error:
             log.error("checkpoint_damaged", checkpoint_id=ticket.checkpoint_id, cause=str(error))  # noqa: TRY400
+        except InvalidCheckpoint as error:
+            # orjson takes a Fragment at its word; nobody could read what is no JSON.
+            spool.set_aside(ticket, f"it is not JSON: {error}")
+            log.error("checkpoint_refused", checkpoint_id=ticket.checkpoint_id, cause=str(error))  # noqa: TRY400
     return bodies
