@@ -58,52 +58,60 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     run_id = check_run_id(arguments.run_id)
     with stop_on_signals() as stop, open_session(arguments, stop=stop) as session:
         receipt = session.holdfast.complete(run_id, arguments.status, keep=arguments.keep)
-        result = _store(receipt, session, screen, timeout_s=arguments.timeout)
+        result, is_busy = _store(receipt, session, screen, timeout_s=arguments.timeout)
         receipt = session.holdfast.receipt(receipt.checkpoint_id) or receipt
-        is_done = receipt.status is Progress.VERIFIED and not result.left and not stop.is_set()
+        is_stored = receipt.status is Progress.VERIFIED and (is_busy or not result.left)
+        is_done = is_stored and not stop.is_set()
         deleted = _clean_up(session, screen) if is_done else 0
     if screen.is_json:
         from holdfast.documents import receipt_document
 
-        screen.document({**receipt_document(receipt), "left": result.left, "deleted_files": deleted})
+        outlook = {"left": result.left, "reason": result.reason or None, "deleted_files": deleted}
+        screen.document({**receipt_document(receipt), **outlook})
     else:
         screen.say(
             f"{run_id} is {arguments.status}: checkpoint {receipt.sequence_number} is {receipt.status}."
         )
         if deleted:
             screen.say(f"Retention deleted {format_count(deleted, 'file')}.")
-    return _judge(receipt, result, screen)
+    return _judge(receipt, result, screen, is_busy=is_busy)
 
 
-def _store(receipt: "Receipt", session: Session, screen: Screen, *, timeout_s: float) -> "DrainResult":
-    """Drain the spool, or see the final checkpoint stored by the process that drains it."""
+def _store(
+    receipt: "Receipt", session: Session, screen: Screen, *, timeout_s: float
+) -> tuple["DrainResult", bool]:
+    """Drain the spool, or see the final checkpoint stored by the process that drains it.
+
+    Returns how the spool stands, and whether another process is still draining it.
+    """
     from holdfast.errors import SpoolBusy
     from holdfast.worker import DrainResult
 
     try:
-        return drain(session, screen, timeout_s=timeout_s)
+        return drain(session, screen, timeout_s=timeout_s), False
     except SpoolBusy:
         timeout_s = max(timeout_s, _WAIT_FOR_SERVICE_S)
         session.holdfast.wait(receipt.checkpoint_id, timeout_s=timeout_s)
     try:
-        return drain(session, screen)  # the other process may have ended with something left
+        return drain(session, screen), False  # the other process may have ended with something left
     except SpoolBusy as error:
-        return DrainResult(0, 0, str(error))
+        return DrainResult(0, len(session.assembly.spool.pending()), str(error)), True
 
 
-def _judge(receipt: "Receipt", result: "DrainResult", screen: Screen) -> ExitCode:
+def _judge(receipt: "Receipt", result: "DrainResult", screen: Screen, *, is_busy: bool) -> ExitCode:
     """Return how this ended, and say what stands in the way of a checkpoint that is not verified."""
     from holdfast.core.ticket import Progress
 
     if receipt.status is Progress.REFUSED:
         screen.warn(f"the final checkpoint was refused: {receipt.reason}")
         return ExitCode.FAILED
-    if result.left:
+    if is_busy and result.left:
+        among = "" if receipt.status is Progress.VERIFIED else ", the final one among them"
+        screen.warn(f"{format_count(result.left)} still waiting in the spool{among}: {result.reason}")
+    elif result.left:
         reason = result.reason or "they came in meanwhile"
         screen.warn(f"{format_count(result.left)} left in the spool: {reason}")
         return ExitCode.WORK_LEFT
-    if receipt.status is not Progress.VERIFIED:
-        screen.warn(f"the final checkpoint is safe in the spool, from where it is stored: {result.reason}")
     return ExitCode.DONE
 
 

@@ -283,9 +283,28 @@ def test_completion_that_another_process_has_not_stored_yet_is_in_good_hands(
 
     assert ended.code == 0
     assert ended.out == "a is completed: checkpoint 3 is spooled.\n"
-    assert "safe in the spool" in ended.err
+    assert ended.err.startswith(
+        "holdfast: 1 checkpoint still waiting in the spool, the final one among them: "
+    )
     assert "is draining this spool" in ended.err
     assert holdfast("drain").code == 0
+
+
+def test_completion_beside_another_drain_tells_how_many_wait_for_that(
+    holdfast: Holdfast, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(complete, "_WAIT_FOR_SERVICE_S", 0.0)
+    store(holdfast, "a")
+    holdfast("submit", "-", "--run-id", "b", stdin="{}")
+    other = Assembly(Settings.from_environment({"HOLDFAST_DATA_DIR": str(data_dir)}))
+
+    with other.spool.drainer():
+        ended = holdfast("complete", "a", "--json")
+    other.close()
+
+    assert (ended.document["status"], ended.document["left"]) == ("spooled", 2)
+    assert "is draining this spool" in ended.document["reason"]
+    assert "2 checkpoints still waiting in the spool" in ended.err
 
 
 def test_completion_that_github_will_not_take_fails_and_says_why(holdfast: Holdfast, github: GitHub) -> None:
