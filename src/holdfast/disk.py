@@ -66,9 +66,14 @@ def seal(key: str, value: bytes, digest: bytes | None = None) -> bytes:
 def unseal(key: str, sealed: bytes) -> bytes:
     """Return the value that was sealed under `key`. Raises RowDamaged."""
     value = sealed[SEAL_BYTES:]
-    if seal(key, b"", digest_of(value)) != sealed[:SEAL_BYTES]:
-        raise RowDamaged(key, "its bytes do not match their digest")
+    check_seal(key, sealed[:SEAL_BYTES], value)
     return value
+
+
+def check_seal(key: str, head: bytes, value: bytes) -> None:
+    """Raise RowDamaged unless `head` is what `value` was sealed with under `key`."""
+    if seal(key, b"", digest_of(value)) != head:
+        raise RowDamaged(key, "its bytes do not match their digest")
 
 
 def make_private_folder(folder: Path) -> None:

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from holdfast.disk import (
     DatabaseDamaged,
     RowDamaged,
     StoreMoved,
+    check_seal,
+    digest_of,
     make_private_folder,
     part_when_forked,
     seal,
@@ -46,16 +48,21 @@ _LAST_CHARACTER = "\U0010ffff"
 # A cache per connection, and there is one connection per thread: 4 MB each, not diskcache's 32.
 _CACHE_SIZE_KIB = -4096
 
-_SELECT = "SELECT key, mode, filename, value FROM Cache WHERE raw = 1 AND key IN ({})"
+# SQLite and its driver copy a value thrice on its way; a value beyond this is read and written in place.
+_LARGE_BYTES = 1024**2
+_IS_LARGE = f"typeof(value) = 'blob' AND length(value) > {_LARGE_BYTES}"
+_ROW = f"key, mode, filename, CASE WHEN {_IS_LARGE} THEN NULL ELSE value END, {_IS_LARGE}"
+
+_SELECT = f"SELECT {_ROW} FROM Cache WHERE raw = 1 AND key IN ({{}})"  # noqa: S608 (constants alone)
 _SELECT_KEYS = "SELECT key FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key LIMIT ?"
-_SELECT_ITEMS = (
-    "SELECT key, mode, filename, value FROM Cache WHERE key > ? AND key < ? AND raw = 1 ORDER BY key LIMIT ?"
-)
+_SELECT_ITEMS = f"SELECT {_ROW} FROM Cache WHERE key > ? AND key < ? AND raw = 1 ORDER BY key LIMIT ?"  # noqa: S608
+_SELECT_LARGE = f"SELECT rowid FROM Cache WHERE key = ? AND raw = 1 AND {_IS_LARGE}"  # noqa: S608
 _UPSERT = (
     "INSERT INTO Cache (key, raw, store_time, access_time, mode, value) VALUES (?, 1, 0, 0, 1, ?)"
     " ON CONFLICT (key, raw) DO UPDATE"
     " SET expire_time = NULL, tag = NULL, size = 0, mode = 1, filename = NULL, value = excluded.value"
 )
+_MAKE_ROOM = "UPDATE Cache SET value = zeroblob(?) WHERE key = ? AND raw = 1"
 _DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
 
 
@@ -210,6 +217,7 @@ class Store:
         Not every change of it means that: each thread has its own.
         """
         with self._our_errors():
+            self._check_in_place()
             (version,) = self._sql("PRAGMA data_version").fetchone()
         return self._commits, self._database.connection_number, version
 
@@ -223,7 +231,7 @@ class Store:
                 if self._writer != threading.get_ident():
                     self._check_in_place()
                 rows = self._sql(_SELECT.format(",".join("?" * len(chunk))), chunk).fetchall()
-            found |= dict(map(self._open_row, rows))
+            found |= dict(self._open_rows(rows))
         return found
 
     def get_unchecked(self, key: str) -> bytes | None:
@@ -233,7 +241,10 @@ class Store:
         """
         with self._our_errors():
             rows = self._sql(_SELECT.format("?"), [key]).fetchall()
-        return self._database.disk.fetch(*rows[0][1:], False)[SEAL_BYTES:] if rows else None
+            if rows and rows[0][-1]:
+                found = self._read_large(key)
+                return found[1] if found else None
+        return self._database.disk.fetch(*rows[0][1:-1], False)[SEAL_BYTES:] if rows else None
 
     def keys(self, prefix: str, limit: int = -1) -> list[str]:
         """Return the keys that begin with `prefix`, sorted. No value is read."""
@@ -249,7 +260,7 @@ class Store:
             with self._our_errors():
                 self._check_in_place()
                 rows = self._sql(_SELECT_ITEMS, (last, prefix + _LAST_CHARACTER, _CHUNK)).fetchall()
-            yield from map(self._open_row, rows)
+            yield from self._open_rows(rows)
             if len(rows) < _CHUNK:
                 return
             last = rows[-1][0]
@@ -259,14 +270,27 @@ class Store:
         if not self._is_bounded:
             return self.set_many({key: value})
         with self.transact():
-            self._database.set(key, seal(key, value))
+            is_large = len(value) > _LARGE_BYTES
+            self._database.set(key, b"" if is_large else seal(key, value))
+            if is_large:
+                self._write_large(key, value)
         return None
 
     def set_many(self, values: Mapping[str, bytes], digests: Mapping[str, bytes] | None = None) -> None:
         """Store all of `values`, or none of them. `digests` spares the hashing of values that were hashed."""
         digests = digests or {}
-        rows = [(key, seal(key, value, digests.get(key))) for key, value in values.items()]
-        self._write(_UPSERT, rows)
+        large = [key for key, value in values.items() if len(value) > _LARGE_BYTES]
+        rows = [
+            (key, b"" if key in large else seal(key, value, digests.get(key)))
+            for key, value in values.items()
+        ]
+        if not large:
+            self._write(_UPSERT, rows)
+            return
+        with self._joined():
+            self._write(_UPSERT, rows)
+            for key in large:
+                self._write_large(key, values[key], digests.get(key))
 
     def delete(self, *keys: str) -> None:
         """Remove the rows of all `keys`, or none; absent ones are passed over."""
@@ -287,6 +311,8 @@ class Store:
         A transaction inside raises `refusal`.
         """
         with self._lock, self._our_errors():
+            # What is not committed stays in memory, so that this needs no room on the disk.
+            self._sql("PRAGMA cache_spill = 0")
             self._begin()
             self._refusal = refusal
             try:
@@ -294,6 +320,7 @@ class Store:
             finally:
                 self._refusal = None
                 self._end(is_whole=False)
+                self._sql("PRAGMA cache_spill = 1")
 
     def is_in_place(self) -> bool:
         """Tell whether the database in the folder is still the one that was opened."""
@@ -311,22 +338,61 @@ class Store:
         self._writer = self._database._txn_id = self._refusal = None  # noqa: SLF001
 
     def _write(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
-        if self._writer == threading.get_ident():
+        with self._joined():
             self._database._con.executemany(statement, rows)  # noqa: SLF001
-        else:
-            with self.transact():
-                self._database._con.executemany(statement, rows)  # noqa: SLF001
+
+    def _joined(self) -> AbstractContextManager[None]:
+        """Return the transaction that this thread is in, or one of its own."""
+        return nullcontext() if self._writer == threading.get_ident() else self.transact()
+
+    def _write_large(self, key: str, value: bytes, digest: bytes | None = None) -> None:
+        """Fill in the value of a row that is there, without a copy of it in memory."""
+        self._sql(_MAKE_ROOM, (SEAL_BYTES + len(value), key))
+        with self._open_large(key, is_readonly=False) as blob:
+            blob.write(seal(key, b"", digest or digest_of(value)))
+            blob.write(value)
+
+    def _read_large(self, key: str) -> tuple[bytes, bytes] | None:
+        """Return a large value, and before it what it is sealed with, as they are; None if it has gone."""
+        connection = self._database._con  # noqa: SLF001
+        is_alone = not connection.in_transaction
+        with self._our_errors():
+            if is_alone:
+                # The row must not become another one between the two looks at it.
+                connection.execute("BEGIN")
+            try:
+                with self._open_large(key, is_readonly=True) as blob:
+                    return blob.read(SEAL_BYTES), blob.read()
+            except LookupError:
+                return None
+            finally:
+                if is_alone:
+                    connection.rollback()
+
+    def _open_large(self, key: str, *, is_readonly: bool) -> sqlite3.Blob:
+        row = self._sql(_SELECT_LARGE, (key,)).fetchone()
+        if row is None:
+            raise LookupError(key)
+        connection = self._database._con  # noqa: SLF001
+        return connection.blobopen("Cache", "value", row[0], readonly=is_readonly)
 
     def _sql(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         cursor: sqlite3.Cursor = self._database._con.execute(statement, values)  # noqa: SLF001
         return cursor
 
-    def _open_row(self, row: tuple[str, object, object, object]) -> tuple[str, bytes]:
-        key, mode, filename, value = row
-        try:
-            return key, unseal(key, self._database.disk.fetch(mode, filename, value, False))
-        except RowDamaged as error:
-            raise RowDamaged(key, str(error).partition("damaged: ")[2]) from None
+    def _open_rows(
+        self, rows: Iterable[tuple[str, object, object, object, int]]
+    ) -> Iterator[tuple[str, bytes]]:
+        for key, mode, filename, value, is_large in rows:
+            try:
+                sealed = self._database.disk.fetch(mode, filename, b"" if is_large else value, False)
+            except RowDamaged as error:
+                raise RowDamaged(key, str(error).partition("damaged: ")[2]) from None
+            if not is_large:
+                yield key, unseal(key, sealed)
+            elif found := self._read_large(key):
+                check_seal(key, *found)
+                yield key, found[1]
 
     def _identify(self) -> tuple[int, int] | None:
         try:
@@ -455,9 +521,6 @@ def _open(folder: Path, *, is_durable: bool, max_bytes: int | None) -> Store:
     if os.path.expandvars(os.path.expanduser(folder)) != str(folder):  # noqa: PTH111 (as diskcache does)
         raise SpoolUnwritable(f"{folder} cannot be used: its path contains a variable; choose another folder")
     pragmas = {"synchronous": 2 if is_durable else 1, "cache_size": _CACHE_SIZE_KIB, "mmap_size": 0}
-    if is_durable:
-        # What is not committed stays in memory, so that a rehearsal needs no room on the disk.
-        pragmas["cache_spill"] = 0
     try:
         is_new = not (folder / DATABASE).exists()
         database = _Database(

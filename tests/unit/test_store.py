@@ -11,7 +11,7 @@ from pathlib import Path
 import diskcache
 import pytest
 
-from holdfast.disk import LOCK_TIMEOUT_S, DatabaseDamaged, RowDamaged, StoreMoved
+from holdfast.disk import LOCK_TIMEOUT_S, DatabaseDamaged, RowDamaged, StoreMoved, seal
 from holdfast.errors import SpoolDamaged, SpoolError, SpoolUnwritable
 from holdfast.store import DATABASE, Store, open_store
 from tests.fakes.spooling import run_python
@@ -96,6 +96,79 @@ def test_large_values_stay_inside_the_database(store: Store) -> None:
 
     assert store.get("big") == value
     assert not list(store.folder.rglob("*.val"))
+
+
+LARGE = 3 * 1024**2 + 17
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_large_values_come_back_and_give_way_to_small_ones_and_the_other_way_round(
+    tmp_path: Path, is_durable: bool
+) -> None:
+    limits = {} if is_durable else {"max_bytes": 2**26}
+    store = open_store(tmp_path / "store", is_durable=is_durable, **limits)
+    large = os.urandom(LARGE)
+    for value in (large, b"small", large[::-1], large):
+        store.set("key", value)
+        assert store.get("key") == value
+    store.set_many({"a": b"1", "b": large, "c": large[:-1]})
+    assert store.get_many(["a", "b", "c", "d"]) == {"a": b"1", "b": large, "c": large[:-1]}
+    assert dict(store.items("")) == {"a": b"1", "b": large, "c": large[:-1], "key": large}
+    store.close()
+
+
+def test_large_value_is_stored_like_any_other(store: Store) -> None:
+    value = os.urandom(LARGE)
+    store.set("key", value)
+    row = connection_of(store).execute("SELECT mode, filename, value FROM Cache WHERE key = 'key'").fetchone()
+    assert row == (1, None, seal("key", value))
+
+
+def test_large_value_is_read_inside_of_a_transaction_and_undone_with_it(store: Store) -> None:
+    before, after = os.urandom(LARGE), os.urandom(LARGE)
+    store.set("key", before)
+    with pytest.raises(ZeroDivisionError), store.transact():  # noqa: PT012
+        store.set("key", after)
+        assert store.get("key") == after
+        raise ZeroDivisionError
+    assert store.get("key") == before
+
+
+def test_flipped_bit_in_a_large_value_is_found_and_its_bytes_can_be_kept(store: Store) -> None:
+    value = bytes(LARGE)
+    store.set("key", value)
+    damaged = value[:-1] + b"\x01"
+    alter(store, "UPDATE Cache SET value = ? WHERE key = 'key'", seal("key", value)[:32] + damaged)
+    with pytest.raises(RowDamaged, match="digest"):
+        store.get("key")
+    assert store.get_unchecked("key") == damaged
+
+
+def test_large_pickle_is_refused(store: Store) -> None:
+    plant(store, "key", mode=4, value=bytes(LARGE))
+    with pytest.raises(RowDamaged, match="pickle"):
+        store.get("key")
+
+
+def test_large_value_that_has_gone_since_it_was_listed_is_absent(store: Store) -> None:
+    store.set_many({"a": b"1", "b": bytes(LARGE)})
+    items = store.items("")
+    assert next(items) == ("a", b"1")
+    store.delete("b")
+    assert list(items) == []
+
+
+def test_rehearsal_keeps_even_a_large_value_off_the_disk(store: Store) -> None:
+    log = store.folder / f"{DATABASE}-wal"
+    with store.rehearse(SpoolUnwritable("no")):
+        before = log.stat().st_size
+        store.set_many({"key": os.urandom(8 * 1024**2)})
+        assert store.get("key") is not None
+        assert log.stat().st_size == before
+    assert store.get("key") is None
+    with store.transact():
+        store.set("key", os.urandom(8 * 1024**2))
+        assert log.stat().st_size > before, "what is to be stored may leave the memory early"
 
 
 def test_nothing_is_evicted_even_where_the_folder_was_set_up_to_evict(tmp_path: Path) -> None:
@@ -329,7 +402,7 @@ def test_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 FAILING_SYNC = """
 import ctypes, errno, platform, sys
 from pathlib import Path
-from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved
+from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved, seal
 from holdfast.errors import SpoolUnwritable
 from holdfast.store import open_store
 
@@ -376,7 +449,7 @@ def test_failed_sync_is_never_acknowledged_and_never_tried_again(tmp_path: Path)
 FILE_TOO_LARGE = """
 import resource, sys
 from pathlib import Path
-from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved
+from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved, seal
 from holdfast.errors import SpoolUnwritable
 from holdfast.store import open_store
 
@@ -408,7 +481,7 @@ def test_disk_that_takes_no_more_loses_nothing_and_works_again_when_it_does(tmp_
 READ_ONLY = """
 import ctypes, os, sys
 from pathlib import Path
-from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved
+from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved, seal
 from holdfast.errors import SpoolUnwritable
 from holdfast.store import open_store
 
