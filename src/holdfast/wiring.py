@@ -267,7 +267,6 @@ class Assembly:
         from holdfast.mirroring import MirroringGateway
         from holdfast.sweeper import Sweeper
         from holdfast.sweeper.committing import Committer
-        from holdfast.sweeper.server_clock import ServerClock
         from holdfast.sweeper.survey import Surveyor
 
         gateway = self._modest_gateway()
@@ -279,7 +278,7 @@ class Assembly:
             mirror=self.mirror,
             layout=self.layout,
             rules=self.rules,
-            clock=ServerClock(self.clock, self.ledger),
+            clock=self._server_clock,
             lock_folder=self.folder,
         )
 
@@ -296,17 +295,22 @@ class Assembly:
     def _prune(self, run_ids: Collection[str]) -> None:
         from holdfast.sweeper.pruning import Pruner
 
-        pruner = Pruner(lambda: self.sweeper, self.mirror, self.layout, self.rules, self.clock)
+        pruner = Pruner(lambda: self.sweeper, self.mirror, self.layout, self.rules, self._server_clock)
         pruner.prune(run_ids)
 
     @property
     def squash(self) -> "Squash":
         """Return what rewrites the branch's history, anew each time."""
         from holdfast.sweeper import Squash
+
+        return Squash(self._modest_gateway(), self.settings.branch, self._server_clock)
+
+    @property
+    def _server_clock(self) -> Clock:
+        """Return the clock by which anything is old."""
         from holdfast.sweeper.server_clock import ServerClock
 
-        clock = ServerClock(self.clock, self.ledger)
-        return Squash(self._modest_gateway(), self.settings.branch, clock)
+        return ServerClock(self.clock, self.ledger)
 
     @cached_property
     def preserved(self) -> "PreservedRuns":

@@ -1,18 +1,23 @@
 """Pruning in the background: after a drain, of runs that have grown beyond the rules."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from holdfast.core.moments import format_moment
+from holdfast.core.rules import DAY_S
 from holdfast.errors import Throttled
 from holdfast.github.gateway import Answer
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
 from holdfast.sweeper import Sweeper
 from holdfast.wiring import Assembly
+from tests.fakes.clock import VirtualClock
 
 LAYERS = {"progress": {"style": "layers", "layer_index": 1, "dag_structure": {"layers": [["a"], ["b"]]}}}
+CHECKPOINT = {"run_id": "others", "trigger": "manual", "state": {"n": 1}}
 
 
 @pytest.fixture(params=["contents", "commit"])
@@ -88,3 +93,16 @@ def test_runs_within_the_rules_cost_no_request(tmp_path: Path, monkeypatch: pyte
         holdfast.drain()
 
     assert asked == ["WriteFile", "ReadFile", "WriteFile", "WriteFile"]
+
+
+def test_what_is_old_does_not_depend_on_the_local_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings.from_environment({"HOLDFAST_DATA_DIR": str(tmp_path), "HOLDFAST_KEEP_DAYS": "1"})
+    ahead = VirtualClock(time.time() + 10 * DAY_S)
+    monkeypatch.setattr(Sweeper, "prune", lambda *_: pytest.fail("nothing is old"))
+    with Holdfast(settings, assembly=Assembly(settings, clock=ahead)) as holdfast:
+        for _ in range(12):
+            holdfast.submit({**CHECKPOINT, "timestamp": format_moment(time.time())})
+
+        assert holdfast.drain().verified == 12
