@@ -238,7 +238,7 @@ class Worker:
         self._verified += len(deliveries)
         self._written |= _runs_of(step)
         log.info("checkpoints_verified", checkpoints=len(deliveries))
-        left = len(self.spool.pending()) if self._listeners else 0
+        left = self.spool.status(self.clock.now()).depth if self._listeners else 0
         for listener in self._listeners:
             listener(self._verified, left)
 
