@@ -78,6 +78,14 @@ SCHEDULES = {
         faults=("any:500:nth=1:times=1", "any:500:nth=1:times=3"),
         pace=1,
     ),
+    "a checkpoint that lost its number before there was an index was left behind by the next one": Schedule(
+        machines=(
+            Machine((Drain(patience_s=5.0, after_s=0.1), Drain(patience_s=5.0, after_s=0.1))),
+            Machine((Drain(patience_s=5.0, after_s=0.1), Drain(patience_s=5.0, after_s=0.1))),
+        ),
+        calls=(Submit(0, 0), Submit(0, 7), Submit(0, 9), Submit(1, 6), Submit(0, 1), Submit(1, 3)),
+        faults=("any:500:nth=1:times=1", "any:500:nth=1:times=1"),
+    ),
     "a checkpoint written beside a refused one was stored again in a batch": Schedule(
         machines=(Machine(budget="few"), Machine((Drain(patience_s=5.0, after_s=3.0),))),
         calls=(

@@ -6,6 +6,7 @@ files that are there already, the union of two indexes, and which checkpoint is 
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import orjson
 
@@ -99,31 +100,49 @@ StoredFile = tuple[str, str]
 """A file of a run's folder: its name and its blob."""
 
 
+class Arrival(NamedTuple):
+    """When a checkpoint came in whose number nobody asked for, and the number that it must come after."""
+
+    rank: int
+    floor: int = 0
+
+
 def assign_sequences(
     view: RunView,
     wanted: Sequence[Header],
     *,
     tried: Iterable[StoredFile] = (),
     own: Mapping[str, StoredFile] | None = None,
-    floors: Mapping[str, int] | None = None,
+    arrivals: Mapping[str, Arrival] | None = None,
 ) -> dict[str, int]:
     """Return new numbers for those checkpoints whose own number another one has: the next free ones.
 
     `tried` are files of our own earlier attempts: they may be there even if nobody sees them yet, so their
     numbers are taken. `own` has, by checkpoint, the file that it is about to become; where that is there
-    already, it does not push itself away. `floors` has, by checkpoint, the number that it must come after.
+    already, it does not push itself away. `arrivals` has those whose number nobody asked for, by checkpoint.
     Whoever is in the index first keeps the number, and the order stays within the run. A checkpoint that is
     there itself, by another machine, takes the number that it has there.
     """
     own = own or {}
     tried = set(tried)
-    changed = _assign(view, wanted, tried, own, floors or {})
+    changed = _assign(view, _in_order(wanted, arrivals or {}), tried, own, arrivals or {})
     given_up = {own[identity] for identity in changed if identity in own}
     if any(file in given_up and identity not in changed for identity, file in own.items()):
         # A batch loses its name with the first of its numbers, and is in the way of the others then.
         kept = {identity: file for identity, file in own.items() if file not in given_up}
-        return assign_sequences(view, wanted, tried=tried, own=kept, floors=floors)
+        return assign_sequences(view, wanted, tried=tried, own=kept, arrivals=arrivals)
     return changed
+
+
+def _in_order(wanted: Sequence[Header], arrivals: Mapping[str, Arrival]) -> list[Header]:
+    """Return all by number, but those whose number nobody asked for, among themselves, as they came in.
+
+    An attempt that failed may have moved one of them behind a later one.
+    """
+    automatic = [header for header in wanted if header.checkpoint_id in arrivals]
+    in_turn = iter(sorted(automatic, key=lambda header: arrivals[header.checkpoint_id]))
+    by_number = sorted(wanted, key=lambda header: header.sequence_number or 0)
+    return [next(in_turn) if header.checkpoint_id in arrivals else header for header in by_number]
 
 
 def _assign(
@@ -131,7 +150,7 @@ def _assign(
     wanted: Sequence[Header],
     tried: Set[StoredFile],
     own: Mapping[str, StoredFile],
-    floors: Mapping[str, int],
+    arrivals: Mapping[str, Arrival],
 ) -> dict[str, int]:
     taken = {entry.sequence for entry in view.index.entries}
     holders: dict[int, set[StoredFile]] = {}
@@ -140,24 +159,26 @@ def _assign(
         for number in numbers if len(numbers) <= _MOST_IN_A_BATCH else ():
             holders.setdefault(number, set()).add(file)
     changed: dict[str, int] = {}
-    previous = 0
-    for header in sorted(wanted, key=lambda header: header.sequence_number or 0):
+    previous = {True: 0, False: 0}
+    for header in wanted:
         identity, asked = header.checkpoint_id, header.sequence_number or 0
+        is_automatic = identity in arrivals
         if stored := view.index.by_id.get(identity):
             if stored.sequence != asked:
                 changed[identity] = stored.sequence
             continue
-        sequence = max(asked, previous + 1)
+        sequence = max(asked, previous[is_automatic] + 1)
         itself = {own[identity]} if identity in own and sequence == asked else set()
         # A number that retention has freed is as good as taken.
-        floor = max(view.pruned_through, floors.get(identity, 0))
+        floor = max(view.pruned_through, arrivals[identity].floor if is_automatic else 0)
         if sequence <= floor:
             sequence, itself = floor + 1, set()
         while sequence in taken or holders.get(sequence, itself) != itself:
             sequence, itself = sequence + 1, set()
         if sequence != asked:
             changed[identity] = sequence
-        previous = sequence
+        taken.add(sequence)
+        previous[is_automatic] = sequence
     return changed
 
 

@@ -1,13 +1,16 @@
 """Numbers: what a checkpoint is called in the run once the repository has had its say."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import takewhile
+from pathlib import PurePosixPath
 
 import structlog
 
 from holdfast.core.envelope import Envelope, renumber_body
-from holdfast.core.publication import RunView, StoredFile, assign_sequences
+from holdfast.core.layout import is_single
+from holdfast.core.publication import Arrival, RunView, StoredFile, assign_sequences
 from holdfast.core.ticket import Ticket
 from holdfast.errors import InvalidCheckpoint, SpoolDamaged
 from holdfast.spool import Spool
@@ -47,9 +50,8 @@ def settle_numbers(
     sealed = _read(spool, tickets, seal)
     envelopes = [numbered.envelope for numbered in sealed]
     headers = [envelope.header for envelope in envelopes]
-    changed = assign_sequences(
-        view, headers, tried=tried, own=locate(envelopes), floors=_floors(spool, view, tickets)
-    )
+    arrivals = _arrivals(spool, view, tickets)
+    changed = assign_sequences(view, headers, tried=tried, own=locate(envelopes), arrivals=arrivals)
     newest = view.index.newest
     highest = max(newest.sequence if newest else 0, view.pruned_through)
     if highest > spool.known_sequence(view.run_id):
@@ -62,26 +64,47 @@ def settle_numbers(
     ]
 
 
-def _floors(spool: Spool, view: RunView, tickets: Sequence[Ticket]) -> dict[str, int]:
-    """Return what those checkpoints must come after whose number nobody asked for.
+def release_places(spool: Spool, view: RunView, tickets: Sequence[Ticket], tried: Container[str]) -> RunView:
+    """Return the view without those places that no stored index gives, and that come before their turn.
+
+    Where there is no index yet, the files of an earlier attempt, by path in `tried`, would fix the numbers of
+    some. If another one that came in before them has lost its own, it would be left behind.
+    """
+    if view.is_index_stored:
+        return view
+    ranks = {one.checkpoint_id: spool.arrival(one.checkpoint_id) or 0 for one in tickets if one.is_automatic}
+    first = min((rank for identity, rank in ranks.items() if identity not in view.index.by_id), default=None)
+    if first is None:
+        return view
+    kept = tuple(
+        entry
+        for entry in view.index.entries
+        if ranks.get(entry.checkpoint_id, 0) < first
+        or entry.file_path not in tried
+        or not is_single(PurePosixPath(entry.file_path).name)
+    )
+    return replace(view, index=replace(view.index, entries=kept))
+
+
+def _arrivals(spool: Spool, view: RunView, tickets: Sequence[Ticket]) -> dict[str, Arrival]:
+    """Return when those came in whose number nobody asked for, and what they must come after.
 
     A machine that is new to a run counts from one. Where the numbers have gaps it would fill them, and the
     run would go on from an older checkpoint. What came in here later, but was more urgent, keeps its place.
     """
-    arrivals: dict[str, int | None] = {}
-
-    def arrival_of(checkpoint_id: str) -> int | None:
-        if checkpoint_id not in arrivals:
-            arrivals[checkpoint_id] = spool.arrival(checkpoint_id)
-        return arrivals[checkpoint_id]
+    rank_of = cache(lambda checkpoint_id: spool.arrival(checkpoint_id) or 0)
 
     def floor_of(ticket: Ticket) -> int:
-        own = arrival_of(ticket.checkpoint_id) or 0
+        own = rank_of(ticket.checkpoint_id)
         above = takewhile(lambda entry: entry.sequence >= ticket.sequence, reversed(view.index.entries))
         # What is not known here has come from another machine.
-        return next((entry.sequence for entry in above if (arrival_of(entry.checkpoint_id) or 0) < own), 0)
+        return next((entry.sequence for entry in above if rank_of(entry.checkpoint_id) < own), 0)
 
-    return {ticket.checkpoint_id: floor_of(ticket) for ticket in tickets if ticket.is_automatic}
+    return {
+        ticket.checkpoint_id: Arrival(rank_of(ticket.checkpoint_id), floor_of(ticket))
+        for ticket in tickets
+        if ticket.is_automatic
+    }
 
 
 def _renumber(spool: Spool, ticket: Ticket, sequence: int, seal: Seal) -> Numbered:

@@ -10,7 +10,14 @@ from holdfast.core.encoding import blob_sha
 from holdfast.core.envelope import Envelope, draft_from_mapping, seal
 from holdfast.core.index import Index, parse_index
 from holdfast.core.layout import Layout
-from holdfast.core.publication import Publication, RunView, assign_sequences, own_files, plan_publication
+from holdfast.core.publication import (
+    Arrival,
+    Publication,
+    RunView,
+    assign_sequences,
+    own_files,
+    plan_publication,
+)
 from holdfast.core.stored import entry_of, open_file
 from holdfast.errors import IntegrityFailure
 
@@ -217,10 +224,21 @@ def test_number_below_its_floor_goes_beyond_it_even_if_it_was_begun_under_it(is_
         [first.header, second.header],
         own=own,
         tried=[own[first.checkpoint_id]] if is_begun else (),
-        floors={first.checkpoint_id: 9, second.checkpoint_id: 9},
+        arrivals={first.checkpoint_id: Arrival(1, floor=9), second.checkpoint_id: Arrival(2, floor=9)},
     )
 
     assert changed == {first.checkpoint_id: 10, second.checkpoint_id: 11}
+
+
+def test_numbers_that_nobody_asked_for_follow_the_arrival_even_after_one_was_moved() -> None:
+    first, moved, third, asked_for = envelope(1, 1), envelope(2, 5), envelope(3, 3), envelope(4, 4)
+    arrivals = {each.checkpoint_id: Arrival(rank) for rank, each in enumerate((first, moved, third))}
+
+    changed = assign_sequences(
+        view_of(envelope(7, 1)), [each.header for each in (third, asked_for, moved, first)], arrivals=arrivals
+    )
+
+    assert changed == {first.checkpoint_id: 2, third.checkpoint_id: 6}
 
 
 def test_name_of_an_earlier_attempt_is_never_used_for_another_checkpoint() -> None:
