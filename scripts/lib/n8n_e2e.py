@@ -19,6 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 TOKEN = "e2e-token"
+SAVE, RESUME = "HoldfastSaveCp01", "HoldfastResume01"
 EXAMPLE, ON_ERROR = "HoldfastExample1", "HoldfastOnError1"
 CALLER, BAD_CALLER = "HoldfastE2eCall1", "HoldfastE2eBad01"
 CREDENTIAL = {"id": "HoldfastE2eAuth1", "name": "Holdfast"}
@@ -160,6 +161,9 @@ def import_workflows(n8n: N8n, url: str, folder: Path) -> None:
     n8n.run("import:credentials", f"--input={credentials}")
     n8n.run("import:workflow", "--separate", f"--input={exported}")
     n8n.run("import:workflow", f"--input={callers}")
+    if not n8n.run("--version").startswith("1."):
+        for workflow in (SAVE, RESUME, ON_ERROR):
+            n8n.run("publish:workflow", f"--id={workflow}")
 
 
 def crash_in_the_middle(n8n: N8n, sidecar: Sidecar) -> str:
@@ -230,7 +234,7 @@ def caller(workflow_id: str, run_id: str) -> dict[str, Any]:
     inputs = {"trigger": "manual", "state": "={{ $json.state }}", "run_id": "={{ $json.run_id }}"}
     mapping = {"mappingMode": "defineBelow", "value": inputs, "matchingColumns": [], "schema": []}
     save: dict[str, Any] = {
-        "workflowId": {"__rl": True, "mode": "id", "value": "HoldfastSaveCp01"},
+        "workflowId": {"__rl": True, "mode": "id", "value": SAVE},
         "workflowInputs": mapping,
         "options": {},
     }
