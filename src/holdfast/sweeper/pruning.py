@@ -1,4 +1,4 @@
-"""Prunes runs in the background, when they were just written to and have grown beyond the rules."""
+"""Prunes runs in the background, when they were just written to and have grown well beyond the rules."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,15 +8,19 @@ import structlog
 from holdfast.clock import Clock
 from holdfast.core.disposal import find_prunable
 from holdfast.core.encoding import parse_document
-from holdfast.core.index import parse_index
+from holdfast.core.envelope import RunStatus
+from holdfast.core.index import Index, parse_index
 from holdfast.core.layout import INDEX, LATEST, Layout
 from holdfast.core.resume import style_of
-from holdfast.core.rules import RetentionRules
+from holdfast.core.rules import LAYERS, RetentionRules
 from holdfast.errors import HoldfastError
 from holdfast.mirror import Mirror
 from holdfast.sweeper.sweep import Sweeper
 
 log = structlog.get_logger()
+
+# A sweep costs several requests, so it is worth this many checkpoints, or a tenth of those that stay.
+LEAST_EXCESS = 10
 
 
 @dataclass(frozen=True)
@@ -49,4 +53,15 @@ class Pruner:
             return False
         index = parse_index(index_text, self.layout.path(run_id, INDEX))
         style = style_of(parse_document(latest_text).value.get("state_snapshot"))
-        return bool(find_prunable(index, style, self.rules, self.layout, now=self.clock.now()))
+        prunable = find_prunable(index, style, self.rules, self.layout, now=self.clock.now())
+        excess = sum(len(entries) for entries in prunable.values())
+        return excess >= self._worth_a_sweep(index, style, excess)
+
+    def _worth_a_sweep(self, index: Index, style: str, excess: int) -> int:
+        """Return from how many checkpoints beyond the rules on a run is pruned.
+
+        A completed run has no next time, and layers promise their own limit after each drain.
+        """
+        if index.status is RunStatus.COMPLETED or (style == LAYERS and self.rules.checkpoints is None):
+            return 1
+        return max(LEAST_EXCESS, (len(index.entries) - excess) // 10)

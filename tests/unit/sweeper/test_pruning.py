@@ -1,7 +1,7 @@
 """Pruning in the background: after a drain, of runs that have grown beyond the rules."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from holdfast.github.gateway import Answer
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
 from holdfast.sweeper import Sweeper
+from holdfast.sweeper.pruning import LEAST_EXCESS
 from holdfast.wiring import Assembly
 from tests.fakes.clock import VirtualClock
 
@@ -45,6 +46,67 @@ def test_layers_keep_their_five_newest_checkpoints(holdfast: Holdfast) -> None:
 
     assert numbers(holdfast, "layers") == [4, 5, 6, 7, 8]
     assert holdfast.resume("layers").sequence_number == 8
+
+
+def save(holdfast: Holdfast, count: int, status: str = "in_progress") -> None:
+    for _ in range(count):
+        holdfast.save("others", {"n": 1}, status=status)
+    holdfast.drain()
+
+
+@pytest.fixture
+def frugal(tmp_path: Path) -> Iterator[Holdfast]:
+    """One whose runs keep two checkpoints."""
+    environment = {
+        "HOLDFAST_DATA_DIR": str(tmp_path),
+        "HOLDFAST_WRITE_MODE": "commit",
+        "HOLDFAST_KEEP_CHECKPOINTS": "2",
+    }
+    with Holdfast(Settings.from_environment(environment)) as holdfast:
+        yield holdfast
+
+
+def test_run_is_pruned_once_enough_is_beyond_its_limit(frugal: Holdfast) -> None:
+    save(frugal, 2 + LEAST_EXCESS - 1)
+    assert len(numbers(frugal, "others")) == 2 + LEAST_EXCESS - 1
+
+    save(frugal, 1)
+    assert numbers(frugal, "others") == [11, 12]
+
+
+def test_cleanup_leaves_no_run_beyond_its_limit(frugal: Holdfast) -> None:
+    save(frugal, 5)
+
+    frugal.cleanup()
+
+    assert numbers(frugal, "others") == [4, 5]
+
+
+def test_completed_run_is_pruned_to_its_limit(frugal: Holdfast) -> None:
+    save(frugal, 3)
+    save(frugal, 1, status="completed")
+
+    assert numbers(frugal, "others") == [3, 4]
+
+
+def test_large_run_is_pruned_once_a_tenth_is_beyond_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings.from_environment(
+        {
+            "HOLDFAST_DATA_DIR": str(tmp_path),
+            "HOLDFAST_WRITE_MODE": "commit",
+            "HOLDFAST_KEEP_CHECKPOINTS": "200",
+        }
+    )
+    pruned: list[Collection[str]] = []
+    monkeypatch.setattr(Sweeper, "prune", lambda _, run_ids: pruned.append(run_ids))
+    with Holdfast(settings) as holdfast:
+        save(holdfast, 219)
+        assert not pruned
+
+        save(holdfast, 1)
+        assert pruned == [["others"]]
 
 
 def test_preserved_run_is_not_pruned(holdfast: Holdfast) -> None:
