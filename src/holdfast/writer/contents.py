@@ -231,7 +231,7 @@ class ContentsWriter:
             litter = Litter(path, sha, self.clock.now() + PATIENCE_S)
             if work.is_unclear:
                 self._expect(litter)
-            if not self._delete(path, sha):
+            if not self._delete(path, sha) and not work.is_unclear:
                 self._expect(litter)  # it may only not be visible yet
 
     def abandon(self, intent: Intent) -> None:

@@ -7,12 +7,13 @@ from uuid import uuid4
 import pytest
 
 from holdfast.core.envelope import draft_from_mapping, seal
-from holdfast.core.litter import PATIENCE_S
+from holdfast.core.litter import PATIENCE_S, is_litter
 from holdfast.core.steps import order_tickets
 from holdfast.core.ticket import Ticket
 from holdfast.core.triggers import Priority, Trigger
-from holdfast.errors import Conflict, Missing
+from holdfast.errors import Conflict, Missing, Unavailable
 from holdfast.github.gateway import Call, DeleteFile, ResultT, WriteFile
+from holdfast.spool import Spool
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
 
@@ -116,6 +117,33 @@ def test_file_that_github_did_not_find_to_delete_is_looked_for_once_more(
         one.worker.drain()
 
     assert list(check_run(repository)) == [1, 4, 5]
+
+
+def test_file_of_a_write_without_an_answer_is_noted_for_deletion_once(
+    tmp_path: Path, repository: MemoryGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[str] = []
+    note = Spool.note
+
+    def watch(spool: Spool, name: str, content: bytes) -> None:
+        noted.append(name)
+        note(spool, name, content)
+
+    with (
+        open_workshop(tmp_path / "one", repository) as one,
+        open_workshop(tmp_path / "other", repository) as other,
+    ):
+        one.save()
+        one.worker.drain()
+        other.save(sequence_number=2, trigger="iteration")
+        other.worker.drain()
+        repository.fail_next(WriteFile, Unavailable("x", "no answer"))
+        monkeypatch.setattr(Spool, "note", watch)
+        one.save()
+        one.worker.drain()
+
+    assert list(check_run(repository)) == [1, 2, 3]
+    assert [name for name in noted if is_litter(name)] == ["litter/checkpoints/r/cp_002_manual.json"]
 
 
 def test_older_checkpoint_goes_first_where_two_have_one_number() -> None:
