@@ -119,12 +119,15 @@ def least_need(policy: DrainPolicy) -> Need:
 
 
 def draft_commits(ordered: Sequence[Ticket], policy: DrainPolicy) -> list[Draft]:
-    """Return commits of everything, as few as the size of a request allows."""
+    """Return commits of everything, as few as the size of a request allows.
+
+    A run stays together, so that its index and its latest are in as few of them as can be.
+    """
     waits_since = min(ticket.arrived_at for ticket in ordered)
     need = least_need(policy)
     return [
         Draft(WriteCommit(chunk), need, _has_critical(chunk), waits_since)
-        for chunk in _commit_chunks(ordered, policy)
+        for chunk in _commit_chunks(_by_run(ordered), policy)
     ]
 
 
@@ -149,6 +152,16 @@ def _groups(ordered: Sequence[Ticket]) -> list[list[Ticket]]:
         is_urgent = ticket.sequence <= urgent_until.get(ticket.run_id, -1)
         groups.setdefault((is_urgent, ticket.run_id), []).append(ticket)
     return list(groups.values())
+
+
+def _by_run(ordered: Sequence[Ticket]) -> list[Ticket]:
+    """Return the tickets of each run next to each other, but no less urgent one before a more urgent one."""
+    ends = sorted({ticket.priority.rank: place for place, ticket in enumerate(ordered)}.items())
+    groups: dict[tuple[int, str], list[Ticket]] = {}
+    for place, ticket in enumerate(ordered):
+        rank = next(rank for rank, end in ends if place <= end)
+        groups.setdefault((rank, ticket.run_id), []).append(ticket)
+    return [ticket for group in groups.values() for ticket in group]
 
 
 def _chunks(group: Sequence[Ticket], most_tickets: int, most_bytes: int) -> Iterator[tuple[Ticket, ...]]:

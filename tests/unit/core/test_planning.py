@@ -154,6 +154,30 @@ def test_commit_takes_all_runs_together_and_splits_only_for_the_size_of_a_reques
     assert [len(step.tickets) for step in plan_drain(large, Budget(), START, COMMIT).steps] == [2, 2, 1]
 
 
+def test_runs_of_a_backlog_stay_together_so_that_few_commits_have_their_index() -> None:
+    in_turn = [
+        make_ticket(number, run_id=f"run-{run}", at=START + number)
+        for number in range(1, 21)
+        for run in range(50)
+    ]
+
+    steps = plan_drain(in_turn, Budget(), START + 60, COMMIT).steps
+
+    assert sorted(map(id, written(steps))) == sorted(map(id, in_turn))
+    assert sum(len({ticket.run_id for ticket in step.tickets}) for step in steps) < 60
+
+
+def test_staying_together_lets_no_less_urgent_one_go_ahead() -> None:
+    high = [make_ticket(1, run_id=run, priority=Priority.HIGH) for run in ("a", "b")]
+    rest = [make_ticket(number, run_id=run) for number in range(2, 400) for run in ("a", "b")]
+    trip = make_ticket(400, run_id="c", priority=Priority.CRITICAL)
+
+    planned = written(plan_drain([*rest, *high, trip], Budget(), START + 60, COMMIT).steps)
+
+    assert planned[:3] == [trip, *high]
+    assert [ticket.run_id for ticket in planned[3:]] == ["a"] * 398 + ["b"] * 398
+
+
 def test_oversized_checkpoint_counts_its_parts_as_files() -> None:
     whole = make_ticket(1, size_bytes=10_000_000)
     divided = make_ticket(1, size_bytes=35_000_000)
