@@ -1,7 +1,7 @@
 """The drain loop: from the spool, through a writer, to the repository."""
 
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -11,6 +11,7 @@ from holdfast.core.intent import Intent, is_intent, parse_intent
 from holdfast.core.layout import Layout
 from holdfast.core.planning import DrainPolicy, Step, WriteBatch, WriteCommit, WriteSingles, plan_drain
 from holdfast.core.ticket import Delivery, Ticket
+from holdfast.core.triggers import Priority
 from holdfast.core.trouble import NOTE, UNAVAILABLE, Trouble, parse_trouble, trouble_after
 from holdfast.errors import GatewayError, Missing, Refused, Throttled, Unavailable
 from holdfast.github.gateway import NO_GRAPHQL
@@ -51,6 +52,16 @@ class DrainResult:
     retry_in_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _NoRoom:
+    """Until when a limit leaves no room and why, and with which token and critical ones that was found."""
+
+    until: float
+    reason: str
+    credentials: str
+    critical: Set[str]
+
+
 @dataclass
 class Worker:
     """Moves checkpoints from the spool into the repository. One at a time drains a spool."""
@@ -73,6 +84,7 @@ class Worker:
     _verified: int = 0
     _is_paced: bool = False
     _has_looked: bool = False
+    _no_room: _NoRoom | None = None
     _ignores_trouble: bool = False
     _purged_at: float = float("-inf")
     _unsettled: set[str] = field(default_factory=set)
@@ -109,6 +121,8 @@ class Worker:
         self._written.clear()
         self._is_paced = is_paced
         self._ignores_trouble = not is_paced
+        if not is_paced:
+            self._no_room = None
         self.ledger.begin_run()
         now = self.clock.now()
         if now - self._purged_at > PURGE_EVERY_S:
@@ -132,6 +146,8 @@ class Worker:
         pending = self.spool.pending()
         if not pending:
             return None, ""
+        if (no_room := self._no_room) and self._holds_still(no_room, pending):
+            return no_room.until - now, no_room.reason
         if trouble and trouble.kind in _ASKED_FIRST:
             try:
                 self.probe()
@@ -159,6 +175,11 @@ class Worker:
             if self._unsettled.isdisjoint(_runs_of(step)) and (wait := self._carry_out(step)):
                 return wait
         return plan.wait_s if not plan.steps else 0.0, plan.reason
+
+    def _holds_still(self, no_room: _NoRoom, pending: Sequence[Ticket]) -> bool:
+        """Tell whether nothing has come that may find room: time, a new token, a critical checkpoint."""
+        is_same = no_room.credentials == self.credentials() and _critical(pending) <= no_room.critical
+        return is_same and self.clock.now() < no_room.until
 
     def _due(self, pending: Sequence[Ticket], now: float) -> list[Ticket]:
         """Return what may be written now. A run waits as a whole, so that its order stays."""
@@ -286,11 +307,15 @@ class Worker:
         return self.layout.checkpoint_path(ticket.run_id, ticket.sequence, ticket.trigger)
 
     def _wait_for_room(self, error: Throttled) -> tuple[float, str]:
-        wait_s = round(error.retry_after_s, 1)
-        log.warning("drain_throttled", kind=error.kind, wait_s=wait_s, cause=error.reason)
+        wait_s = max(error.retry_after_s, 0.05)
+        log.warning("drain_throttled", kind=error.kind, wait_s=round(wait_s, 1), cause=error.reason)
         if error.kind != "own_budget":
             self._set_trouble(None)  # GitHub is there again, and says so
-        return max(error.retry_after_s, 0.05), error.reason
+        # A plan may see room where a part of its work finds none: without this it would try again and again.
+        self._no_room = _NoRoom(
+            self.clock.now() + wait_s, error.reason, self.credentials(), _critical(self.spool.pending())
+        )
+        return wait_s, error.reason
 
     def _stay_away(self, error: GatewayError) -> tuple[float, str]:
         now = self.clock.now()
@@ -334,6 +359,10 @@ def _halves(step: Step) -> list[Step]:
         replace(step, tickets=half) if len(half) > 1 else WriteSingles(half[0].run_id, half)
         for half in halves
     ]
+
+
+def _critical(tickets: Sequence[Ticket]) -> set[str]:
+    return {ticket.checkpoint_id for ticket in tickets if ticket.priority is Priority.CRITICAL}
 
 
 def _runs_of(step: Step) -> set[str]:

@@ -250,6 +250,19 @@ def test_critical_goes_first(workshop: Workshop, repository: MemoryGateway) -> N
     assert list(dict.fromkeys(order)) == ["critical", "high", "medium"]
 
 
+def test_part_of_a_step_that_finds_no_room_is_not_tried_again_until_there_is_some(tmp_path: Path) -> None:
+    repository = MemoryGateway()
+    limits = Limits(write_interval_s=0, content_per_hour=4)
+    with open_workshop(tmp_path, repository, mode="commit", limits=limits) as workshop:
+        workshop.save()
+        halt(repository, DOWN, times=4)
+
+        result = workshop.worker.drain(patience_s=3 * 3600)
+
+        assert (result.verified, result.left) == (1, 0)
+        assert len(repository.calls) < 30
+
+
 def test_first_drain_learns_how_many_calls_are_left_before_it_plans_the_rest(
     tmp_path: Path, repository: MemoryGateway
 ) -> None:
