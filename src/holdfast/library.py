@@ -151,7 +151,11 @@ class Holdfast:
 
         Raises SpoolUnwritable if none of them could be stored.
         """
-        outcomes = self._assembly.spool.put_all(drafts, persistence=self._persistence(drafts))
+        return self._put_all(drafts)
+
+    def _put_all(self, drafts: Sequence[Draft], *, are_new: bool = False) -> list[Receipt | HoldfastError]:
+        persistence = self._persistence(drafts)
+        outcomes = self._assembly.spool.put_all(drafts, persistence=persistence, are_new=are_new)
         for draft, receipt in zip(drafts, outcomes, strict=True):
             if isinstance(receipt, HoldfastError) or receipt.persistence is Persistence.NORMAL:
                 continue
@@ -357,7 +361,8 @@ class Holdfast:
         return import_spool(self._assembly.spool, folder, self.draft)
 
     def _put(self, draft: Draft) -> Receipt:
-        (outcome,) = self.submit_all([draft])
+        """Save a draft that was made for this call alone."""
+        (outcome,) = self._put_all([draft], are_new=True)
         if isinstance(outcome, HoldfastError):
             raise outcome
         return outcome

@@ -74,7 +74,8 @@ class Terms:
     """What holds for all checkpoints that are accepted together.
 
     `next_numbers` remembers, by run, which number is likely to come next. It may be wrong, as other
-    processes take numbers too; then the body is made a second time.
+    processes take numbers too; then the body is made a second time. `are_new` says that ids which were made
+    here were made for this very call.
     """
 
     limits: SpoolLimits
@@ -82,6 +83,7 @@ class Terms:
     now: float
     persistence: Persistence
     next_numbers: dict[str, int]
+    are_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

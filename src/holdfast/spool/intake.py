@@ -5,7 +5,7 @@ The journal is one write, so that its caller waits half as long.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import structlog
@@ -58,6 +58,7 @@ class Intake:
         self._unabsorbed = _Unabsorbed()
         self._is_surveyed = False
         self._is_warm = False
+        self._has_failed = False
         self._version: tuple[int, ...] = ()
         self._totals = Totals()
         self._numbers: dict[str, RunNumbers] = {}
@@ -67,6 +68,13 @@ class Intake:
 
         When this returns, the disk has confirmed what the receipts say. Raises SpoolUnwritable for all.
         """
+        try:
+            return self._admit(store, entries, terms)
+        except BaseException:
+            self._has_failed = True
+            raise
+
+    def _admit(self, store: Store, entries: Sequence[Entry], terms: Terms) -> list[Outcome]:
         prepared = prepare(store, entries, terms)
         with self._journal.held():
             self._follow(store)
@@ -119,16 +127,16 @@ class Intake:
 
     def _open_books(self, store: Store, entries: Sequence[Entry], terms: Terms) -> Books:
         ids = {entry.checkpoint_id for entry in entries}
+        # An id that was just made is nowhere, unless this is tried again because the first time has failed.
+        are_new = terms.are_new and not self._has_failed
+        doubtful = [each.checkpoint_id for each in entries if each.fingerprint or not are_new]
         runs = {entry.run_id for entry in entries}
         self._look_up(store, runs)
         new = self._unabsorbed
-        totals = replace(self._totals)
-        totals.arrivals += new.count
-        totals.depth += new.count
-        totals.depth_bytes += new.size_bytes
+        totals = self._totals.with_more(new.count, new.size_bytes)
         numbers = {each: self._numbers[each].joined(new.numbers.get(each)) for each in runs}
         known = {each: new.records[each] for each in ids if each in new.records}
-        stored = store.get_many([keys.RECEIPT + each for each in ids])
+        stored = store.get_many([keys.RECEIPT + each for each in doubtful])
         records = {key.removeprefix(keys.RECEIPT): Record.decode(row) for key, row in stored.items()}
         return Books(totals, numbers, known | records, terms)
 

@@ -94,13 +94,18 @@ class Spool:
         return outcome
 
     def put_all(
-        self, entries: Sequence[Entry], *, persistence: Persistence = Persistence.NORMAL
+        self,
+        entries: Sequence[Entry],
+        *,
+        persistence: Persistence = Persistence.NORMAL,
+        are_new: bool = False,
     ) -> list[Outcome]:
         """Accept many checkpoints with one sync. A wrong one has its error in place of a receipt.
 
-        Raises SpoolUnwritable if none of them could be stored.
+        If they `are_new`, an id that was made here is not looked for. Raises SpoolUnwritable if none of them
+        could be stored.
         """
-        terms = Terms(self._limits, self._layout, self._clock.now(), persistence, self._next_numbers)
+        terms = Terms(self._limits, self._layout, self._clock.now(), persistence, self._next_numbers, are_new)
         return self._home.use(lambda store: self._intake.admit(store, entries, terms))
 
     def check_room(self) -> None:

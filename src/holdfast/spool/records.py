@@ -143,6 +143,18 @@ class Totals:
         """Return the totals that `encode` made a row of; zeros if there is none."""
         return cls(**orjson.loads(row)) if row else cls()
 
+    def with_more(self, count: int, size_bytes: int) -> "Totals":
+        """Return new totals, after `count` more tickets have arrived, of so many bytes together."""
+        return Totals(
+            self.arrivals + count,
+            self.depth + count,
+            self.depth_bytes + size_bytes,
+            self.aside,
+            self.aside_bytes,
+            self.salvaged,
+            self.lost,
+        )
+
     def enter(self, size_bytes: int) -> None:
         """Count a ticket in."""
         self.depth += 1

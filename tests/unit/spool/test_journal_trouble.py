@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.ticket import Receipt
+from holdfast.disk import StoreMoved
 from holdfast.errors import DiskFailed, SpoolUnwritable
 from holdfast.spool import Spool, journal
+from holdfast.spool.admission import Accepted
 from holdfast.spool.journal import BLOCK_BYTES, CAPACITY_BYTES
+from holdfast.store import Store
 from tests.fakes.spooling import FakeEntry, open_spool, run_python
 
 # Two blocks in the journal.
@@ -63,6 +66,28 @@ def test_repeat_of_what_another_process_wrote_is_acknowledged_only_after_a_sync(
 
         assert spool.put(entry) == first
         assert len(syncs) == 1
+    spool.close()
+
+
+def test_new_checkpoint_that_was_written_before_its_put_failed_is_not_written_twice(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = spool._intake._store
+
+    def add_and_fail(store: Store, accepted: list[Accepted]) -> None:
+        monkeypatch.undo()
+        add(store, accepted)
+        spool._intake._absorb(store)
+        raise StoreMoved("the database was replaced")
+
+    monkeypatch.setattr(spool._intake, "_store", add_and_fail)
+    depth = spool.status(0).depth
+
+    (receipt,) = spool.put_all([FakeEntry(fingerprint=None)], are_new=True)
+
+    assert isinstance(receipt, Receipt)
+    assert spool.status(0).depth == depth + 1
+    assert [each.checkpoint_id for each in spool.pending()].count(receipt.checkpoint_id) == 1
     spool.close()
 
 
@@ -234,6 +259,7 @@ def test_same_checkpoint_twice_at_once_is_one(spool: Spool) -> None:
 _FORK = """
 import os, signal, sys, threading
 from pathlib import Path
+from holdfast.store import Store
 from tests.fakes.spooling import FakeEntry, open_spool
 spool = open_spool(Path(sys.argv[1]))
 spool.put(FakeEntry())
