@@ -115,6 +115,17 @@ class Mirror:
         """Remember a blob's content for a while."""
         self._keep(f"blob/{sha}", content)
 
+    def keep_blobs(self, contents: Mapping[str, bytes]) -> None:
+        """Remember the contents of many blobs, by their SHA, for a while."""
+
+        def keep(store: Store) -> None:
+            with store.transact():
+                for sha, content in contents.items():
+                    if len(content) <= MAX_BLOB_BYTES:
+                        store.set(f"blob/{sha}", content)
+
+        self._is_done(keep)
+
     def part(self, path: str) -> bytes | None:
         """Return the part of a large checkpoint; its name is its content's digest, so it does not change."""
         return self._get(f"part/{path}")

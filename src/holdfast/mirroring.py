@@ -32,6 +32,7 @@ class MirroringGateway:
 
     def _keep(self, written: Mapping[str, bytes | None]) -> None:
         by_run: dict[str, dict[str, RemoteFile | None]] = {}
+        blobs: dict[str, bytes] = {}
         for path, content in written.items():
             run_id, name = self._layout.parse_path(path)
             if not run_id:
@@ -40,16 +41,14 @@ class MirroringGateway:
                 if content is not None:
                     self._mirror.keep_part(path, content)
                 continue
-            file = self._keep_file(content)
+            file = None
+            if content is not None:
+                file = RemoteFile(blob_sha(content), len(content))
+                blobs[file.sha] = content
             # The index, which is always written after it, names a single checkpoint together with its blob.
             if file is None or not is_single(name):
                 by_run.setdefault(run_id, {})[name] = file
+        if blobs:
+            self._mirror.keep_blobs(blobs)
         for run_id, files in by_run.items():
             self._mirror.note_writes(run_id, files)
-
-    def _keep_file(self, content: bytes | None) -> RemoteFile | None:
-        if content is None:
-            return None
-        file = RemoteFile(blob_sha(content), len(content))
-        self._mirror.keep_blob(file.sha, content)
-        return file

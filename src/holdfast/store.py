@@ -269,7 +269,7 @@ class Store:
         """Store `value` under `key`, in place of what was there."""
         if not self._is_bounded:
             return self.set_many({key: value})
-        with self.transact():
+        with self._joined():
             is_large = len(value) > _LARGE_BYTES
             self._database.set(key, b"" if is_large else seal(key, value))
             if is_large:

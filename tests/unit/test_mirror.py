@@ -66,8 +66,9 @@ def test_nothing_is_known_at_first(mirror: Mirror) -> None:
 
 def test_blob_that_would_push_out_everything_else_is_not_kept(mirror: Mirror) -> None:
     mirror.keep_blob("large", b"x" * (MAX_BLOB_BYTES + 1))
+    mirror.keep_blobs({"larger": b"x" * (MAX_BLOB_BYTES + 1), A.sha: b"x"})
 
-    assert mirror.blob("large") is None
+    assert mirror.blobs(["large", "larger", A.sha]) == {A.sha: b"x"}
 
 
 def test_our_writes_change_the_folder_and_name_no_commit(mirror: Mirror) -> None:
