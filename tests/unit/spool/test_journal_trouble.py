@@ -87,7 +87,7 @@ def test_new_checkpoint_that_was_written_before_its_put_failed_is_not_written_tw
 
     assert isinstance(receipt, Receipt)
     assert spool.status(0).depth == depth + 1
-    assert [each.checkpoint_id for each in spool.pending()].count(receipt.checkpoint_id) == 1
+    assert spool.receipt(receipt.checkpoint_id) == receipt
     spool.close()
 
 
