@@ -30,10 +30,7 @@ def prepare_workflow(name: str, *, url: str, has_token: bool) -> bytes:
     workflow = orjson.loads(text)
     for node in workflow["nodes"]:
         if node["type"] == _HTTP_REQUEST:
-            node["parameters"] |= {
-                "authentication": "genericCredentialType",
-                "genericAuthType": "httpHeaderAuth",
-            }
+            node["parameters"] |= _HEADER_AUTH
     return orjson.dumps(workflow, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 

@@ -107,6 +107,13 @@ def test_it_explains_itself_and_holds_no_credential(workflow: dict[str, Any]) ->
     assert "$env" not in json.dumps(workflow)
 
 
+def test_the_error_workflow_is_tried_with_its_sample() -> None:
+    kinds = [node["type"].removeprefix("n8n-nodes-base.") for node in WORKFLOWS["on-error.json"]["nodes"]]
+
+    # n8n 2.x executes from the first trigger in the file, and counts the error trigger as one.
+    assert kinds.index("manualTrigger") < kinds.index("errorTrigger")
+
+
 @each_request
 def test_every_call_is_one_that_the_sidecar_has(request_: dict[str, Any]) -> None:
     url = request_["url"].removeprefix("=")
