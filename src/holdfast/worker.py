@@ -13,8 +13,7 @@ from holdfast.core.planning import DrainPolicy, Step, WriteBatch, WriteCommit, W
 from holdfast.core.ticket import Delivery, Ticket
 from holdfast.core.triggers import Priority
 from holdfast.core.trouble import NOTE, UNAVAILABLE, Trouble, parse_trouble, trouble_after
-from holdfast.errors import GatewayError, Missing, Refused, Throttled, Unavailable
-from holdfast.github.gateway import NO_GRAPHQL
+from holdfast.errors import GatewayError, Refused, Throttled, Unavailable
 from holdfast.ledger import Ledger
 from holdfast.spool import Spool
 from holdfast.writer.commits import CommitWriter
@@ -163,7 +162,8 @@ class Worker:
             if wait := self._carry_out(step):
                 return wait
             due = [each for each in due if each.run_id not in self._unsettled and each not in step.tickets]
-        policy = self.policy if self._is_paced else replace(self.policy, longest_pause_s=0)
+        policy = self.policy if self.commits.is_usable else replace(self.policy, mode="contents")
+        policy = policy if self._is_paced else replace(policy, longest_pause_s=0)
         budget = self.ledger.budget
         plan = plan_drain(due, budget, now, policy)
         # A server may never tell how many calls are left, so that one look must do.
@@ -225,16 +225,7 @@ class Worker:
 
     def _write(self, step: Step) -> dict[str, Delivery]:
         if isinstance(step, WriteCommit):
-            try:
-                return self.commits.write(step.tickets)
-            except Missing as error:
-                if error.path != NO_GRAPHQL:
-                    raise
-            log.warning(
-                "graphql_missing", advice="This server has no GraphQL; writing in contents mode instead."
-            )
-            self.policy = replace(self.policy, mode="contents")
-            return {}
+            return self.commits.write(step.tickets)
         return self._write_run(step.run_id, step.tickets, is_batch=isinstance(step, WriteBatch))
 
     def _write_run(self, run_id: str, tickets: Sequence[Ticket], *, is_batch: bool) -> dict[str, Delivery]:

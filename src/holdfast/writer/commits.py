@@ -36,6 +36,8 @@ log = structlog.get_logger()
 
 ATTEMPTS = 3
 PAUSE_S = 0.5
+# A 404 may be a proxy's, or of a moment: a server that seems to have no GraphQL is asked again after this.
+ASK_AGAIN_S = 300.0
 
 
 @dataclass
@@ -49,15 +51,47 @@ class CommitWriter:
     branch: str
     clock: Clock
     max_file_bytes: int = MAX_FILE_BYTES
+    _ask_again_at: float = float("-inf")
+    _is_missed: bool = False
     _head_sha: str = ""
     _views: dict[str, RunView] = field(default_factory=dict)
+
+    @property
+    def is_usable(self) -> bool:
+        """Tell whether the server has GraphQL, as far as is known."""
+        return self.clock.now() >= self._ask_again_at
 
     def write(self, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
         """Return where each checkpoint now lies, verified, indexed, and copied to the latest if it is that.
 
-        Raises a GatewayError after three attempts; a commit whose answer was lost is found the next time
-        by its checkpoints in the index. Raises Missing with the path NO_GRAPHQL where there is none.
+        Returns nothing where the server has no GraphQL: then this is not usable for a while. Raises a
+        GatewayError after three attempts; a commit whose answer was lost is found the next time by its
+        checkpoints in the index.
         """
+        if not self.is_usable:
+            return {}
+        try:
+            deliveries = self._write(tickets)
+        except Missing as error:
+            if error.path != NO_GRAPHQL:
+                raise
+            self._miss_graphql()
+            return {}
+        if self._is_missed:
+            log.info("graphql_found")
+            self._is_missed = False
+        return deliveries
+
+    def _miss_graphql(self) -> None:
+        """Be not usable for a while; what others write meanwhile makes all that is known stale."""
+        self._forget()
+        self._ask_again_at = self.clock.now() + ASK_AGAIN_S
+        if not self._is_missed:
+            advice = "This server has no GraphQL; writing in contents mode until it has."
+            log.warning("graphql_missing", advice=advice)
+        self._is_missed = True
+
+    def _write(self, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
         under_way = list(tickets)
         for attempt in range(1, ATTEMPTS):
             try:

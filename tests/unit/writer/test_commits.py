@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from holdfast.core.ticket import Progress
-from holdfast.errors import Refused, Unavailable
-from holdfast.github.gateway import CommitFiles, ReadSnapshot, WriteFile
+from holdfast.errors import Missing, Refused, Unavailable
+from holdfast.github.gateway import NO_GRAPHQL, CommitFiles, ReadSnapshot, WriteFile
+from holdfast.writer.commits import ASK_AGAIN_S
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
 
@@ -150,6 +152,48 @@ def test_server_without_graphql_is_written_in_contents_mode(tmp_path: Path) -> N
         assert workshop.worker.drain().verified == 1
         assert repository.count(WriteFile) >= 3
     check_run(repository)
+
+
+def test_graphql_that_was_missing_for_a_moment_is_used_again(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    repository.fail_next(ReadSnapshot, Missing(NO_GRAPHQL, "404"))
+    workshop.save()
+    assert workshop.worker.drain().verified == 1
+    assert repository.count(CommitFiles) == 0
+    written_singly = repository.count(WriteFile)
+
+    workshop.clock.sleep(ASK_AGAIN_S)
+    workshop.save()
+    assert workshop.worker.drain().verified == 1
+
+    assert (repository.count(CommitFiles), repository.count(WriteFile)) == (1, written_singly)
+    assert list(check_run(repository)) == [1, 2]
+
+
+def test_missing_graphql_is_told_once_until_it_is_found(tmp_path: Path) -> None:
+    repository = MemoryGateway(has_graphql=False)
+    with open_workshop(tmp_path, repository, mode="commit") as workshop, capture_logs() as logs:
+        for has_graphql in (False, False, True, True, False):
+            repository.has_graphql = has_graphql
+            for run_id in ("a", "b"):
+                workshop.save(run_id)
+                assert workshop.worker.drain().verified == 1
+            workshop.clock.sleep(ASK_AGAIN_S)
+
+    told = [entry["event"] for entry in logs if entry["event"].startswith("graphql_")]
+    assert told == ["graphql_missing", "graphql_found", "graphql_missing"]
+    assert list(check_run(repository, "a")) == list(check_run(repository, "b")) == [1, 2, 3, 4, 5]
+
+
+def test_server_without_graphql_is_not_asked_with_every_commit(tmp_path: Path) -> None:
+    repository = MemoryGateway(has_graphql=False)
+    with open_workshop(tmp_path, repository, mode="commit") as workshop:
+        for _ in range(3):
+            workshop.save()
+            workshop.worker.drain()
+
+    assert repository.count(ReadSnapshot) == 1
 
 
 def test_refused_checkpoint_among_many_is_found_and_set_aside_alone(
