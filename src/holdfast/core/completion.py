@@ -39,7 +39,7 @@ def write_final(envelope: Envelope, status: RunStatus, *, is_kept: bool) -> byte
 
 
 def _mark(context: bytes, *, is_kept: bool) -> bytes:
-    members = parse_document(context).members if context[:1] == b"{" else {}
+    members = dict(parse_document(context).members) if context[:1] == b"{" else {}
     if not is_kept and RETENTION not in members:
         return context
     members.pop(RETENTION, None)

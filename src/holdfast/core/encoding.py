@@ -10,14 +10,19 @@ from typing import Any
 
 import orjson
 
+from holdfast.core.canonical import write_canonical
+from holdfast.core.pieces import LARGE_BYTES, Large, Run, take_apart, wrap_run
 from holdfast.core.python_values import LISTS_AROUND, copy_to_dump, dump_plain, wrap
 from holdfast.core.scanner import MAX_DEPTH, scan_items, scan_members, scan_value
 
 __all__ = [
     "MAX_DEPTH",
     "Document",
+    "LargeMembers",
     "blob_sha",
     "canonical",
+    "canonical_sha256",
+    "check_value",
     "encode",
     "find_members",
     "join_members",
@@ -44,8 +49,78 @@ class Document:
     `value` is there to look into; it is never encoded again, since a number in it may be an approximation.
     """
 
-    value: dict[str, Any]
-    members: dict[str, bytes]
+    value: Mapping[str, Any]
+    members: Mapping[str, bytes]
+
+    def sha256_without(self, name: str) -> str:
+        """Return the digest of its canonical form without the member called `name`."""
+        if isinstance(self.members, LargeMembers):
+            digest = sha256()
+            write_canonical(self.members.text, self.members.root, digest.update, leaving_out=name)
+            return digest.hexdigest()
+        return canonical_sha256(
+            join_members({each: self.members[each] for each in self.members if each != name})
+        )
+
+
+class LargeMembers(Mapping[str, bytes]):
+    """The texts of the members of a large object, each cut out when it is asked for."""
+
+    def __init__(self, text: bytes, root: Large, is_wanted: Callable[[str, int], bool] | None = None) -> None:
+        self.text = text
+        self.root = root
+        found = _find_in_pieces(text, root, is_wanted or _any)
+        self._spans = {name: (start, end) for name, start, end in found}
+
+    def size_bytes(self, name: str) -> int:
+        """Return how large a member is."""
+        start, end = self._spans[name]
+        return end - start
+
+    def is_object(self, name: str) -> bool:
+        """Tell whether a member is an object."""
+        return self.text.startswith(b"{", self._spans[name][0])
+
+    def is_array(self, name: str) -> bool:
+        """Tell whether a member is an array."""
+        return self.text.startswith(b"[", self._spans[name][0])
+
+    def inside(self, name: str, is_wanted: Callable[[str, int], bool]) -> "LargeMembers":
+        """Return those members that are wanted of a member, a large object."""
+        children = (child for child in self.root.children if isinstance(child, Large))
+        return LargeMembers(self.text, next(child for child in children if child.name == name), is_wanted)
+
+    def __getitem__(self, name: str) -> bytes:
+        start, end = self._spans[name]
+        return self.text[start:end]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._spans
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._spans)
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+
+class _Values(Mapping[str, Any]):
+    """The values of the members of a large object, each read when it is asked for."""
+
+    def __init__(self, members: LargeMembers) -> None:
+        self._members = members
+
+    def __getitem__(self, name: str) -> Any:
+        return parse_value(self._members[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
 
 
 def encode(value: object, place: str = "") -> bytes:
@@ -62,6 +137,9 @@ def encode(value: object, place: str = "") -> bytes:
 
 def parse_document(text: bytes) -> Document:
     """Return the JSON object that `text` holds; raises InvalidCheckpoint with the place and the byte."""
+    if root := _take_apart(text, b"{"):
+        members = LargeMembers(text, root)
+        return Document(_Values(members), members)
     if document := _parse_plain_document(text):
         return document
     value, spans = scan_members(text)
@@ -83,14 +161,53 @@ def _parse_plain_document(text: bytes) -> Document | None:
         return None
 
 
-def find_members(text: bytes, is_wanted: Callable[[str, int], bool]) -> list[tuple[str, int, int]]:
+def check_value(text: bytes, place: str = "") -> None:
+    """Raise InvalidCheckpoint, with the place and the byte, unless `text` holds one JSON value."""
+    if not _take_apart(text, text[:1]):
+        parse_value(text, place)
+
+
+def _take_apart(text: bytes, opener: bytes, start: int = 0, end: int | None = None) -> Large | None:
+    """Return a large text taken apart; None if it does not begin like that, is not large, or not JSON."""
+    end = len(text) if end is None else end
+    is_due = end - start >= LARGE_BYTES and text.startswith(opener, start)
+    return take_apart(text, start, end) if is_due else None
+
+
+def _find_in_pieces(
+    text: bytes, root: Large, is_wanted: Callable[[str, int], bool]
+) -> Iterator[tuple[str, int, int]]:
+    for child in root.children:
+        if isinstance(child, Run):
+            offset = child.start - 1
+            for name, start, end in _find_at_once(wrap_run(text, child, b"{"), is_wanted):
+                yield name, start + offset, end + offset
+        elif is_wanted(child.name or "", child.end - child.start):
+            yield child.name or "", child.start, child.end
+
+
+def _any(_name: str, _size_bytes: int) -> bool:
+    return True
+
+
+def find_members(
+    text: bytes, is_wanted: Callable[[str, int], bool], start: int = 0, end: int | None = None
+) -> list[tuple[str, int, int]]:
     """Return the members of a JSON object that are wanted by their name and size, and where their text is.
 
     >>> find_members(b'{"a": 1, "b": [2, 3]}', lambda name, size_bytes: size_bytes > 1)
     [('b', 14, 20)]
 
-    The others' text takes no memory. Raises InvalidCheckpoint like `parse_document`.
+    The others' text takes no memory. With `start` and `end` the object is that part of the text.
+    Raises InvalidCheckpoint like `parse_document`.
     """
+    if root := _take_apart(text, b"{", start, end):
+        return list(_find_in_pieces(text, root, is_wanted))
+    found = _find_at_once(text[start:end], is_wanted)
+    return [(name, begins + start, ends + start) for name, begins, ends in found] if start else found
+
+
+def _find_at_once(text: bytes, is_wanted: Callable[[str, int], bool]) -> list[tuple[str, int, int]]:
     if (found := _find_wanted_if_plain(text, is_wanted)) is not None:
         return found
     value, spans = scan_members(text)
@@ -191,6 +308,15 @@ def canonical(text: bytes) -> bytes:
     return orjson.dumps(exact, option=orjson.OPT_SORT_KEYS)
 
 
+def canonical_sha256(text: bytes) -> str:
+    """Return the digest of the canonical form of valid JSON `text`."""
+    if root := _take_apart(text, text[:1]):
+        digest = sha256()
+        write_canonical(text, root, digest.update)
+        return digest.hexdigest()
+    return sha256_hex(canonical(text))
+
+
 def _order_plain(text: bytes) -> bytes | None:
     try:
         value = orjson.loads(text)
@@ -238,7 +364,9 @@ def blob_sha(content: bytes) -> str:
     >>> blob_sha(b"")
     'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
     """
-    return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    digest = sha1(b"blob %d\0" % len(content), usedforsecurity=False)
+    digest.update(content)
+    return digest.hexdigest()
 
 
 def sha256_hex(content: bytes) -> str:

@@ -17,15 +17,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from holdfast.core.encoding import (
     Document,
+    LargeMembers,
     blob_sha,
-    canonical,
+    canonical_sha256,
     encode,
     join_members,
     parse_document,
-    sha256_hex,
 )
 from holdfast.core.identity import parse_checkpoint_id, parse_run_id, parse_timestamp
-from holdfast.core.snapshot import ContextFields, StateSnapshot
+from holdfast.core.snapshot import ContextFields, StateSnapshot, sketch
 from holdfast.core.triggers import Priority, Trigger, parse_trigger
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 
@@ -142,7 +142,7 @@ class Draft:
             return None
         fields = {"run_id", "trigger", "phase", "status", "priority", "workflow"}
         header = self.header.model_dump(mode="json", include=fields)
-        return sha256_hex(canonical(join_members({"header": orjson.dumps(header), **self.texts})))
+        return canonical_sha256(join_members({"header": orjson.dumps(header), **self.texts}))
 
     def body(self, sequence: int) -> bytes:
         """Return the checkpoint as one JSON object, under its number, still without its integrity."""
@@ -186,7 +186,10 @@ def draft_from_text(text: bytes, *, now: str, new_id: Callable[[], str], run_id:
     `run_id` is the run that the caller named beside the document. Raises InvalidCheckpoint.
     """
     document = parse_document(text)
-    return _draft(document.value, document.members.__getitem__, now=now, new_id=new_id, run_id=run_id)
+    members, values = document.members, document.value
+    if isinstance(members, LargeMembers):
+        values = sketch(members, whole={*_HEADER_FIELDS, "integrity"})
+    return _draft(values, members.__getitem__, now=now, new_id=new_id, run_id=run_id)
 
 
 def draft_from_mapping(
@@ -200,10 +203,10 @@ def draft_from_mapping(
     return _draft(mapping, text_of, now=now, new_id=new_id, run_id=run_id)
 
 
-def open_body(body: bytes) -> tuple[Header, bytes]:
-    """Return the header of a body that `Draft.body` made, and the rest of it from the state on."""
+def read_header(body: bytes) -> Header:
+    """Return the header of a body that `Draft.body` made."""
     end = body.index(_HEADER_END)
-    return Header.model_validate(orjson.loads(body[:end] + b"}")), body[end:]
+    return Header.model_validate(orjson.loads(body[:end] + b"}"))
 
 
 def renumber_body(body: bytes, sequence: int) -> bytes:
@@ -215,14 +218,13 @@ def renumber_body(body: bytes, sequence: int) -> bytes:
     end = body.index(_HEADER_END)
     header = orjson.loads(body[:end] + b"}")
     header["sequence_number"] = sequence
-    return orjson.dumps(header)[:-1] + body[end:]
+    return b"".join((orjson.dumps(header)[:-1], memoryview(body)[end:]))
 
 
 def seal(body: bytes) -> Envelope:
     """Return the checkpoint as the repository will hold it. The same body always gives the same bytes."""
-    header, _ = open_body(body)
-    digest = sha256_hex(canonical(body))
-    return Envelope(header, body[:-1] + b',"integrity":{"sha256":"' + digest.encode() + b'"}}')
+    integrity = b',"integrity":{"sha256":"%b"}}' % canonical_sha256(body).encode()
+    return Envelope(read_header(body), b"".join((memoryview(body)[:-1], integrity)))
 
 
 def open_stored(content: bytes, path: str) -> tuple[Envelope, Document]:
@@ -232,11 +234,19 @@ def open_stored(content: bytes, path: str) -> tuple[Envelope, Document]:
     """
     try:
         document = parse_document(content)
+    except InvalidCheckpoint as error:
+        raise IntegrityFailure(path, str(error)) from error
+    return open_document(document, content, path), document
+
+
+def open_document(document: Document, content: bytes, path: str) -> Envelope:
+    """Return a checkpoint whose content was parsed, after checking its integrity. Raises IntegrityFailure."""
+    try:
         header = _validate(Header, _header_values(document.value))
     except InvalidCheckpoint as error:
         raise IntegrityFailure(path, str(error)) from error
     check_integrity(document, path)
-    return Envelope(header, content), document
+    return Envelope(header, content)
 
 
 def check_integrity(document: Document, path: str) -> None:
@@ -245,13 +255,8 @@ def check_integrity(document: Document, path: str) -> None:
     stated_digest = stated.get("sha256") if isinstance(stated, dict) else None
     if stated_digest is None:
         raise IntegrityFailure(path, "it has no integrity.sha256, so nothing shows that it is whole")
-    if _digest(document) != stated_digest:
+    if document.sha256_without("integrity") != stated_digest:
         raise IntegrityFailure(path, "its content does not match its integrity.sha256")
-
-
-def _digest(document: Document) -> str:
-    rest = {name: text for name, text in document.members.items() if name != "integrity"}
-    return sha256_hex(canonical(join_members(rest)))
 
 
 def _draft(
@@ -287,7 +292,7 @@ def _check_claim(draft: Draft, given: Mapping[str, bytes], claim: object) -> Non
     if not isinstance(claimed, str):
         raise InvalidCheckpoint("integrity", f'it is not {{"sha256": "…"}}; {advice}')
     whole = join_members(given) if draft.sequence is None else draft.body(draft.sequence)
-    if claimed not in {sha256_hex(canonical(text)) for text in (join_members(given), whole)}:
+    if claimed not in map(canonical_sha256, (join_members(given), whole)):
         raise InvalidCheckpoint("integrity.sha256", f"the content does not match it; {advice}")
 
 

@@ -5,15 +5,15 @@ other is stored once. The checkpoint lists the places that it left in `parts`: a
 like a reference is never taken for one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import orjson
 
 from holdfast.core.encoding import (
     find_members,
-    join_members,
     parse_document,
     parse_value,
     sha256_hex,
@@ -62,11 +62,12 @@ def split_body(body: bytes, *, limit_bytes: int, run_folder: str) -> Split:
 def _split(body: bytes, limit_bytes: int, worth_bytes: int, run_folder: str) -> Split:
     if len(body) <= limit_bytes:
         return Split(body, {})
-    members = parse_document(body).members
-    shrinking = _Shrinking(len(body) - limit_bytes, worth_bytes, run_folder)
-    members[_STATE] = shrinking.shrink(members[_STATE], (_STATE,))
-    members[PARTS_MEMBER] = orjson.dumps(shrinking.places)
-    return Split(join_members(members), shrinking.parts)
+    ((_, start, end),) = find_members(body, lambda name, _: name == _STATE)
+    shrinking = _Shrinking(body, len(body) - limit_bytes, worth_bytes, run_folder)
+    shrinking.shrink(start, end, (_STATE,))
+    last = len(body) - 1
+    shrinking.references[last, last] = b',"%b":%b' % (PARTS_MEMBER.encode(), orjson.dumps(shrinking.places))
+    return Split(_replace(body, shrinking.references), shrinking.parts)
 
 
 def seal_in_parts(body: bytes, *, limit_bytes: int, run_folder: str) -> Envelope:
@@ -88,12 +89,15 @@ def join_parts(content: bytes, read: Callable[[str], bytes], path: str) -> bytes
 
     `read` gives the content of a part by its path. Raises IntegrityFailure for a part that is not as it was.
     """
-    members = parse_document(content).members
-    members.pop("integrity", None)
-    places = parse_value(members.pop(PARTS_MEMBER, b"[]"))
-    for place in places:
-        members[_STATE] = _restore(members[_STATE], place[1:], read, path)
-    return join_members(members)
+    places = parse_value(parse_document(content).members.get(PARTS_MEMBER, b"[]"))
+    spans = [_find_reference(content, place, path) for place in places]
+    _check_apart(spans, path)
+    parts = {(start, end): _read_part(content[start:end], read, path) for start, end in spans}
+    members = find_members(content, lambda name, _: name not in ("integrity", PARTS_MEMBER))
+    pieces: list[bytes | memoryview] = []
+    for name, start, end in members:
+        pieces += (b"," if pieces else b"{", orjson.dumps(name), b":", *_pieces(content, parts, start, end))
+    return b"".join((*pieces, b"}"))
 
 
 def part_paths(document: Mapping[str, Any]) -> list[str]:
@@ -110,30 +114,32 @@ def part_paths(document: Mapping[str, Any]) -> list[str]:
 class _Shrinking:
     """Takes the largest values out of a state until enough is saved."""
 
-    def __init__(self, excess_bytes: int, worth_bytes: int, run_folder: str) -> None:
+    def __init__(self, body: bytes, excess_bytes: int, worth_bytes: int, run_folder: str) -> None:
+        self._body = body
         self._excess_bytes = excess_bytes + len(b',"":[]') + len(PARTS_MEMBER)
         self._worth_bytes = worth_bytes
         self._run_folder = run_folder
         self.parts: dict[str, bytes] = {}
         self.places: list[list[str]] = []
+        self.references: dict[tuple[int, int], bytes] = {}
 
-    def shrink(self, text: bytes, place: tuple[str, ...]) -> bytes:
-        """Return `text` with its largest members replaced; the whole of it if these do not save enough."""
-        chosen = self._choose(text, place)
+    def shrink(self, start: int, end: int, place: tuple[str, ...]) -> None:
+        """Replace the largest members of a part of the body; all of it if these do not save enough."""
+        chosen = self._choose(start, end, place)
         if not chosen:
-            return self._take(text, place)
+            self._take(start, end, place)
         # The largest first: only for the last is it ever enough to move a part of it.
-        shrunk = {(start, end): self.shrink(text[start:end], (*place, name)) for name, start, end in chosen}
-        return _replace(text, shrunk)
+        for name, begins, ends in chosen:
+            self.shrink(begins, ends, (*place, name))
 
-    def _choose(self, text: bytes, place: tuple[str, ...]) -> list[_Member]:
+    def _choose(self, start: int, end: int, place: tuple[str, ...]) -> list[_Member]:
         """Return the members to move, the largest first and as few as can be; none if all must go."""
-        if text[:1] != b"{" or len(place) > _DEEPEST:
+        if not self._body.startswith(b"{", start) or len(place) > _DEEPEST:
             return []
-        members = find_members(text, lambda _, size_bytes: size_bytes >= self._worth_bytes)
+        members = find_members(self._body, lambda _, size_bytes: size_bytes >= self._worth_bytes, start, end)
         members.sort(key=_size, reverse=True)
         # Further down, only one member that makes most of the whole is better to move than all of it.
-        if not members or (len(place) > 1 and 2 * _size(members[0]) < len(text)):
+        if not members or (len(place) > 1 and 2 * _size(members[0]) < end - start):
             return []
         saved_bytes = 0
         for count, member in enumerate(members[: _MOST_PARTS - len(self.places)], 1):
@@ -146,14 +152,15 @@ class _Shrinking:
         # The reference, and the place in the list of places.
         return size_bytes - 256 - len(self._run_folder) - len(orjson.dumps(place))
 
-    def _take(self, text: bytes, place: tuple[str, ...]) -> bytes:
+    def _take(self, start: int, end: int, place: tuple[str, ...]) -> None:
+        text = self._body[start:end]
         digest = sha256_hex(text)
         name = f"{PARTS}/{digest}.json"
         self.parts[name] = text
         self.places.append(list(place))
         reference = {"$part": f"{self._run_folder}/{name}", "sha256": digest, "bytes": len(text)}
         self._excess_bytes -= self._saving(len(text), place)
-        return orjson.dumps(reference)
+        self.references[start, end] = orjson.dumps(reference)
 
 
 def _size(member: _Member) -> int:
@@ -161,21 +168,40 @@ def _size(member: _Member) -> int:
 
 
 def _replace(text: bytes, replacements: Mapping[tuple[int, int], bytes]) -> bytes:
-    pieces, rest = [], 0
-    for (start, end), replacement in sorted(replacements.items()):
-        pieces += [text[rest:start], replacement]
-        rest = end
-    return b"".join((*pieces, text[rest:]))
+    return b"".join(_pieces(text, replacements, 0, len(text)))
 
 
-def _restore(text: bytes, place: list[str], read: Callable[[str], bytes], path: str) -> bytes:
-    if not place:
-        return _read_part(text, read, path)
-    found = find_members(text, lambda name, _: name == place[0])
-    if not found:
-        raise IntegrityFailure(path, f"it lists a part at {'.'.join(place)}, where there is nothing")
-    ((_, start, end),) = found
-    return _replace(text, {(start, end): _restore(text[start:end], place[1:], read, path)})
+def _pieces(
+    text: bytes, replacements: Mapping[tuple[int, int], bytes], start: int, end: int
+) -> Iterator[bytes | memoryview]:
+    """Yield a part of the text, with what is to replace parts of that."""
+    view, rest = memoryview(text), start
+    for (begins, ends), replacement in sorted(replacements.items()):
+        if start <= begins and ends <= end:
+            yield view[rest:begins]
+            yield replacement
+            rest = ends
+    yield view[rest:end]
+
+
+def _find_reference(content: bytes, place: list[str], path: str) -> tuple[int, int]:
+    """Return where a place of the content begins and ends. Raises IntegrityFailure."""
+    start, end = 0, len(content)
+    for name in place:
+        found = _find_member(content, name, start, end) if content.startswith(b"{", start) else []
+        if not found:
+            raise IntegrityFailure(path, f"it lists a part at {'.'.join(place[1:])}, where there is nothing")
+        ((_, start, end),) = found
+    return start, end
+
+
+def _find_member(content: bytes, wanted: str, start: int, end: int) -> list[_Member]:
+    return find_members(content, lambda name, _: name == wanted, start, end)
+
+
+def _check_apart(spans: Iterable[tuple[int, int]], path: str) -> None:
+    if any(end > start for (_, end), (start, _) in pairwise(sorted(set(spans)))):
+        raise IntegrityFailure(path, "it lists a part that lies within another one")
 
 
 def _read_part(reference: bytes, read: Callable[[str], bytes], path: str) -> bytes:

@@ -10,6 +10,7 @@ from holdfast.core.envelope import (
     Envelope,
     check_integrity,
     draft_from_text,
+    open_document,
     open_stored,
     seal,
 )
@@ -94,8 +95,7 @@ def open_checkpoint(content: bytes, path: str) -> Envelope:
     if isinstance(version, int) and version > FORMAT_VERSION:
         check_integrity(document, path)
         raise NewerFormat(path, version, FORMAT_VERSION)
-    del document  # it can be large, and must not be in memory twice
-    return open_stored(content, path)[0]
+    return open_document(document, content, path)
 
 
 def is_unsealed(document: Mapping[str, Any]) -> bool:

@@ -1,5 +1,6 @@
 """The summary: the minimal record that is left of an archived run."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -58,7 +59,7 @@ class LastState:
         )
 
 
-def describe_last(envelope: Envelope, document: dict[str, Any]) -> LastState:
+def describe_last(envelope: Envelope, document: Mapping[str, Any]) -> LastState:
     """Return what the newest checkpoint says; `document` is its content, parsed and put together."""
     header = envelope.header
     state = document.get("state_snapshot")

@@ -216,7 +216,7 @@ class Surveyor:
             parts_of={**folder.parts_of, LATEST: parts},
         )
 
-    def _part_names(self, folder: RunFolder, documents: Iterable[dict[str, Any]]) -> Iterator[str]:
+    def _part_names(self, folder: RunFolder, documents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         for document in documents:
             try:
                 paths = part_paths(document)

@@ -12,8 +12,8 @@ from holdfast.core.envelope import (
     RunStatus,
     draft_from_mapping,
     draft_from_text,
-    open_body,
     open_stored,
+    read_header,
     renumber_body,
     seal,
 )
@@ -95,10 +95,10 @@ def test_renumbered_body_differs_in_nothing_but_the_number() -> None:
 def test_a_state_that_looks_like_the_end_of_the_header_does_not_confuse() -> None:
     body = draft({**SHORT, "phase": ',"state_snapshot":', "workflow": '","state_snapshot":{"'}).body(3)
 
-    header, rest = open_body(body)
+    header = read_header(body)
 
     assert header.phase == ',"state_snapshot":'
-    assert rest.startswith(b',"state_snapshot":{"answer":42}')
+    assert header.workflow == '","state_snapshot":{"'
 
 
 @pytest.mark.parametrize("state", [42, None, "text", [1, 2], True, 1.5])
