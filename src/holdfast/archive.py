@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
 
-import structlog
-
 from holdfast.core.encoding import sha256_hex
 from holdfast.core.index import parse_index
 from holdfast.core.layout import INDEX, LATEST, SUMMARY, Layout, is_single
@@ -26,8 +24,6 @@ from holdfast.github.gateway import (
     Snapshot,
 )
 from holdfast.mirror import Catalogue, Folder, Head, Mirror, RemoteFile, Shelf
-
-log = structlog.get_logger()
 
 ItemT = TypeVar("ItemT")
 Files = Mapping[str, RemoteFile]

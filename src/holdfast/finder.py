@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import structlog
-
 from holdfast.archive import Archive
 from holdfast.core.envelope import Header, RunStatus
 from holdfast.core.identity import parse_run_id
@@ -15,11 +13,10 @@ from holdfast.core.stored import open_file
 from holdfast.core.ticket import Ticket
 from holdfast.errors import IntegrityFailure, SpoolDamaged, UnknownRun
 from holdfast.loader import StoredRun
+from holdfast.logs import log
 from holdfast.mirror import Mirror, RemoteFile, Shelf
 from holdfast.spool import Spool
 from holdfast.spooled_run import open_ticket
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from math import inf
 from pathlib import Path
 from typing import TypeVar
 
-import structlog
 from filelock import FileLock, Timeout
 
 from holdfast.clock import Clock
@@ -19,8 +18,7 @@ from holdfast.core.budget_record import format_budget, parse_budget
 from holdfast.core.limits import Cost, Limits, Need, Wait
 from holdfast.errors import Throttled
 from holdfast.github.gateway import Answer
-
-log = structlog.get_logger()
+from holdfast.logs import log
 
 ResultT = TypeVar("ResultT")
 LONGEST_LOCK_WAIT_S = 1.0

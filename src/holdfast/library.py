@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 from uuid import uuid4
 
-import structlog
 from pydantic import BaseModel
 
 from holdfast.core.envelope import Draft, Envelope, RunStatus, draft_from_mapping, draft_from_text
@@ -19,7 +18,7 @@ from holdfast.core.ticket import Persistence, Progress, Receipt
 from holdfast.core.triggers import Priority, Trigger
 from holdfast.core.trouble import NOTE
 from holdfast.errors import CheckpointTooLarge, HoldfastError, InvalidCheckpoint, SpoolBusy, Stopped
-from holdfast.logs import configure_logs
+from holdfast.logs import configure_logs, log
 from holdfast.settings import MOST_BYTES, Settings
 from holdfast.spool import ImportReport, Manifest, export_spool, import_spool
 from holdfast.wiring import Assembly
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     )
     from holdfast.sweeper import SquashReport, SweepReport
     from holdfast.worker import DrainResult
-
-log = structlog.get_logger()
 
 # How old the answer to "is the way to GitHub open?" may be: looking costs more than the rest of a save.
 LOOK_EVERY_S = 1.0
@@ -72,9 +69,8 @@ class Holdfast:
         Unless the program has set up structlog itself, events go to standard error, warnings and above.
         """
         settings = Settings.from_environment(os.environ)
-        if not structlog.is_configured():
-            level = settings.log_level if "log_level" in settings.sources else "warning"
-            configure_logs(settings.log_format, level, secrets=settings.secrets)
+        level = settings.log_level if "log_level" in settings.sources else "warning"
+        configure_logs(settings.log_format, level, secrets=settings.secrets, is_default=True)
         return cls(settings)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,8 @@
-"""Log setup: structlog events on standard error, for people or as JSON lines, without secrets."""
+"""The one door to structlog: events on standard error, for people or as JSON lines, without secrets.
+
+structlog brings much with it, a third of the time that a command takes to start: it is loaded with the first
+event, and most commands that go well have none.
+"""
 
 import re
 import sys
@@ -24,13 +28,83 @@ _CONTROLS |= {code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range
 _CONTROLS_IN_TRACE = {code: text for code, text in _CONTROLS.items() if code not in (0x09, 0x0A)}
 
 
+class Log:
+    """Where all events go."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._set_up: Callable[[], None] | None = None
+
+    def debug(self, event: str, **fields: object) -> None:
+        """Log what helps to find a fault."""
+        self._write("debug", event, fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        """Log what goes as it should."""
+        self._write("info", event, fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Log what someone should look at."""
+        self._write("warning", event, fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        """Log what has failed."""
+        self._write("error", event, fields)
+
+    def exception(self, event: str, **fields: object) -> None:
+        """Log what has failed, with the traceback of the exception that is being handled."""
+        self._write("exception", event, fields)
+
+    def bind(self, **fields: object) -> None:
+        """Add `fields` to every event of this task, or thread, from now on."""
+        import structlog
+
+        structlog.contextvars.bind_contextvars(**fields)
+
+    def set_up_with(self, set_up: Callable[[], None]) -> None:
+        """Have structlog set up by `set_up`: now if it is there already, else before the first event."""
+        if "structlog" in sys.modules:
+            set_up()
+        else:
+            self._set_up = set_up
+
+    def _write(self, method: str, event: str, fields: dict[str, object]) -> None:
+        import structlog
+
+        with self._lock:
+            set_up, self._set_up = self._set_up, None
+            if set_up is not None:
+                set_up()
+        getattr(structlog.get_logger(), method)(event, **fields)
+
+
+log = Log()
+
+
 def configure_logs(
-    log_format: LogFormat, level: LogLevel, *, secrets: Secrets, has_colour: bool = False
+    log_format: LogFormat,
+    level: LogLevel,
+    *,
+    secrets: Secrets,
+    has_colour: bool = False,
+    is_default: bool = False,
 ) -> None:
     """Send events from `level` on to standard error; no text that `secrets` gives ever gets there.
 
-    `secrets` is asked at each event, because a token may change while we run.
+    `secrets` is asked at each event, because a token may change while we run. If this `is_default`, a program
+    that has set up structlog itself is left alone.
     """
+
+    def set_up() -> None:
+        import structlog
+
+        if not (is_default and structlog.is_configured()):
+            _configure(log_format, level, Scrubber(secrets), has_colour=has_colour)
+
+    log.set_up_with(set_up)
+
+
+def _configure(log_format: LogFormat, level: LogLevel, scrubber: "Scrubber", *, has_colour: bool) -> None:
     import logging
 
     import structlog
@@ -40,7 +114,7 @@ def configure_logs(
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="timestamp"),
         structlog.processors.format_exc_info,
-        Scrubber(secrets),
+        scrubber,
         escape_event,
         _renderer(log_format, has_colour=has_colour),
     ]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
-import structlog
 
 from holdfast.core.encoding import blob_sha
 from holdfast.core.index import Index, parse_index
@@ -21,9 +20,8 @@ from holdfast.core.layout import INDEX, LATEST
 from holdfast.core.publication import RunView
 from holdfast.disk import DatabaseDamaged, StoreMoved
 from holdfast.errors import HoldfastError, SpoolError
+from holdfast.logs import log
 from holdfast.store import Store, open_store
-
-log = structlog.get_logger()
 
 MAX_BYTES = 256 * 1024 * 1024
 # One file must not push everything else out.

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import structlog
-
 from holdfast.archive import MAX_FILE_BYTES, CachedArchive, GitHubArchive
 from holdfast.core.envelope import Envelope
 from holdfast.core.index import Index
@@ -24,13 +22,12 @@ from holdfast.errors import (
 from holdfast.finder import RunSummary, is_workflow, read_indexes, summarise_runs
 from holdfast.github.gateway import Gateway
 from holdfast.loader import StoredRun
+from holdfast.logs import log
 from holdfast.mirror import Mirror
 from holdfast.spool import Spool
 from holdfast.spooled_run import SpooledRun
 
 __all__ = ["History", "Loaded", "Reader", "RunSummary"]
-
-log = structlog.get_logger()
 
 ResultT = TypeVar("ResultT")
 

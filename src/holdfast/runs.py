@@ -5,8 +5,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-import structlog
-
 from holdfast.core.encoding import parse_document
 from holdfast.core.envelope import Envelope, open_stored
 from holdfast.core.index import Index, IndexEntry, parse_index
@@ -16,9 +14,8 @@ from holdfast.core.publication import RunView
 from holdfast.core.stored import open_file
 from holdfast.errors import IntegrityFailure, Missing
 from holdfast.github.gateway import Entry, Gateway, ListFolder, ReadBlob, ReadTree, Revision
+from holdfast.logs import log
 from holdfast.mirror import Mirror
-
-log = structlog.get_logger()
 
 MAX_REMEMBERED_RUNS = 256
 

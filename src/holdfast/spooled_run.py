@@ -3,14 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import structlog
-
 from holdfast.core.envelope import Envelope, seal
 from holdfast.core.ticket import Ticket
 from holdfast.errors import SpoolDamaged, UnknownRun
+from holdfast.logs import log
 from holdfast.spool import Spool
-
-log = structlog.get_logger()
 
 
 def open_ticket(spool: Spool, ticket: Ticket) -> Envelope | None:

@@ -3,9 +3,7 @@
 import hashlib
 from pathlib import Path
 
-import structlog
-
-log = structlog.get_logger()
+from holdfast.logs import log
 
 
 class TokenSource:

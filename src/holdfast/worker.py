@@ -4,8 +4,6 @@ import random
 from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-import structlog
-
 from holdfast.clock import Clock
 from holdfast.core.intent import Intent, is_intent, parse_intent
 from holdfast.core.layout import Layout
@@ -15,11 +13,10 @@ from holdfast.core.triggers import Priority
 from holdfast.core.trouble import NOTE, UNAVAILABLE, Trouble, parse_trouble, trouble_after
 from holdfast.errors import GatewayError, Refused, Throttled, Unavailable
 from holdfast.ledger import Ledger
+from holdfast.logs import log
 from holdfast.spool import Spool
 from holdfast.writer.commits import CommitWriter
 from holdfast.writer.contents import ContentsWriter
-
-log = structlog.get_logger()
 
 LONGEST_SLEEP_S = 300.0
 # While a person must act we look this often whether there is a new token.

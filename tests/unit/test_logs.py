@@ -1,13 +1,12 @@
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import pytest
 import structlog
 
-from holdfast.logs import LogFormat, configure_logs, escape_controls
-
-log = structlog.get_logger()
+from holdfast.logs import Log, LogFormat, configure_logs, escape_controls, log
 
 
 @pytest.fixture(autouse=True)
@@ -174,3 +173,29 @@ def test_colour_is_there_for_those_who_want_it(capsys: pytest.CaptureFixture[str
 
 def test_plain_text_is_left_alone() -> None:
     assert escape_controls("plain ünïcode 日本語 [x] \\n") == "plain ünïcode 日本語 [x] \\n"
+
+
+def test_a_program_that_has_set_up_its_own_logs_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    with structlog.testing.capture_logs() as events:
+        structlog.configure(processors=structlog.get_config()["processors"])
+        configure_logs("json", "info", secrets=lambda: (), is_default=True)
+        log.info("seen")
+
+    assert [event["event"] for event in events] == ["seen"]
+    assert capsys.readouterr().err == ""
+
+
+def test_logs_are_set_up_once_and_before_the_first_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    own = Log()
+    with monkeypatch.context() as patch:
+        patch.delitem(sys.modules, "structlog")
+        own.set_up_with(lambda: calls.append("set up"))
+    assert calls == []
+
+    with structlog.testing.capture_logs() as events:
+        own.warning("first")
+        own.warning("second")
+
+    assert calls == ["set up"]
+    assert [event["event"] for event in events] == ["first", "second"]

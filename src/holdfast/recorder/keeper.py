@@ -6,16 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from holdfast.core.envelope import Draft, RunStatus
 from holdfast.core.ticket import Receipt
 from holdfast.core.triggers import Trigger
 from holdfast.errors import InvalidCheckpoint
+from holdfast.logs import log
 from holdfast.recorder.outlets import Options, Outlets
 from holdfast.recorder.signals import sheltered
-
-log = structlog.get_logger()
 
 _TRIES = 3
 

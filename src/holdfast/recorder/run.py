@@ -7,8 +7,6 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, overload
 
-import structlog
-
 from holdfast.core.envelope import RunStatus
 from holdfast.core.identity import parse_run_id
 from holdfast.core.progress.values import Document, as_dict, format_error, freeze
@@ -16,12 +14,11 @@ from holdfast.core.resume import ResumePlan, style_of
 from holdfast.core.ticket import Receipt
 from holdfast.core.triggers import Trigger
 from holdfast.errors import InvalidCheckpoint, UnknownRun
+from holdfast.logs import log
 from holdfast.recorder.autosave import Autosave, Pause
 from holdfast.recorder.journal import Journal
 from holdfast.recorder.outlets import Options, Outlets
 from holdfast.recorder.scope import in_thread
-
-log = structlog.get_logger()
 
 IdT = TypeVar("IdT", str, int)
 

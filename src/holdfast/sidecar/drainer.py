@@ -5,13 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
-import structlog
-
 from holdfast.clock import SHORT_PAUSE_S, Clock
 from holdfast.errors import DiskFailed, SpoolBusy, Stopped
+from holdfast.logs import log
 from holdfast.worker import Worker
-
-log = structlog.get_logger()
 
 # Another process may have spooled something, or may have stopped draining.
 LOOK_EVERY_S = 5.0

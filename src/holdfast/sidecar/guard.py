@@ -7,19 +7,17 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-import structlog
 from prometheus_client import Counter
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
+from holdfast.logs import log
 from holdfast.metrics import Metrics
 from holdfast.sidecar.access import Access
 from holdfast.sidecar.bodies import answer_and_linger
 from holdfast.sidecar.problems import Problem, invalid, problem_of, unavailable
-
-log = structlog.get_logger()
 
 # Ids that are ours alone: of this process, and counted on, which is quicker than a random one for each.
 _PROCESS = uuid4().hex[:24]
@@ -57,7 +55,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         exchange = _Exchange(scope, receive, send)
-        structlog.contextvars.bind_contextvars(request_id=exchange.request_id)
+        log.bind(request_id=exchange.request_id)
         scope["app"] = self  # has Starlette raise what it cannot route
         try:
             self._admit(scope, exchange.headers)

@@ -4,16 +4,13 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 
-import structlog
-
 from holdfast.core.envelope import Draft
 from holdfast.core.ticket import Receipt
 from holdfast.core.triggers import Priority
 from holdfast.errors import HoldfastError
+from holdfast.logs import log
 from holdfast.settings import MEGABYTE
 from holdfast.sidecar.courtesy import MANY
-
-log = structlog.get_logger()
 
 MOST_TOGETHER = 256
 MOST_BYTES_TOGETHER = 64 * MEGABYTE

@@ -6,20 +6,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-import structlog
-
 from holdfast.core.ticket import Progress, Receipt
 from holdfast.core.triggers import Priority
 from holdfast.errors import DiskFailed, HoldfastError
 from holdfast.library import Holdfast
+from holdfast.logs import log
 from holdfast.metrics import Metrics
 from holdfast.sidecar.bodies import BodyReader
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.drainer import Drainer
 from holdfast.sidecar.intake import Intake, Outcome
 from holdfast.wiring import Assembly
-
-log = structlog.get_logger()
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import structlog
 from uvicorn import Config, Server
 
 from holdfast.library import Holdfast
+from holdfast.logs import log
 from holdfast.metrics import Metrics
 from holdfast.sidecar.access import check_binding
 from holdfast.sidecar.app import build_app
@@ -20,8 +20,6 @@ from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.interpreter import even_interpreter
 from holdfast.sidecar.service import Service
 from holdfast.wiring import Assembly
-
-log = structlog.get_logger()
 
 # Together less than the 8 s that a stop may take: the write under way, then the answers under way.
 DRAINER_GRACE_S = 6.0

@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-import structlog
 from filelock import FileLock, Timeout
 
 from holdfast.clock import Clock
@@ -34,14 +33,13 @@ from holdfast.disk import (
     translate,
 )
 from holdfast.errors import SpoolBusy, SpoolError, SpoolUnwritable
+from holdfast.logs import log
 from holdfast.spool import keys
 from holdfast.spool.journal import Journal
 from holdfast.spool.salvage import REPORT, salvage
 from holdfast.store import DATABASE, Store, open_store
 
 T = TypeVar("T")
-
-log = structlog.get_logger(__name__)
 
 _QUEUE = "queue"
 _SALVAGED = "salvaged"

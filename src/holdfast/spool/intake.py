@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import structlog
-
 from holdfast.core.ticket import Progress, Receipt
 from holdfast.disk import StoreMoved, digest_of
 from holdfast.errors import SpoolUnwritable
+from holdfast.logs import log
 from holdfast.spool import journal, keys
 from holdfast.spool.admission import Accepted, Books, Entry, Outcome, Terms, prepare
 from holdfast.spool.journal import Journal, Mark
@@ -23,8 +22,6 @@ MOST_TOGETHER = 3
 """How many share a sync of the journal at most: for more, it would only be one more copy of all."""
 
 T = TypeVar("T")
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import structlog
-
 from holdfast.core.layout import INDEX, LATEST, PARTS
 from holdfast.errors import Conflict, Missing
 from holdfast.github.gateway import (
@@ -19,8 +17,7 @@ from holdfast.github.gateway import (
     WriteFile,
     WriteTree,
 )
-
-log = structlog.get_logger()
+from holdfast.logs import log
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass
 
-import structlog
-
 from holdfast.clock import Clock
 from holdfast.core.layout import PRESERVED_RUNS, Layout
 from holdfast.core.preserved import format_preserved, parse_preserved
 from holdfast.errors import Conflict, Missing
 from holdfast.github.gateway import Gateway, ReadFile, WriteFile
+from holdfast.logs import log
 from holdfast.writer.branch import ensure_branch
-
-log = structlog.get_logger()
 
 ATTEMPTS = 5
 PAUSE_S = 0.5

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import structlog
-
 from holdfast.clock import Clock
 from holdfast.core.disposal import find_prunable
 from holdfast.core.encoding import parse_document
@@ -14,10 +12,9 @@ from holdfast.core.layout import INDEX, LATEST, Layout
 from holdfast.core.resume import style_of
 from holdfast.core.rules import LAYERS, RetentionRules
 from holdfast.errors import HoldfastError
+from holdfast.logs import log
 from holdfast.mirror import Mirror
 from holdfast.sweeper.sweep import Sweeper
-
-log = structlog.get_logger()
 
 # A sweep costs several requests, so it is worth this many checkpoints, or a tenth of those that stay.
 LEAST_EXCESS = 10

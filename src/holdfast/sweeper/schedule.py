@@ -4,14 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-import structlog
-
 from holdfast.clock import Clock
 from holdfast.errors import HoldfastError
+from holdfast.logs import log
 from holdfast.spool import Spool
 from holdfast.sweeper.sweep import Sweeper
-
-log = structlog.get_logger()
 
 # After a start, what was spooled goes first.
 FIRST_PAUSE_S = 60.0

@@ -7,8 +7,6 @@ checkpoint that was written meanwhile is never lost: then everything is done aga
 
 from dataclasses import dataclass, field
 
-import structlog
-
 from holdfast.clock import Clock
 from holdfast.core.folder import epoch
 from holdfast.core.rules import DAY_S
@@ -28,8 +26,7 @@ from holdfast.github.gateway import (
     ReplaceBranch,
     WriteCommit,
 )
-
-log = structlog.get_logger()
+from holdfast.logs import log
 
 ATTEMPTS = 5
 PAUSE_S = 0.5

@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import structlog
-
 from holdfast.core.encoding import parse_document
 from holdfast.core.envelope import open_stored
 from holdfast.core.folder import Blob, RunFolder
@@ -32,9 +30,8 @@ from holdfast.github.gateway import (
     ReadHead,
     ReadTree,
 )
+from holdfast.logs import log
 from holdfast.mirror import Mirror, RemoteFile
-
-log = structlog.get_logger()
 
 # From so many unknown folders on, one listing of everything is worth trying.
 WORTH_LISTING_ALL = 4

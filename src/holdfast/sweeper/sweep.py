@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import structlog
 from filelock import FileLock, Timeout
 
 from holdfast.clock import Clock
@@ -21,12 +20,11 @@ from holdfast.core.retention_log import SweepRecord
 from holdfast.core.rules import RetentionRules
 from holdfast.disk import make_private_folder, translate
 from holdfast.errors import Conflict, GatewayError, Refused, Stopped, SweepBusy, Throttled, Unavailable
+from holdfast.logs import log
 from holdfast.mirror import Mirror, RemoteFile
 from holdfast.spool import Spool
 from holdfast.sweeper.committing import Change, Committer
 from holdfast.sweeper.survey import Survey, Surveyor
-
-log = structlog.get_logger()
 
 ATTEMPTS = 8
 PAUSE_S = 0.5

@@ -1,7 +1,5 @@
 """The branch that checkpoints live on: made when it is missing, with no history in common with the code."""
 
-import structlog
-
 from holdfast.errors import Conflict, Missing, Refused
 from holdfast.github.gateway import (
     CreateBranch,
@@ -12,8 +10,7 @@ from holdfast.github.gateway import (
     WriteFile,
     WriteTree,
 )
-
-log = structlog.get_logger()
+from holdfast.logs import log
 
 _README = """# Checkpoints
 

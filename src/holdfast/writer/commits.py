@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-import structlog
-
 from holdfast.clock import Clock
 from holdfast.core.index import Index, parse_index
 from holdfast.core.layout import INDEX, LATEST, Layout
@@ -27,12 +25,11 @@ from holdfast.github.gateway import (
     Revision,
     Snapshot,
 )
+from holdfast.logs import log
 from holdfast.runs import MAX_REMEMBERED_RUNS, Runs, sequence_of_latest
 from holdfast.spool import Spool
 from holdfast.writer.branch import ensure_branch
 from holdfast.writer.numbering import settle_numbers
-
-log = structlog.get_logger()
 
 ATTEMPTS = 3
 PAUSE_S = 0.5

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-import structlog
-
 from holdfast.clock import Clock
 from holdfast.core.intent import Intent
 from holdfast.core.layout import INDEX, LATEST, Layout, is_single
@@ -21,12 +19,11 @@ from holdfast.core.stored import open_file
 from holdfast.core.ticket import Delivery, Ticket
 from holdfast.errors import Conflict, GatewayError, IntegrityFailure, Missing, Unavailable, Unverified
 from holdfast.github.gateway import DeleteFile, Gateway, ReadFile, ReadHead, WriteFile
+from holdfast.logs import log
 from holdfast.runs import Runs
 from holdfast.spool import Spool
 from holdfast.writer.branch import ensure_branch
 from holdfast.writer.numbering import release_places, settle_numbers
-
-log = structlog.get_logger()
 
 ATTEMPTS = 3
 PAUSE_S = 0.5
