@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.clock import Clock, SystemClock
+from holdfast.clock import SHORT_PAUSE_S, Clock, SystemClock
 from holdfast.core.layout import Layout
 from holdfast.core.limits import Limits
 from holdfast.core.parts import MAX_FILE_BYTES
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.sweeper.preserving import PreservedRuns
     from holdfast.sweeper.schedule import Schedule
     from holdfast.worker import Worker
+    from holdfast.writer.patience import Patience
 
 ACTIONS_REQUESTS_PER_HOUR = 1000
 # The pause between two writes; anything longer is for whoever plans the work.
@@ -158,25 +159,37 @@ class Assembly:
         return client
 
     def _gateway(
-        self, *, may_use_reserve: bool, patience_s: float = PATIENCE_S, attempts: int = ATTEMPTS
+        self,
+        *,
+        may_use_reserve: bool,
+        patience_s: float = PATIENCE_S,
+        attempts: int = ATTEMPTS,
+        patience: "Patience | None" = None,
     ) -> "Gateway":
-        """Return the way to GitHub: each attempt spends budget, and a shutdown gets through."""
+        """Return the way to GitHub: each attempt spends budget, and a shutdown gets through.
+
+        With `patience`, nothing is repeated after its deadline.
+        """
         from holdfast.github.budgeted import BudgetedGateway
         from holdfast.github.metered import MeteredGateway
         from holdfast.github.quiet import QuietGateway
         from holdfast.github.retrying import RetryingGateway
         from holdfast.github.splitting import SplittingGateway
         from holdfast.github.stopping import StoppableGateway
+        from holdfast.writer.patience import HurriedClock, HurriedGateway, Patience
 
+        patience = patience or Patience()
         gateway: Gateway = MeteredGateway(self.client, self.meter) if self.meter else self.client
         if self.settings.branch != OWN_BRANCH:
             gateway = QuietGateway(gateway)
+        waits = HurriedClock(self.clock, patience, kept_s=SHORT_PAUSE_S)
         budgeted = BudgetedGateway(
-            gateway, self.ledger, self.clock, may_use_reserve=may_use_reserve, patience_s=patience_s
+            gateway, self.ledger, waits, may_use_reserve=may_use_reserve, patience_s=patience_s
         )
         stoppable = StoppableGateway(budgeted, self.clock, self.stop)
-        retrying = RetryingGateway(stoppable, sleep=self._pause_before_repeating, attempts=attempts)
-        return SplittingGateway(retrying)
+        hurried = HurriedGateway(stoppable, self.clock, patience)
+        pause = self._pause_before_repeating(self._hurried_clock(patience))
+        return SplittingGateway(RetryingGateway(hurried, sleep=pause, attempts=attempts))
 
     def _courteous(self, gateway: "Gateway") -> "Gateway":
         """Return the worker's way to GitHub: where others work in this process, they go first."""
@@ -189,15 +202,27 @@ class Assembly:
         if self.meter:
             self.meter.request_answered(type(answer.call).__name__, answer.status)
 
-    def _pause_before_repeating(self, seconds: float) -> None:
-        if self.meter:
-            self.meter.call_repeated()
-        self._impatient_clock().sleep(seconds)
+    def _pause_before_repeating(self, clock: Clock) -> Callable[[float], None]:
+        def pause(seconds: float) -> None:
+            if self.meter:
+                self.meter.call_repeated()
+            clock.sleep(seconds)
 
-    def _impatient_clock(self) -> Clock:
+        return pause
+
+    def _hurried_clock(self, patience: "Patience") -> Clock:
+        """Return a clock for the pauses between attempts: a stop ends them, and so does the deadline."""
         from holdfast.github.stopping import ImpatientClock
+        from holdfast.writer.patience import HurriedClock
 
-        return ImpatientClock(self.clock, self.stop)
+        return HurriedClock(ImpatientClock(self.clock, self.stop), patience)
+
+    @cached_property
+    def _patience(self) -> "Patience":
+        """Return what knows the deadline of the worker's drain."""
+        from holdfast.writer.patience import Patience
+
+        return Patience()
 
     def _runs(self, gateway: "Gateway") -> "Runs":
         from holdfast.runs import Runs
@@ -215,10 +240,10 @@ class Assembly:
         from holdfast.writer.contents import ContentsWriter
 
         # The planner keeps the reserve for critical checkpoints, so the way must let them use it.
-        way = self._courteous(self._gateway(may_use_reserve=True))
+        way = self._courteous(self._gateway(may_use_reserve=True, patience=self._patience))
         gateway = MirroringGateway(way, self.mirror, self.layout)
         budgeted = BudgetedGateway(self.client, self.ledger, self.clock)
-        clock = self._impatient_clock()
+        clock = self._hurried_clock(self._patience)
         parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, clock)
         return Worker(
             spool=self.spool,
@@ -232,6 +257,7 @@ class Assembly:
             credentials=self.tokens.fingerprint,
             probe=lambda: check_repository(budgeted),
             after_drain=self._prune,
+            patience=self._patience,
         )
 
     @cached_property
@@ -264,12 +290,18 @@ class Assembly:
     @cached_property
     def sweeper(self) -> "Sweeper":
         """Return what cleans up the repository."""
+        from holdfast.writer.patience import Patience
+
+        return self._make_sweeper(Patience())
+
+    def _make_sweeper(self, patience: "Patience") -> "Sweeper":
         from holdfast.mirroring import MirroringGateway
         from holdfast.sweeper import Sweeper
         from holdfast.sweeper.committing import Committer
         from holdfast.sweeper.survey import Surveyor
+        from holdfast.writer.patience import HurriedClock
 
-        gateway = self._modest_gateway()
+        gateway = self._modest_gateway(patience)
         branch = self.settings.branch
         return Sweeper(
             surveyor=Surveyor(gateway, self.mirror, self.layout, branch),
@@ -278,7 +310,7 @@ class Assembly:
             mirror=self.mirror,
             layout=self.layout,
             rules=self.rules,
-            clock=self._server_clock,
+            clock=self._server_clock(HurriedClock(self.clock, patience)),
             lock_folder=self.folder,
         )
 
@@ -295,22 +327,24 @@ class Assembly:
     def _prune(self, run_ids: Collection[str]) -> None:
         from holdfast.sweeper.pruning import Pruner
 
-        pruner = Pruner(lambda: self.sweeper, self.mirror, self.layout, self.rules, self._server_clock)
-        pruner.prune(run_ids)
+        def open_sweeper() -> "Sweeper":
+            return self._make_sweeper(self._patience)
+
+        clock = self._server_clock(self.clock)
+        Pruner(open_sweeper, self.mirror, self.layout, self.rules, clock).prune(run_ids)
 
     @property
     def squash(self) -> "Squash":
         """Return what rewrites the branch's history, anew each time."""
         from holdfast.sweeper import Squash
 
-        return Squash(self._modest_gateway(), self.settings.branch, self._server_clock)
+        return Squash(self._modest_gateway(), self.settings.branch, self._server_clock(self.clock))
 
-    @property
-    def _server_clock(self) -> Clock:
-        """Return the clock by which anything is old."""
+    def _server_clock(self, clock: Clock) -> Clock:
+        """Return the clock by which anything is old; `clock` waits."""
         from holdfast.sweeper.server_clock import ServerClock
 
-        return ServerClock(self.clock, self.ledger)
+        return ServerClock(clock, self.ledger)
 
     @cached_property
     def preserved(self) -> "PreservedRuns":
@@ -320,11 +354,11 @@ class Assembly:
         gateway = self._gateway(may_use_reserve=False)
         return PreservedRuns(gateway, self.layout, self.settings.branch, self.clock)
 
-    def _modest_gateway(self) -> "Gateway":
+    def _modest_gateway(self, patience: "Patience | None" = None) -> "Gateway":
         """Return a way to GitHub that waits for a minute's limits, and leaves the hour's last calls alone."""
         from holdfast.sweeper.modest import ModestGateway
 
-        gateway = self._gateway(may_use_reserve=False, patience_s=PATIENCE_OF_A_SWEEP_S)
+        gateway = self._gateway(may_use_reserve=False, patience_s=PATIENCE_OF_A_SWEEP_S, patience=patience)
         return ModestGateway(gateway, self.ledger, self.clock)
 
     @property

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from holdfast.clock import Clock
 from holdfast.core.intent import Intent, is_intent, parse_intent
@@ -11,12 +12,13 @@ from holdfast.core.planning import DrainPolicy, Step, WriteBatch, WriteCommit, W
 from holdfast.core.ticket import Delivery, Ticket
 from holdfast.core.triggers import Priority
 from holdfast.core.trouble import NOTE, UNAVAILABLE, Trouble, parse_trouble, trouble_after
-from holdfast.errors import GatewayError, Refused, Throttled, Unavailable
+from holdfast.errors import GatewayError, Refused, Stopped, Throttled, Unavailable
 from holdfast.ledger import Ledger
 from holdfast.logs import log
 from holdfast.spool import Spool
 from holdfast.writer.commits import CommitWriter
 from holdfast.writer.contents import ContentsWriter
+from holdfast.writer.patience import Patience
 
 LONGEST_SLEEP_S = 300.0
 # While a person must act we look this often whether there is a new token.
@@ -77,6 +79,8 @@ class Worker:
     jitter: Callable[[], float] = random.random
     after_drain: Callable[[Collection[str]], None] = lambda _: None
     """Is told at the end of a drain which runs it has written to."""
+    patience: Patience = field(default_factory=Patience)
+    """Is told the deadline of a drain; whoever shares it repeats nothing after that."""
     _verified: int = 0
     _is_paced: bool = False
     _has_looked: bool = False
@@ -94,6 +98,7 @@ class Worker:
     def drain(self, *, patience_s: float = 0.0, is_paced: bool = False) -> DrainResult:
         """Write what is spooled. Waits for limits, outages and persons for `patience_s` in all, no longer.
 
+        Unless that is 0, a call without an answer is not repeated after that either, and nothing is pruned.
         If `is_paced`, a busy hour's checkpoints are collected for a while, for a worker that never ends. Who
         asks for a drain by hand may have mended what was wrong: then a known trouble is tried again at once.
         Raises SpoolBusy when another process is draining this spool.
@@ -102,14 +107,17 @@ class Worker:
         with self.spool.drainer():
             self._begin(is_paced=is_paced)
             deadline = self.clock.now() + patience_s
+            end = deadline if patience_s > 0 else inf
             while not self.is_stopping():
-                wait_s, reason = self._pass()
+                with self.patience.until(end):
+                    wait_s, reason = self._pass_in_time()
                 if wait_s is None or (wait_s > 0 and self.clock.now() + wait_s > deadline):
                     break
                 if wait_s > 0:
                     self._sleep(wait_s)
-        if self._written and not self.is_stopping():
-            self.after_drain(self._written)
+        if self._written and not self.is_stopping() and self.clock.now() < end:
+            with self.patience.until(end):
+                self.after_drain(self._written)
         return DrainResult(self._verified, len(self.spool.pending()), reason, wait_s or 0.0)
 
     def _begin(self, *, is_paced: bool) -> None:
@@ -129,6 +137,15 @@ class Worker:
         """Wait a while; then the loop looks at the clock again, not at GitHub."""
         longest = LONGEST_SLEEP_IN_TROUBLE_S if self._trouble() else LONGEST_SLEEP_S
         self.clock.sleep(min(seconds, longest))
+
+    def _pass_in_time(self) -> tuple[float | None, str]:
+        """Plan once and carry it out, but for what has no answer after the deadline."""
+        try:
+            return self._pass()
+        except Stopped as error:
+            if self.clock.now() < self.patience.deadline or not isinstance(error.__cause__, Unavailable):
+                raise
+            return self._stay_away(error.__cause__)
 
     def _pass(self) -> tuple[float | None, str]:
         """Plan once and carry it out. Returns how long to wait, or None when nothing is left, and why."""

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Drain the spool into the repository. Each checkpoint leaves the spool once it is verified there.
 
-Where GitHub's limits leave no room, --timeout says how long to wait for them; then, if anything is left, the
-exit code is 75 and the reason is told. SIGTERM or SIGINT ends a drain after the write under way, with 0."""
+Where GitHub's limits leave no room, or it does not answer, --timeout says how long to wait and to try again;
+then, if anything is left, the exit code is 75 and the reason is told. SIGTERM or SIGINT ends a drain after
+the write under way, with 0."""
 
 _HANGING = "GitHub did not answer in time; whether the write under way has landed is found out next time"
 
