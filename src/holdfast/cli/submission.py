@@ -7,12 +7,14 @@ from typing import Any
 import orjson
 
 from holdfast.cli.exits import WrongUse
-from holdfast.core.encoding import join_members, parse_document, parse_value
+from holdfast.core.encoding import check_value, find_members, join_members, parse_document, parse_value
 from holdfast.core.identity import parse_checkpoint_id
 from holdfast.core.triggers import Trigger, parse_trigger
 from holdfast.errors import InvalidCheckpoint
 
 _FIELDS = ("run_id", "trigger", "phase", "status", "priority", "workflow", "checkpoint_id")
+_STATES = ("state", "state_snapshot")
+_BRACE = ord("{")
 # How a field may be spelled in more than one way.
 _SPELLINGS: dict[str, Callable[[str], str]] = {"trigger": parse_trigger, "checkpoint_id": parse_checkpoint_id}
 
@@ -24,11 +26,13 @@ def compose(text: bytes, options: argparse.Namespace) -> bytes:
     """
     text = text.strip(b" \t\r\n")
     given = {name: value for name in _FIELDS if (value := getattr(options, name)) is not None}
-    value = parse_value(text, "" if text.startswith(b"{") else "state")
-    if isinstance(value, dict):
+    if text.startswith(b"{"):
+        value = _look_into(text)
         if _is_whole(value):
             return _fill_in(text, value, given)
         _check_bare(value)
+    else:
+        check_value(text, "state")
     if "run_id" not in given:
         raise WrongUse(
             "this is bare state, so name its run with --run-id; "
@@ -36,6 +40,15 @@ def compose(text: bytes, options: argparse.Namespace) -> bytes:
         )
     header = {"trigger": Trigger.MANUAL.value, **given}
     return join_members({**_texts(header), "state": text})
+
+
+def _look_into(text: bytes) -> dict[str, Any]:
+    """Return what says whether this is a whole checkpoint; of a state only whether it is an object."""
+    found = find_members(text, lambda name, _: name in _FIELDS or name in _STATES)
+    return {
+        name: parse_value(text[start:end]) if name in _FIELDS else ({} if text[start] == _BRACE else None)
+        for name, start, end in found
+    }
 
 
 def _is_whole(value: dict[str, Any]) -> bool:

@@ -331,7 +331,10 @@ def join_members(members: Mapping[str, bytes]) -> bytes:
     >>> join_members({"a": b"1.10", "b": b"[]"})
     b'{"a":1.10,"b":[]}'
     """
-    return b"{%b}" % b",".join([b"%b:%b" % (orjson.dumps(name), text) for name, text in members.items()])
+    pieces: list[bytes] = []
+    for name, text in members.items():
+        pieces += (b",", orjson.dumps(name), b":", text)
+    return b"".join((b"{", *pieces[1:], b"}"))
 
 
 def tree_sha(files: Mapping[str, str]) -> str:

@@ -52,7 +52,9 @@ class SubmitEndpoint:
             headers: dict[bytes, bytes] = dict(scope["headers"])
             check_headers(headers, limit_bytes=self._service.bodies.limit_bytes)
             body = await self._service.bodies.read(receive)
+            size_bytes = len(body)
             draft = await self._draft(body, run_id, headers.get(b"idempotency-key"))
+            del body  # a large one is then in memory once less while it is written
             receipt = await self._service.intake.submit(draft)
         except (HoldfastError, Problem) as error:
             outcome = "failed" if problem_of(error).status >= 500 else "refused"
@@ -60,7 +62,7 @@ class SubmitEndpoint:
             raise
         self._accepted.inc()
         self._metrics.acknowledgement_seconds.observe(time.perf_counter() - began)
-        self._metrics.checkpoint_bytes.observe(len(body))
+        self._metrics.checkpoint_bytes.observe(size_bytes)
         if draft.header.status is RunStatus.COMPLETED:
             self._service.tidy_after(receipt)
         if wait_s is not None:
