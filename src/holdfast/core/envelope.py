@@ -25,12 +25,12 @@ from holdfast.core.encoding import (
     parse_document,
 )
 from holdfast.core.identity import parse_checkpoint_id, parse_run_id, parse_timestamp
+from holdfast.core.layout import MAX_SEQUENCE
 from holdfast.core.snapshot import ContextFields, StateSnapshot, sketch
 from holdfast.core.triggers import Priority, Trigger, parse_trigger
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 
 FORMAT_VERSION = 1
-MAX_SEQUENCE = 999_999_999
 UNNAMED_PHASE = "unspecified"
 PARTS_MEMBER = "parts"
 """The member of a stored checkpoint that lists the places whose values lie in files of their own."""

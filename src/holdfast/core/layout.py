@@ -12,8 +12,11 @@ PARTS = "parts"
 PRESERVED_RUNS = "preserved_runs.json"
 RETENTION_LOG = "retention_log.json"
 
-_CHECKPOINT = re.compile(r"cp_(\d{3,9})_([a-z_]+)\.json", re.ASCII)
-_BATCH = re.compile(r"batch_(\d{1,9})_(\d{1,9})\.json", re.ASCII)
+MAX_SEQUENCE = 999_999_999
+MOST_DIGITS = len(str(MAX_SEQUENCE))
+
+_CHECKPOINT = re.compile(rf"cp_(\d{{3,{MOST_DIGITS}}})_([a-z_]+)\.json", re.ASCII)
+_BATCH = re.compile(rf"batch_(\d{{1,{MOST_DIGITS}}})_(\d{{1,{MOST_DIGITS}}})\.json", re.ASCII)
 
 
 def format_checkpoint_name(sequence: int, trigger: Trigger) -> str:

@@ -4,7 +4,7 @@ import math
 
 from starlette.requests import Request
 
-from holdfast.core.envelope import MAX_SEQUENCE
+from holdfast.core.layout import MAX_SEQUENCE, MOST_DIGITS
 from holdfast.core.identity import parse_run_id
 from holdfast.sidecar.problems import Problem, invalid
 
@@ -19,7 +19,9 @@ def run_id_of(request: Request) -> str:
 
 def sequence_of(text: str, name: str = "sequence") -> int:
     """Return a checkpoint's number within its run."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= MAX_SEQUENCE):
+    if not (
+        text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS and 1 <= int(text) <= MAX_SEQUENCE
+    ):
         raise invalid(name, "use a checkpoint's number, which counts from 1")
     return int(text)
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from holdfast.core.disposal import Action
-from holdfast.core.envelope import MAX_SEQUENCE, RunStatus
+from holdfast.core.envelope import RunStatus
+from holdfast.core.layout import MAX_SEQUENCE
 from holdfast.core.ticket import Persistence, Progress
 from holdfast.core.triggers import Priority, Trigger
 

@@ -1,5 +1,10 @@
-from holdfast.core.envelope import MAX_SEQUENCE
-from holdfast.core.layout import format_batch_name, format_checkpoint_name, is_single, parse_sequences
+from holdfast.core.layout import (
+    MAX_SEQUENCE,
+    format_batch_name,
+    format_checkpoint_name,
+    is_single,
+    parse_sequences,
+)
 from holdfast.core.triggers import Trigger
 
 
