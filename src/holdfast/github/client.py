@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
-import orjson
 from githubkit import GitHub, Response, UnauthAuthStrategy
 from githubkit.exception import GitHubException
 
 from holdfast.clock import Clock
 from holdfast.errors import GatewayError, InvalidSettings, Missing, Refused, Unavailable
+from holdfast.github.bodies import LargeBody, encode_body
 from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
 from holdfast.github.documents import (
     Document,
@@ -257,14 +257,21 @@ class GitHubClient:
         url: str,
         *,
         params: dict[str, str] | None,
-        content: bytes | None,
+        content: bytes | LargeBody | None,
         headers: dict[str, str],
     ) -> Reply:
         headers = {**headers, "X-GitHub-Api-Version": _API_VERSION, **self._authorization(call)}
         if content is not None:
-            headers["Content-Type"] = "application/json"
+            headers |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
         try:
-            response = self._hub.request(method, url, params=params or None, content=content, headers=headers)
+            # githubkit hands the content on to httpx, which takes pieces as well.
+            response = self._hub.request(
+                method,
+                url,
+                params=params or None,
+                content=content,  # type: ignore[arg-type]
+                headers=headers,
+            )
         except GitHubException as error:
             raise Unavailable(call.subject, _describe(error)) from error
         except httpx.InvalidURL as error:
@@ -321,9 +328,9 @@ def _understanding(call: Call[Any]) -> Iterator[None]:
         raise Unavailable(call.subject, "GitHub's answer could not be understood") from error
 
 
-def _encode(body: dict[str, Any], call: Call[Any]) -> bytes:
+def _encode(body: dict[str, Any], call: Call[Any]) -> bytes | LargeBody:
     try:
-        return orjson.dumps(body)
+        return encode_body(body)
     except TypeError as error:
         raise _refuse_content(call, f"the request cannot be written as JSON: {error}") from error
 

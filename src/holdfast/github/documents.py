@@ -4,13 +4,13 @@ Paths travel as variables, never inside the text. Everything here is pure. At an
 reading may raise AttributeError, LookupError, TypeError or ValueError.
 """
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.encoding import blob_sha
 from holdfast.errors import Missing, Unavailable
+from holdfast.github.bodies import Base64
 from holdfast.github.gateway import CommitFiles, ReplaceBranch, Revision
 
 LARGEST_ASKED_BACK_BYTES = 10_000_000
@@ -41,10 +41,7 @@ def build_commit(call: CommitFiles, repository: str) -> Document:
         f"  createCommitOnBranch(input: $input) {{ commit {{ oid{_select_files(asked_back, 'oid')} }} }}\n"
         "}"
     )
-    additions = [
-        {"path": path, "contents": base64.b64encode(content).decode("ascii")}
-        for path, content in call.additions.items()
-    ]
+    additions = [{"path": path, "contents": Base64(content)} for path, content in call.additions.items()]
     message = {"headline": call.headline} | ({"body": call.body} if call.body else {})
     commit = {
         "branch": {"repositoryNameWithOwner": repository, "branchName": call.branch},

@@ -4,7 +4,6 @@ Everything here is pure. At an answer that makes no sense, `read` may raise Attr
 TypeError or ValueError.
 """
 
-import base64
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
@@ -12,6 +11,7 @@ from urllib.parse import quote
 
 from holdfast.core.encoding import blob_sha
 from holdfast.errors import Missing, Refused, Unavailable
+from holdfast.github.bodies import Base64
 from holdfast.github.gateway import (
     HISTORY_PAGE,
     Call,
@@ -242,7 +242,7 @@ def _write_file(call: WriteFile) -> Request[Revision]:
             raise Unavailable(call.path, "what GitHub stored is not what was sent")
         return Revision(_text(content["commit"]["sha"]), {call.path: sent_sha}, _parent(content["commit"]))
 
-    body = {"message": call.message, "content": base64.b64encode(call.content).decode("ascii")}
+    body: dict[str, Any] = {"message": call.message, "content": Base64(call.content)}
     body |= {"branch": call.branch} if call.branch else {}
     body |= {"sha": call.expected_sha} if call.expected_sha is not None else {}
     return Request("PUT", f"/contents/{format_url_path(call.path)}", read, body=body)
