@@ -4,8 +4,8 @@ import math
 
 from starlette.requests import Request
 
-from holdfast.core.layout import MAX_SEQUENCE, MOST_DIGITS
 from holdfast.core.identity import parse_run_id
+from holdfast.core.layout import MOST_DIGITS
 from holdfast.sidecar.problems import Problem, invalid
 
 
