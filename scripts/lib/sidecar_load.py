@@ -20,6 +20,8 @@ P99_MS = 100.0
 LEAST_RATIO = 0.25
 WANTED_RATIO = 0.5
 DRAIN_S = 900.0
+# A look lists all that waits, in the process that has to drain it.
+LOOK_EVERY_S = 3.0
 REPOSITORY = "load/checkpoints"
 _LIMITS = ("WRITE_INTERVAL_S", "CONTENT_PER_MINUTE", "CONTENT_PER_HOUR")
 UNLIMITED = {f"HOLDFAST_{name}": "0" for name in _LIMITS}
@@ -43,15 +45,9 @@ class Tally:
 def measure(folder: Path, clients: int, seconds: float, write_mode: str) -> int:
     """Measure, print, and judge."""
     before = measure_bare(folder)
-    github, process, url = start_both(folder, write_mode)
-    try:
-        tally = asyncio.run(load(url, clients, seconds))
-        memory_bytes, files = resources_of(process.pid)
-        missing = count_missing(url, tally)
-    finally:
-        code = end(process) or end(github)
-    after = measure_bare(folder)
-    rate, bare = len(tally.elapsed_ms) / seconds, (before + after) / 2
+    tally, checked = load_and_check(folder, clients, seconds, write_mode)
+    bare = (before + measure_bare(folder)) / 2
+    rate = len(tally.elapsed_ms) / seconds
     result: dict[str, Any] = {
         "clients": clients,
         "seconds": seconds,
@@ -63,13 +59,42 @@ def measure(folder: Path, clients: int, seconds: float, write_mode: str) -> int:
         "p99_ms": round(tally.percentile(0.99), 1),
         "max_ms": round(max(tally.elapsed_ms), 1),
         "errors": len(tally.errors),
-        "missing_in_repository": missing,
-        "resident_bytes": memory_bytes,
-        "open_files": files,
-        "exit_code": code,
+        **checked,
     }
     print(json.dumps(result, indent=2))
     return judge(result)
+
+
+def load_and_check(
+    folder: Path, clients: int, seconds: float, write_mode: str
+) -> tuple[Tally, dict[str, float]]:
+    """Load a sidecar; return what its clients saw, what it took, and what is in the repository afterwards."""
+    github, api_url = start_github(folder)
+    running, codes = [github], []
+    try:
+        sidecar, url = start_sidecar(folder, api_url, write_mode)
+        running.append(sidecar)
+        idle_s = cpu_seconds_of(sidecar.pid)
+        tally = asyncio.run(load(url, clients, seconds))
+        busy_s = cpu_seconds_of(sidecar.pid) - idle_s
+        memory_bytes, files = resources_of(sidecar.pid)
+        codes.append(end(running.pop()))
+        # What was acknowledged outlives the process; and commits drain the backlog in a minute or two.
+        sidecar, url = start_sidecar(folder, api_url, "commit")
+        running.append(sidecar)
+        began = time.perf_counter()
+        missing = count_missing(url, tally)
+        drain_s = time.perf_counter() - began
+    finally:
+        codes += [end(process) for process in reversed(running)]
+    return tally, {
+        "cpu_s_per_1000": round(busy_s / len(tally.elapsed_ms) * 1000, 3),
+        "resident_bytes": memory_bytes,
+        "open_files": files,
+        "missing_in_repository": missing,
+        "drain_s": round(drain_s, 1),
+        "exit_code": max(codes, key=abs),
+    }
 
 
 def judge(result: dict[str, Any]) -> int:
@@ -109,10 +134,14 @@ def measure_bare(folder: Path) -> float:
     return count / BARE_S
 
 
-def start_both(folder: Path, write_mode: str) -> tuple["subprocess.Popen[str]", "subprocess.Popen[str]", str]:
-    """Return a GitHub without limits, a sidecar that drains into it, and the sidecar's URL."""
+def start_github(folder: Path) -> tuple["subprocess.Popen[str]", str]:
+    """Return a GitHub without limits, and its URL."""
     emulator = ["emulator", "--repo", REPOSITORY, "--root", str(folder / "github"), "--limit", "1000000000"]
-    github, api_url = start([*emulator, "--content-per-minute", "0", "--content-per-hour", "0"], {})
+    return start([*emulator, "--content-per-minute", "0", "--content-per-hour", "0"], {})
+
+
+def start_sidecar(folder: Path, api_url: str, write_mode: str) -> tuple["subprocess.Popen[str]", str]:
+    """Return a sidecar that drains into the GitHub at `api_url`, and its URL."""
     settings = {
         "HOLDFAST_REPO": REPOSITORY,
         "HOLDFAST_API_URL": api_url,
@@ -120,7 +149,7 @@ def start_both(folder: Path, write_mode: str) -> tuple["subprocess.Popen[str]", 
         "HOLDFAST_DATA_DIR": str(folder / "holdfast"),
         "HOLDFAST_LOG_LEVEL": "warning",
     }
-    return github, *start(["serve", "--port", "0", "--write-mode", write_mode], settings | UNLIMITED)
+    return start(["serve", "--port", "0", "--write-mode", write_mode], settings | UNLIMITED)
 
 
 def start(arguments: list[str], settings: dict[str, str]) -> tuple["subprocess.Popen[str]", str]:
@@ -194,6 +223,12 @@ async def submit(connection: Connection, run_id: str, tally: Tally) -> None:
         tally.errors.append(content)
 
 
+def cpu_seconds_of(pid: int) -> float:
+    """Return how long a process has kept a core busy: unlike the time, it does not hang on what else runs."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def resources_of(pid: int) -> tuple[int, int]:
     """Return the resident memory and the number of open files of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -214,7 +249,7 @@ def wait_until_drained(url: str) -> int:
     """Wait until nothing is spooled, within reason; return how much still is."""
     deadline = time.monotonic() + DRAIN_S
     while (depth := int(ask(url, "/v1/status")["spool"]["depth"])) and time.monotonic() < deadline:
-        time.sleep(1)
+        time.sleep(LOOK_EVERY_S)
     return depth
 
 

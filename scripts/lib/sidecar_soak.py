@@ -15,7 +15,8 @@ from sidecar_load import (
     end,
     report,
     resources_of,
-    start_both,
+    start_github,
+    start_sidecar,
     submit,
     wait_until_drained,
 )
@@ -36,46 +37,61 @@ class Samples:
 
     memory_bytes: list[int] = field(default_factory=list)
     files: list[int] = field(default_factory=list)
+    acknowledged: list[int] = field(default_factory=list)
 
-    def thirds(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return the medians of the first and of the last third, without the warm-up."""
-        warm = len(self.memory_bytes) // 4
-        third = max(1, (len(self.memory_bytes) - warm) // 3)
-        first, last = slice(warm, warm + third), slice(-third, None)
-        return (
-            (statistics.median(self.memory_bytes[first]), statistics.median(self.files[first])),
-            (statistics.median(self.memory_bytes[last]), statistics.median(self.files[last])),
-        )
+    def look(self, pid: int, acknowledged: int) -> None:
+        """Note how the process fares after so many checkpoints."""
+        memory_bytes, files = resources_of(pid)
+        self.memory_bytes.append(memory_bytes)
+        self.files.append(files)
+        self.acknowledged.append(acknowledged)
+
+    def course(self, values: list[int], unit: float) -> dict[str, float]:
+        """Return how `values` went: at the start, after the warm-up, at the end, and how they grow."""
+        warm = len(values) // 4
+        # The last one was taken when all was drained and every client had gone.
+        done, rest = self.acknowledged[warm:-1], values[warm:-1]
+        third = max(1, len(rest) // 3)
+        slope = statistics.linear_regression(done, rest).slope if len(set(done)) > 1 else 0.0
+        return {
+            "start": round(values[0] / unit, 1),
+            "warm": round(rest[0] / unit, 1),
+            "first_third": round(statistics.median(rest[:third]) / unit, 1),
+            "last_third": round(statistics.median(rest[-third:]) / unit, 1),
+            "end": round(values[-1] / unit, 1),
+            "growth_in_1000_checkpoints": round(slope * 1000 / unit, 3),
+        }
 
 
 def soak(folder: Path, seconds: float, write_mode: str) -> int:
     """Work for so long, print how the process fared, and judge."""
-    github, sidecar, url = start_both(folder, write_mode)
+    github, api_url = start_github(folder)
+    sidecar, url = start_sidecar(folder, api_url, write_mode)
     try:
         tally, samples = asyncio.run(_work(url, sidecar.pid, seconds))
         left = wait_until_drained(url)
+        samples.look(sidecar.pid, len(tally.checkpoint_ids))
     finally:
         codes = [end(process) for process in (sidecar, github)]
     return _judge(tally, samples, left, codes)
 
 
 def _judge(tally: Tally, samples: Samples, left: int, codes: list[int]) -> int:
-    (first_bytes, first_files), (last_bytes, last_files) = samples.thirds()
+    memory = samples.course(samples.memory_bytes, 1e6)
+    files = samples.course(samples.files, 1)
     result = {
         "acknowledged": len(tally.checkpoint_ids),
         "hours_at_one_in_10_s": round(len(tally.checkpoint_ids) * 10 / 3600, 1),
-        "first_third_mb": round(first_bytes / 1e6, 1),
-        "last_third_mb": round(last_bytes / 1e6, 1),
-        "first_third_files": first_files,
-        "last_third_files": last_files,
+        "memory_mb": memory,
+        "open_files": files,
         "errors": len(tally.errors),
         "left_in_spool": left,
     }
     print(json.dumps(result, indent=2))
     return report(
         {
-            "memory is flat": last_bytes <= first_bytes * MOST_GROWTH,
-            "open files are flat": last_files <= first_files + MOST_NEW_FILES,
+            "memory is flat": memory["last_third"] <= memory["first_third"] * MOST_GROWTH,
+            "open files are flat": files["last_third"] <= files["first_third"] + MOST_NEW_FILES,
             "no error": not tally.errors,
             "all drained": left == 0,
             "exit 0": not any(codes),
@@ -88,18 +104,18 @@ async def _work(url: str, pid: int, seconds: float) -> tuple[Tally, Samples]:
     gate, numbers = asyncio.Event(), itertools.count()
     gate.set()
     await asyncio.gather(
-        _sample(url, pid, deadline, samples, gate),
+        _sample(url, pid, deadline, tally, samples, gate),
         *(_client(url, deadline, tally, gate, numbers) for _ in range(CLIENTS)),
     )
     return tally, samples
 
 
-async def _sample(url: str, pid: int, deadline: float, samples: Samples, gate: asyncio.Event) -> None:
+async def _sample(
+    url: str, pid: int, deadline: float, tally: Tally, samples: Samples, gate: asyncio.Event
+) -> None:
     """Look at the process now and then, and let the clients wait while too much is spooled."""
     while time.perf_counter() < deadline:
-        memory_bytes, files = resources_of(pid)
-        samples.memory_bytes.append(memory_bytes)
-        samples.files.append(files)
+        samples.look(pid, len(tally.checkpoint_ids))
         status = await asyncio.to_thread(ask, url, "/v1/status")
         if status["spool"]["depth"] > MOST_SPOOLED:
             gate.clear()
