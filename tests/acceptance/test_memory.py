@@ -1,0 +1,81 @@
+"""How much memory a large checkpoint takes: every command is measured as a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+PAYLOAD_BYTES = 20_000_000
+MOST_TIMES_PAYLOAD = 4
+# A process that is started inherits the peak of the one that starts it, so that a small one must do that.
+LAUNCHER = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
+print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
+
+
+def small_members() -> str:
+    item = '{{"id":"task-{0}","status":"completed","output":"what task {0} had to say","duration":{0}.25}}'
+    items = (item.format(number) for number in range(PAYLOAD_BYTES // 90))
+    return '{"tasks":[' + ",".join(items) + "]}"
+
+
+def large_strings() -> str:
+    members = {f"output_{number}": "x" * (PAYLOAD_BYTES // 5) for number in range(5)}
+    return json.dumps(members, separators=(",", ":"))
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Yield the environment of commands that work with a GitHub in another process."""
+    outside = {
+        name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "GITHUB_"))
+    }
+    command = [sys.executable, "-m", "holdfast", "emulator", "--json", "--root", str(tmp_path / "github")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=outside) as emulator:
+        assert emulator.stdout
+        url = json.loads(emulator.stdout.readline())["url"]
+        yield {
+            **outside,
+            "HOLDFAST_DATA_DIR": str(tmp_path / "data"),
+            "HOLDFAST_REPO": "holdfast/checkpoints",
+            "HOLDFAST_TOKEN": "a-token",
+            "HOLDFAST_API_URL": url,
+            "HOLDFAST_WRITE_INTERVAL_S": "0",
+        }
+        emulator.terminate()
+
+
+def peak_bytes(environment: dict[str, str], *words: str) -> int:
+    """Return the most memory that a command has taken."""
+    command = [sys.executable, "-S", "-c", LAUNCHER, sys.executable, "-m", "holdfast", *words]
+    ended = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=True)
+    code, peak = map(int, ended.stdout.split())
+    assert code == 0, ended.stderr.decode()
+    return peak * UNIT_BYTES
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no getrusage")
+@pytest.mark.parametrize(("write", "write_mode"), [(small_members, "contents"), (large_strings, "commit")])
+def test_large_checkpoint_takes_a_few_times_its_size_in_memory_on_every_way(
+    environment: dict[str, str], tmp_path: Path, write: Callable[[], str], write_mode: str
+) -> None:
+    environment["HOLDFAST_WRITE_MODE"] = write_mode
+    small, large = tmp_path / "small.json", tmp_path / "large.json"
+    small.write_text("{}")
+    large.write_text(write())
+    base = peak_bytes(environment, "submit", str(small), "--run-id", "small")
+    size_bytes = large.stat().st_size
+    for command, *words in (
+        ("submit", str(large), "--run-id", "large"),
+        ("drain", "--timeout", "60"),
+        ("show", "large", "--json"),
+    ):
+        peak = peak_bytes(environment, command, *words)
+        assert peak < base + MOST_TIMES_PAYLOAD * size_bytes, f"{command}: {peak:,} bytes, idle {base:,}"
