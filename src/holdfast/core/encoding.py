@@ -85,6 +85,14 @@ class LargeMembers(Mapping[str, bytes]):
         """Tell whether a member is an array."""
         return self.text.startswith(b"[", self._spans[name][0])
 
+    def read(self, name: str) -> Any:
+        """Return the value of a member."""
+        start, end = self._spans[name]
+        large = (child for child in self.root.children if isinstance(child, Large))
+        if any(child.start == start and child.is_plain for child in large):
+            return orjson.loads(memoryview(self.text)[start:end])
+        return parse_value(self.text[start:end])
+
     def inside(self, name: str, is_wanted: Callable[[str, int], bool]) -> "LargeMembers":
         """Return those members that are wanted of a member, a large object."""
         children = (child for child in self.root.children if isinstance(child, Large))
@@ -111,7 +119,7 @@ class _Values(Mapping[str, Any]):
         self._members = members
 
     def __getitem__(self, name: str) -> Any:
-        return parse_value(self._members[name])
+        return self._members.read(name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._members

@@ -60,6 +60,11 @@ class Large:
     end: int = 0
     children: "list[Run | Large]" = field(default_factory=list)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether orjson reads every number in it exactly."""
+        return all(child.is_plain for child in self.children)
+
 
 def take_apart(text: bytes, start: int = 0, end: int | None = None) -> Large | None:
     """Return the object or array that a large JSON text holds, or the part of it from `start` to `end`.

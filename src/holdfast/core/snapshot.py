@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from holdfast.core.encoding import LargeMembers, parse_value
+from holdfast.core.encoding import LargeMembers
 from holdfast.core.pieces import LARGE_BYTES
 
 _LOOSE = ConfigDict(frozen=True, strict=True, extra="allow")
@@ -92,7 +92,7 @@ def sketch(members: LargeMembers, *, whole: Collection[str]) -> dict[str, Any]:
 
 def _sketch_member(members: LargeMembers, name: str, whole: Collection[str]) -> Any:
     if name in whole or members.size_bytes(name) < LARGE_BYTES:
-        return parse_value(members[name])
+        return members.read(name)
     if not members.is_object(name):
         return [] if members.is_array(name) else ""
     fields = _MODELS[name].model_fields if name in _MODELS else {}

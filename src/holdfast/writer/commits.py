@@ -15,7 +15,7 @@ from holdfast.core.moments import format_moment
 from holdfast.core.parts import MAX_FILE_BYTES, seal_in_parts
 from holdfast.core.publication import FileWrite, Publication, RunView, plan_publication
 from holdfast.core.ticket import Delivery, Ticket
-from holdfast.errors import Conflict, IntegrityFailure, Missing, Unavailable, Unverified
+from holdfast.errors import Conflict, GatewayError, IntegrityFailure, Missing, Unavailable, Unverified
 from holdfast.github.gateway import (
     NO_GRAPHQL,
     CommitFiles,
@@ -92,16 +92,23 @@ class CommitWriter:
         under_way = list(tickets)
         for attempt in range(1, ATTEMPTS):
             try:
-                return self._commit(under_way)
+                return self._try(under_way)
             except (Conflict, Unavailable, Unverified) as error:
                 self._forget()
                 log.info("commit_repeated", attempt=attempt, cause=str(error))
             self.clock.sleep(PAUSE_S * 2**attempt)
         try:
-            return self._commit(under_way)
+            return self._try(under_way)
         except (Conflict, Unavailable, Unverified):
             self._forget()
             raise
+
+    def _try(self, tickets: list[Ticket]) -> dict[str, Delivery]:
+        try:
+            return self._commit(tickets)
+        except GatewayError as error:
+            # Its traceback would keep all that was to be written in memory while it is written otherwise.
+            raise error.with_traceback(None) from error.__cause__
 
     def _commit(self, tickets: list[Ticket]) -> dict[str, Delivery]:
         """Commit everything on top of the head we know; `tickets` is changed when numbers are."""

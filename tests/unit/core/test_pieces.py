@@ -59,20 +59,20 @@ def is_valid(text: bytes) -> bool:
 
 @pytest.mark.usefixtures("small_pieces")
 def test_valid_texts_are_taken_apart_and_keep_their_canonical_form() -> None:
-    taken = list(texts(400))
+    taken = list(texts(240))
     for text in taken:
         root = pieces.take_apart(text)
         assert root is not None, text
         digest = sha256()
         canonical.write_canonical(text, root, digest.update)
         assert digest.hexdigest() == sha256(encoding.canonical(text)).hexdigest(), text
-    assert len(taken) > 80
+    assert len(taken) > 40
 
 
 @pytest.mark.usefixtures("small_pieces")
 def test_damaged_texts_are_taken_apart_only_if_they_are_still_json() -> None:
     seen = {True: 0, False: 0}
-    for number, text in enumerate(texts(400)):
+    for number, text in enumerate(texts(240)):
         chance = random.Random(number)
         for _ in range(4):
             place = chance.randrange(len(text))
@@ -89,13 +89,14 @@ def test_damaged_texts_are_taken_apart_only_if_they_are_still_json() -> None:
 
 @pytest.mark.usefixtures("small_pieces")
 def test_large_document_has_the_members_that_a_small_one_has() -> None:
-    for text in texts(400):
+    for text in texts(240):
         if not text.startswith(b"{"):
             continue
         document = parse_document(text)
         value: dict[str, Any] = scan_value(text)
         assert list(document.members) == list(value)
-        assert dict(document.value) == value
+        # Written out, since a number of Python equals others that are written otherwise.
+        assert repr(dict(document.value)) == repr(value)
         assert {name: scan_value(each) for name, each in document.members.items()} == value
         found = find_members(text, lambda _, size_bytes: size_bytes > 3)
         assert {text[start:end] for _, start, end in found} == {
