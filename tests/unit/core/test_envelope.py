@@ -270,3 +270,32 @@ def test_damaged_file_is_named_with_the_reason(damage: Callable[[bytes], bytes],
         open_stored(damage(content), "checkpoints/build-42/cp_002_manual.json")
 
     assert failure.value.path == "checkpoints/build-42/cp_002_manual.json"
+
+
+@pytest.mark.parametrize(
+    ("state", "place"),
+    [
+        ('{"phase_outputs":[%s]}', "state.phase_outputs"),
+        ('{"health_history":{"a":[%s]}}', "state.health_history"),
+        ('{"gate_history":[%s,{"score":"high"}]}', r"state.gate_history\[30000\].score"),
+        ('{"current_phase_state":{"partial_output":[%s],"phase":7}}', "state.current_phase_state.phase"),
+        ('{"cost_accumulated":[%s]}', "state.cost_accumulated"),
+    ],
+)
+def test_a_large_state_is_checked_like_a_small_one(state: str, place: str) -> None:
+    filling = ",".join(['{"gate_id":"%s"}' % ("x" * 80)] * 30_000)
+    text = f'{{"run_id":"r","trigger":"manual","state":{state % filling}}}'.encode()
+
+    with pytest.raises(InvalidCheckpoint, match=place):
+        draft(text)
+
+
+def test_a_large_header_is_refused_and_a_large_state_is_kept_byte_for_byte() -> None:
+    items = b",".join([b'{"x":1}'] * 400_000)
+    state = b'{"phase_outputs":{"a":[%b],"b":1.10},"other":"%b"}' % (items, b"y" * 3_000_000)
+
+    kept = draft(b'{"run_id":"r","trigger":"manual","state":%b}' % state)
+
+    assert kept.texts["state_snapshot"] == state
+    with pytest.raises(InvalidCheckpoint, match="workflow"):
+        draft(b'{"run_id":"r","trigger":"manual","workflow":"%b","state":1}' % (b"w" * 3_000_000))
