@@ -8,8 +8,9 @@ from collections.abc import Callable
 MANY = 4
 BUSY_S = 0.05
 STEP_S = 0.01
-# A call to GitHub is held back for no longer, so that the spool drains under any load.
-LONGEST_S = 0.1
+# A call to GitHub is held back for no longer, so that the spool drains under any load; four in a second are
+# more than GitHub lets anyone write.
+LONGEST_S = 0.25
 
 
 class Courtesy:
