@@ -167,7 +167,8 @@ class Intake:
 
     def _store(self, store: Store, accepted: list[Accepted]) -> None:
         """Make the disk confirm `accepted`, in the journal, or in the database if that is quicker."""
-        if not self._is_warm or len(accepted) > MOST_TOGETHER:
+        is_large = sum(len(each.body) for each in accepted) > journal.CAPACITY_BYTES
+        if not self._is_warm or is_large or len(accepted) > MOST_TOGETHER:
             # Who puts once and ends is quicker without the journal, and so are many that share a sync.
             self._is_warm = True
             self._absorb(store, accepted)

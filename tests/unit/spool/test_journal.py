@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -94,13 +95,24 @@ def test_journal_that_is_full_is_absorbed_and_begun_again(tmp_path: Path) -> Non
     spool.close()
 
 
-def test_checkpoint_that_is_larger_than_the_journal_is_taken(tmp_path: Path) -> None:
+def test_checkpoint_that_is_larger_than_the_journal_is_taken_and_not_copied_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[int] = []
+    encode = journal.encode
+
+    def count(generation: int, start: int, entries: Sequence[tuple[bytes, bytes, bytes]]) -> object:
+        encoded.extend(len(body) for _, body, _ in entries)
+        return encode(generation, start, entries)
+
+    monkeypatch.setattr(journal, "encode", count)
     spool = open_spool(tmp_path / "spool")
     sizes = (10, 20, CAPACITY_BYTES + 1, 30)
 
     for size in sizes:
         spool.put(FakeEntry(content=bytes(size)))
 
+    assert max(encoded) < 100
     assert [len(body) - 2 for body in bodies_of(spool)] == list(sizes)
     spool.close()
 
