@@ -2,7 +2,8 @@
 
 import ssl
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from io import BytesIO
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -271,8 +272,10 @@ class GitHubClient:
                 params=params or None,
                 content=content,  # type: ignore[arg-type]
                 headers=headers,
+                stream=True,
             )
-        except GitHubException as error:
+            body = _read_whole(response.raw_response)
+        except (GitHubException, httpx.HTTPError, OSError) as error:
             raise Unavailable(call.subject, _describe(error)) from error
         except httpx.InvalidURL as error:
             raise _refuse_content(call, f"the path cannot be sent: {error}") from error
@@ -280,7 +283,7 @@ class GitHubClient:
         response.raw_response.stream = httpx.ByteStream(b"")
         lower_case = {name.lower(): value for name, value in response.headers.items()}
         self._observe(Answer(call, response.status_code, lower_case, self._clock.now()))
-        return Reply(response.status_code, lower_case, response.content)
+        return Reply(response.status_code, lower_case, body)
 
     def _authorization(self, call: Call[Any]) -> dict[str, str]:
         token = (self._token() or "").strip()
@@ -340,7 +343,16 @@ def _refuse_content(call: Call[Any], reason: str) -> Refused:
     return Refused(call.subject, reason, kind="invalid", advice=advice)
 
 
-def _describe(error: GitHubException) -> str:
+def _read_whole(response: httpx.Response) -> bytes:
+    """Return the body of an answer; httpx would put it together from a copy of all of it."""
+    buffer = BytesIO()
+    with closing(response):
+        for piece in response.iter_bytes():
+            buffer.write(piece)
+    return buffer.getvalue()
+
+
+def _describe(error: Exception) -> str:
     cause = getattr(error, "exc", error)
     if isinstance(cause, httpx.TimeoutException):
         return "GitHub did not answer in time"

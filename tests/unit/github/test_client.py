@@ -1,9 +1,11 @@
+import base64
 import gc
 import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -385,6 +387,24 @@ def test_redirect_on_the_same_server_is_followed_once_with_everything_kept(
     request = moved.calls.last.request
     assert request.headers["authorization"] == "token secret-token"
     assert sent_json(moved)["message"] == "Checkpoint 1"
+
+
+def test_large_file_is_sent_whole_again_where_a_redirect_leads(
+    respx_mock: respx.MockRouter, client: GitHubClient
+) -> None:
+    content = bytes(range(256)) * 8192
+    location = f"{API}/repositories/7/contents/runs/a.json"
+    answer = {"content": {"sha": blob_sha(content)}, "commit": {"sha": SHA}}
+    first = respx_mock.put(f"{ROOT}/contents/runs/a.json").respond(307, headers={"location": location})
+    moved = respx_mock.put(location).respond(201, json=answer)
+
+    client.perform(replace(WRITE, content=content))
+
+    for route in (first, moved):
+        request = route.calls.last.request
+        assert base64.b64decode(sent_json(route)["content"]) == content
+        assert request.headers["content-length"] == str(len(request.read()))
+        assert "transfer-encoding" not in request.headers
 
 
 @pytest.mark.parametrize(
