@@ -247,19 +247,23 @@ class ContentsWriter:
             if litter.due_at > self.clock.now():
                 continue
             try:
-                if not self._is_indexed(litter.path):
-                    self._delete(litter.path, litter.blob_sha)
+                rest = None if self._clear(litter) else litter.later(self.clock.now())
             except GatewayError as error:
                 log.info("litter_kept", path=litter.path, cause=str(error))
-                self._expect(replace(litter, due_at=self.clock.now() + PATIENCE_S))
+                rest = litter.later(self.clock.now(), is_tried=False)
+            if rest:
+                self._expect(rest)
             else:
                 self.spool.forget(litter.name)
                 self._litter.discard(litter.path)
 
-    def _is_indexed(self, path: str) -> bool:
-        """Whether the file has come to be of use after all, for example to mend an index."""
-        run_id, _ = self.layout.parse_path(path)
-        return any(entry.file_path == path for entry in self.runs.refresh(run_id).index.entries)
+    def _clear(self, litter: Litter) -> bool:
+        """Delete a file unless it has come to be of use, say to mend an index; tell whether it is settled."""
+        run_id, name = self.layout.parse_path(litter.path)
+        view = self.runs.refresh(run_id)
+        is_indexed = any(entry.file_path == litter.path for entry in view.index.entries)
+        is_gone = bool(view.blobs) and name not in view.blobs
+        return is_indexed or is_gone or self._delete(litter.path, litter.blob_sha)
 
     def _expect(self, litter: Litter) -> None:
         self.spool.note(litter.name, litter.to_bytes())

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from holdfast.core.envelope import draft_from_mapping, seal
-from holdfast.core.litter import PATIENCE_S, is_litter
+from holdfast.core.litter import MOST_TRIES, PATIENCE_S, Litter, is_litter
 from holdfast.core.steps import order_tickets
 from holdfast.core.ticket import Ticket
 from holdfast.core.triggers import Priority, Trigger
@@ -97,8 +97,9 @@ def test_machine_that_comes_back_to_a_run_goes_on_after_what_others_have_stored_
     assert stored_run(repository)["latest.json"]["checkpoint_id"] == newest.checkpoint_id
 
 
-def test_file_that_github_did_not_find_to_delete_is_looked_for_once_more(
-    tmp_path: Path, repository: MemoryGateway
+@pytest.mark.parametrize("times", [1, 3])
+def test_file_that_github_did_not_find_to_delete_is_looked_for_as_long_as_a_listing_shows_it(
+    tmp_path: Path, repository: MemoryGateway, times: int
 ) -> None:
     with (
         open_workshop(tmp_path / "one", repository) as one,
@@ -108,15 +109,32 @@ def test_file_that_github_did_not_find_to_delete_is_looked_for_once_more(
         one.worker.drain()
         other.save(sequence_number=4)
         other.worker.drain()
-        repository.fail_next(DeleteFile, Missing("x", "not visible yet"))
+        repository.fail_next(DeleteFile, Missing("x", "not visible yet"), times=times)
         one.save()
+        for _ in range(times):
+            one.worker.drain()
+            assert "cp_002_manual.json" in stored_run(repository)
+            one.clock.sleep(PATIENCE_S)
         one.worker.drain()
-        assert "cp_002_manual.json" in stored_run(repository)
-
-        one.clock.sleep(PATIENCE_S)
-        one.worker.drain()
+        assert not any(is_litter(name) for name in one.spool.notes())
 
     assert list(check_run(repository)) == [1, 4, 5]
+
+
+def test_file_of_a_run_that_is_gone_is_not_looked_for_without_end(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    litter = Litter("checkpoints/gone/cp_001_manual.json", "0" * 40, due_at=0)
+    with open_workshop(tmp_path, repository) as workshop:
+        workshop.save()
+        workshop.worker.drain()
+        workshop.spool.note(litter.name, litter.to_bytes())
+        for _ in range(MOST_TRIES):
+            assert any(is_litter(name) for name in workshop.spool.notes())
+            workshop.worker.drain()
+            workshop.clock.sleep(PATIENCE_S)
+
+        assert not any(is_litter(name) for name in workshop.spool.notes())
 
 
 def test_file_of_a_write_without_an_answer_is_noted_for_deletion_once(
