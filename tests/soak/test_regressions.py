@@ -98,6 +98,120 @@ SCHEDULES = {
             Transfer(1, 0),
         ),
     ),
+    "a step that found no room for a part of its work asked GitHub again every few seconds": Schedule(
+        (
+            Machine(
+                (
+                    Drain("commit", 5.0, 0.1),
+                    Drain("commit", 5.0, 0.1),
+                    Drain(patience_s=5.0, after_s=400.0, dies=Death("after_spool", 15)),
+                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(patience_s=5.0, after_s=0.1),
+                )
+            ),
+            Machine(
+                (
+                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(after_s=0.2),
+                    Drain("commit", 100.0, 20.0),
+                    Drain(patience_s=5.0, after_s=0.1, dies=Death("before_spool", 4)),
+                    Drain("commit", 4000.0, 20.0),
+                    Drain("commit", 4000.0, 20.0),
+                ),
+                "few",
+            ),
+            Machine((Drain(after_s=0.2), Drain("commit", 5.0, 20.0), Drain(after_s=0.5))),
+        ),
+        (
+            Submit(0, 26, 12),
+            Submit(1, 17, after_s=20.0),
+            Submit(2, 5, 11, 2.0, Death("after_spool")),
+            Submit(0, 16),
+            Submit(1, 23, 9),
+            Submit(1, 4),
+            Submit(1, 5, 4, 400.0, Death("before_spool")),
+            Submit(0, 19, after_s=20.0),
+            Submit(1, 34, after_s=0.1, dies=Death("after_spool")),
+            Submit(0, 9, 11, 0.1, Death("before_spool")),
+            Submit(2, 24),
+            Submit(0, 0),
+            Submit(0, 38, 3, 400.0),
+        ),
+        (
+            "read:delay=1:nth=2:times=1",
+            "get:delay=1:p=0.2:seed=24",
+            "read:delay=40:nth=12:times=2",
+            "mutation:500:nth=9:times=6",
+            "put:delay=40:p=0.05:seed=64",
+            "delete:500:nth=11:times=1",
+            "graphql:delay=40:nth=2:times=1",
+            "any:500:p=0.5:seed=60",
+        ),
+        977,
+    ),
+    "a second copy stayed where GitHub twice did not find it to delete": Schedule(
+        (
+            Machine(
+                (
+                    Drain("commit", 5.0, 20.0),
+                    Drain(patience_s=5.0, after_s=0.1, dies=Death("after_request", 3)),
+                    Drain(patience_s=5.0, after_s=400.0),
+                    Drain(patience_s=100.0, after_s=0.1),
+                    Drain(patience_s=100.0, after_s=3.0),
+                    Drain(patience_s=4000.0, after_s=1.0),
+                    Drain(patience_s=5.0, after_s=0.1),
+                ),
+                "real",
+            ),
+            Machine(
+                (
+                    Drain(patience_s=5.0, after_s=20.0, dies=Death("after_request", 3)),
+                    Drain(patience_s=5.0, after_s=0.1, dies=Death("before_request", 4)),
+                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(patience_s=4000.0, after_s=0.1),
+                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain("commit", 5.0, 400.0),
+                    Drain(patience_s=5.0, after_s=0.1),
+                )
+            ),
+            Machine(
+                (
+                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(patience_s=5.0, after_s=0.2),
+                    Drain(patience_s=5.0, after_s=0.2),
+                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(patience_s=5.0, after_s=0.1),
+                )
+            ),
+        ),
+        (
+            Submit(0, 15),
+            Submit(1, 1),
+            Transfer(1, 2),
+            Submit(1, 21, dies=Death("after_spool")),
+            Submit(1, 36, 9, 20.0, Death("after_spool")),
+            Submit(2, 6, 2),
+            Submit(0, 8, 6),
+            Transfer(2, 0),
+            Submit(0, 32, 5, 400.0),
+            Submit(1, 8, after_s=2.0),
+            Exhaust(remaining=8, after_s=20.0),
+        ),
+        (
+            "put:late=100:nth=9:times=6",
+            "delete:404:p=0.5:seed=33",
+            "read:late=100:nth=4:times=2",
+            "any:404:p=0.5:seed=94",
+            "post:late=100:p=0.5:seed=29",
+            "mutation:late=100:nth=5:times=1",
+        ),
+        243,
+    ),
 }
 
 
