@@ -296,7 +296,7 @@ def _find_close(text: bytes, position: int) -> int | None:
         if bracket:
             level += 1 if bracket in (b"{", b"[") else -1
             if not level:
-                return position
+                return position if position <= limit else None
     return None
 
 

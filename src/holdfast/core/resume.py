@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
-from holdfast.core.encoding import canonical, encode, join_members, parse_document
+from holdfast.core.encoding import LargeMembers, canonical, encode, join_members, parse_document
 from holdfast.core.envelope import UNNAMED_PHASE, Envelope, Header, RunStatus
+from holdfast.core.pieces import LARGE_BYTES
 from holdfast.core.styles import DEFAULT_STYLE, plan_style
 from holdfast.core.styles.agents import MAX_RECOVERIES, count_recoveries, failed_agents
 from holdfast.core.styles.outlook import Outlook, Place, Saved, Today, as_mapping, name_all
@@ -143,6 +144,18 @@ def find_flaws(envelope: Envelope) -> list[str]:
 def style_of(state: Any) -> str:
     """Return the name of a state's style."""
     return str(as_mapping(as_mapping(state).get("progress")).get("style", DEFAULT_STYLE))
+
+
+def style_of_text(content: bytes) -> str:
+    """Return the name of the style of a stored checkpoint, whose state is not read whole if it is large."""
+    document = parse_document(content)
+    members, state = document.members, "state_snapshot"
+    if not isinstance(members, LargeMembers) or state not in members:
+        return style_of(document.value.get(state))
+    if members.size_bytes(state) < LARGE_BYTES or not members.is_object(state):
+        return style_of(members.read(state))
+    inside = members.inside(state, lambda name, _: name == "progress")
+    return style_of({name: inside.read(name) for name in inside})
 
 
 def _open(envelope: Envelope) -> _Opened:

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from holdfast.clock import Clock
 from holdfast.core.disposal import find_prunable
-from holdfast.core.encoding import parse_document
 from holdfast.core.envelope import RunStatus
 from holdfast.core.index import Index, parse_index
 from holdfast.core.layout import INDEX, LATEST, Layout
-from holdfast.core.resume import style_of
+from holdfast.core.resume import style_of_text
 from holdfast.core.rules import LAYERS, RetentionRules
 from holdfast.errors import HoldfastError
 from holdfast.logs import log
@@ -49,7 +48,7 @@ class Pruner:
         if index_text is None or latest_text is None:
             return False
         index = parse_index(index_text, self.layout.path(run_id, INDEX))
-        style = style_of(parse_document(latest_text).value.get("state_snapshot"))
+        style = style_of_text(latest_text)
         prunable = find_prunable(index, style, self.rules, self.layout, now=self.clock.now())
         excess = sum(len(entries) for entries in prunable.values())
         return excess >= self._worth_a_sweep(index, style, excess)

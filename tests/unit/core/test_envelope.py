@@ -290,6 +290,14 @@ def test_a_large_state_is_checked_like_a_small_one(state: str, place: str) -> No
         draft(text)
 
 
+def test_a_state_that_is_large_by_white_space_alone_is_kept() -> None:
+    for state in (b'{%b"errors_encountered":[]}', b'{"errors_encountered":[%b]}', b"{%b}", b'{"a":{%b}}'):
+        text = (
+            b'{"run_id":"r","trigger":"manual","state":%b,"context_fields":{}}' % state % (b" " * 3_000_000)
+        )
+        assert draft(text).texts["state_snapshot"] == state % (b" " * 3_000_000)
+
+
 def test_a_large_header_is_refused_and_a_large_state_is_kept_byte_for_byte() -> None:
     items = b",".join([b'{"x":1}'] * 400_000)
     state = b'{"phase_outputs":{"a":[%b],"b":1.10},"other":"%b"}' % (items, b"y" * 3_000_000)

@@ -1,9 +1,10 @@
 import json
 from typing import Any
 
+import orjson
 import pytest
 
-from holdfast.core.resume import LOOK_BACK, ResumePlan, find_flaws, plan_resume
+from holdfast.core.resume import LOOK_BACK, ResumePlan, find_flaws, plan_resume, style_of_text
 from tests.fakes.saved import sealed
 
 
@@ -186,3 +187,21 @@ def test_history_is_only_read_for_a_failed_agent_and_not_all_of_it() -> None:
 def test_flaws_are_those_of_the_progress_alone() -> None:
     assert find_flaws(sealed({"progress": {"style": "tasks"}}))
     assert find_flaws(sealed({"progress": {"style": "tasks", "tasks": {}}})) == []
+
+
+@pytest.mark.parametrize("output", ["", "x" * 3_000_000])
+@pytest.mark.parametrize(
+    ("state", "style"),
+    [
+        ({"progress": {"style": "layers"}}, "layers"),
+        ({"progress": {"style": "layers"}, "other": 1}, "layers"),
+        ({}, "phases"),
+        ([], "phases"),
+    ],
+)
+def test_style_of_a_stored_text_is_the_same_however_large_its_state_is(
+    state: Any, style: str, output: str
+) -> None:
+    state = {**state, "output": output} if isinstance(state, dict) else [*state, output]
+    assert style_of_text(orjson.dumps({"run_id": "r", "state_snapshot": state})) == style
+    assert style_of_text(orjson.dumps({"run_id": output, "state_snapshot": state})) == style
