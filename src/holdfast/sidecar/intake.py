@@ -15,7 +15,7 @@ from holdfast.sidecar.courtesy import MANY
 MOST_TOGETHER = 256
 MOST_BYTES_TOGETHER = 64 * MEGABYTE
 # A commit of fifty costs little more than one of ten, and while it runs nobody else wants the interpreter.
-GATHER_S = 0.01
+GATHER_S = 0.005
 
 Outcome = Receipt | Exception
 Commit = Callable[[Sequence[Draft]], Sequence[Receipt | HoldfastError]]
