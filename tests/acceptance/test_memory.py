@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PAYLOAD_BYTES = 20_000_000
-MOST_TIMES_PAYLOAD = 4
+MOST_TIMES_PAYLOAD = 4.5
 # A process that is started inherits the peak of the one that starts it, so that a small one must do that.
 LAUNCHER = """
 import resource, subprocess, sys
@@ -70,7 +70,8 @@ def test_large_checkpoint_takes_a_few_times_its_size_in_memory_on_every_way(
     small, large = tmp_path / "small.json", tmp_path / "large.json"
     small.write_text("{}")
     large.write_text(write())
-    base = peak_bytes(environment, "submit", str(small), "--run-id", "small")
+    peak_bytes(environment, "submit", str(small), "--run-id", "small")
+    base = peak_bytes(environment, "drain")
     size_bytes = large.stat().st_size
     for command, *words in (
         ("submit", str(large), "--run-id", "large"),
@@ -78,4 +79,4 @@ def test_large_checkpoint_takes_a_few_times_its_size_in_memory_on_every_way(
         ("show", "large", "--json"),
     ):
         peak = peak_bytes(environment, command, *words)
-        assert peak < base + MOST_TIMES_PAYLOAD * size_bytes, f"{command}: {peak:,} bytes, idle {base:,}"
+        assert peak < base + MOST_TIMES_PAYLOAD * size_bytes, f"{command}: {peak:,} bytes; {base:,} at least"
