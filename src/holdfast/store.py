@@ -1,29 +1,20 @@
-"""The one door to diskcache: a folder of sealed rows that nothing evicts unasked and nothing unpickles.
+"""A folder of sealed rows: each value is stored behind a digest of its key and its bytes.
 
-diskcache is written for caches. Its defaults evict, write large values to files that are never synced,
-load pickles, and lose the newest commits in a power cut; here every one of them is set otherwise. Each
-value is stored behind a digest of its key and its bytes, so that a flipped bit is found when it is read.
-
-Some of what is needed has no public call in diskcache 5.6: many rows in one statement, keys without
-their values, connections that can be closed. For these the table is spoken to directly; the version
-is pinned, and the table's shape is stored in every file that it wrote.
+So a flipped bit is found when it is read. Some of what is needed has no public call in diskcache 5.6: many
+rows in one statement, keys without their values, large values without copies. For these the table is spoken
+to directly; the version is pinned, and the table's shape is stored in every file that it wrote.
 """
 
 import os
 import shutil
 import sqlite3
 import threading
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import count
 from pathlib import Path
-from typing import Any
 
-import diskcache
-
+from holdfast.database import DATABASE, FAILURES, Database, cause_of, open_database
 from holdfast.disk import (
-    LOCK_TIMEOUT_S,
     SEAL_BYTES,
     DatabaseDamaged,
     RowDamaged,
@@ -39,14 +30,8 @@ from holdfast.disk import (
 )
 from holdfast.errors import DiskFailed, SpoolError, SpoolUnwritable
 
-DATABASE = "cache.db"
-
-_NEVER = 2**62
 _CHUNK = 500
-_MODE_RAW = 1
 _LAST_CHARACTER = "\U0010ffff"
-# A cache per connection, and there is one connection per thread: 4 MB each, not diskcache's 32.
-_CACHE_SIZE_KIB = -4096
 
 # SQLite and its driver copy a value thrice on its way; a value beyond this is read and written in place.
 _LARGE_BYTES = 1024**2
@@ -66,117 +51,6 @@ _MAKE_ROOM = "UPDATE Cache SET value = zeroblob(?) WHERE key = ? AND raw = 1"
 _DELETE = "DELETE FROM Cache WHERE key = ? AND raw = 1"
 
 
-_connection_numbers = count()
-
-_BOOKKEEPING = (
-    "DROP INDEX IF EXISTS Cache_expire_time",
-    "DROP TRIGGER IF EXISTS Settings_count_insert",
-    "DROP TRIGGER IF EXISTS Settings_count_delete",
-    "DROP TRIGGER IF EXISTS Settings_size_insert",
-    "DROP TRIGGER IF EXISTS Settings_size_update",
-    "DROP TRIGGER IF EXISTS Settings_size_delete",
-)
-
-
-class _BytesDisk(diskcache.Disk):  # type: ignore[misc]
-    """Stores bytes under text, inside the database; refuses every other kind of row, unread."""
-
-    def put(self, key: object) -> tuple[str, bool]:
-        if type(key) is not str:
-            raise TypeError(f"a key is text, not {type(key).__name__}")
-        return key, True
-
-    def get(self, key: object, raw: object) -> str:
-        if not raw or type(key) is not str:
-            raise RowDamaged(repr(key)[:40], "its key is not plain text, so Holdfast did not write it")
-        return key
-
-    def store(self, value: object, read: bool, key: object = None) -> tuple[int, int, None, memoryview]:  # noqa: ARG002
-        if type(value) is not bytes:
-            raise TypeError(f"a value is bytes, not {type(value).__name__}")
-        return 0, _MODE_RAW, None, sqlite3.Binary(value)
-
-    def fetch(self, mode: object, filename: object, value: object, read: bool) -> bytes:  # noqa: ARG002
-        if mode != _MODE_RAW or filename is not None or type(value) is not bytes:
-            raise RowDamaged("?", "it is a pickle, a file or no bytes at all, so Holdfast did not write it")
-        return value
-
-
-class _Database(diskcache.Cache):  # type: ignore[misc]
-    """diskcache's Cache, with connections that obey our pragmas and can be closed from any thread.
-
-    diskcache takes the pragmas of a new connection from a row of the database; here they are fixed,
-    because a promise of durability must not hang on a stored row.
-    """
-
-    def __init__(self, folder: Path, pragmas: Mapping[str, int], **settings: object) -> None:
-        self._path = folder / DATABASE
-        self._closers: list[weakref.finalize[..., Any]] = []
-        # diskcache stores its settings anew at every opening, in some thirty commits. None of them
-        # needs a sync of its own: the first commit that follows syncs them all.
-        self._pragmas: Mapping[str, int] = {**pragmas, "synchronous": 1}
-        stored = {f"sqlite_{name}": value for name, value in self._pragmas.items()}
-        # diskcache closes its connection once while it opens; each closing writes the whole log back.
-        self._is_open = False
-        super().__init__(str(folder), disk=_BytesDisk, timeout=LOCK_TIMEOUT_S, **stored, **settings)
-        self._is_open = True
-        if settings["eviction_policy"] == "none":
-            self._drop_bookkeeping()
-        self._pragmas = pragmas
-        self._con.execute(f"PRAGMA synchronous = {pragmas['synchronous']}")
-        self.reset("sqlite_synchronous", pragmas["synchronous"])
-
-    def _drop_bookkeeping(self) -> None:
-        """Drop what diskcache keeps for evicting: where nothing is evicted, it only slows writes down."""
-        for statement in _BOOKKEEPING:
-            self._con.execute(statement)
-
-    @property
-    def _con(self) -> sqlite3.Connection:
-        if getattr(self._local, "pid", None) != os.getpid():
-            self._local.pid, self._local.con = os.getpid(), None
-        connection: sqlite3.Connection | None = getattr(self._local, "con", None)
-        if connection is None:
-            connection = self._local.con = self._connect()
-            self._local.number = next(_connection_numbers)
-        return connection
-
-    @property
-    def connection_number(self) -> int:
-        """Return a number that no other connection of this process has had."""
-        return int(self._local.number)
-
-    def _connect(self) -> sqlite3.Connection:
-        # Not diskcache's own timeout, which is 0 while it opens: another process may be opening just now,
-        # or recovering the log of one that was killed.
-        connection = sqlite3.connect(
-            self._path, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
-        )
-        try:
-            for name, value in self._pragmas.items():
-                connection.execute(f"PRAGMA {name} = {value}")
-        except BaseException:
-            connection.close()
-            raise
-        self._closers = [closer for closer in self._closers if closer.alive]
-        # A thread that ends closes its connection; otherwise each would hold its files open for ever.
-        self._local.closer = weakref.finalize(threading.current_thread(), connection.close)
-        self._closers.append(self._local.closer)
-        return connection
-
-    def close(self) -> None:
-        """Close the connection of this thread."""
-        if self._is_open and getattr(self._local, "con", None) is not None:
-            self._local.con = None
-            self._local.closer()
-
-    def close_all(self) -> None:
-        """Close the connections of all threads."""
-        self._local.con = None
-        for closer in self._closers:
-            closer()
-
-
 class Store:
     """Sealed rows: bytes by text key. Made by `open_store`; safe for use by threads and processes.
 
@@ -184,7 +58,7 @@ class Store:
     file cannot be trusted, RowDamaged when a row cannot, and StoreMoved when the file was replaced.
     """
 
-    def __init__(self, folder: Path, database: _Database, *, is_bounded: bool) -> None:
+    def __init__(self, folder: Path, database: Database, *, is_bounded: bool) -> None:
         self.folder = folder
         self._database = database
         self._is_bounded = is_bounded
@@ -443,7 +317,7 @@ class Store:
         return _OurErrors(self)
 
     def _explain(self, error: BaseException) -> SpoolError:
-        cause = _cause_of(error)
+        cause = cause_of(error)
         if _is_failed_sync(cause):
             # Linux forgets what a failed fsync did not write: a second one would succeed and lie.
             self._failure = "the disk failed to confirm a write; check the disk, then start Holdfast again"
@@ -496,7 +370,7 @@ class _OurErrors:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, diskcache.Timeout | sqlite3.Error | OSError):
+        if isinstance(error, FAILURES):
             raise self._store._explain(error) from error  # noqa: SLF001
 
 
@@ -520,30 +394,14 @@ def open_store(folder: Path, *, is_durable: bool, max_bytes: int | None = None) 
 def _open(folder: Path, *, is_durable: bool, max_bytes: int | None) -> Store:
     if os.path.expandvars(os.path.expanduser(folder)) != str(folder):  # noqa: PTH111 (as diskcache does)
         raise SpoolUnwritable(f"{folder} cannot be used: its path contains a variable; choose another folder")
-    pragmas = {"synchronous": 2 if is_durable else 1, "cache_size": _CACHE_SIZE_KIB, "mmap_size": 0}
     try:
         is_new = not (folder / DATABASE).exists()
-        database = _Database(
-            folder,
-            pragmas,
-            eviction_policy="least-recently-used" if max_bytes else "none",
-            cull_limit=10 if max_bytes else 0,
-            size_limit=max_bytes or _NEVER,
-            disk_min_file_size=_NEVER,
-            # A bounded store must shrink to get below its bound; elsewhere that would only cost time.
-            sqlite_auto_vacuum=1 if max_bytes else 0,
-        )
+        database = open_database(folder, is_durable=is_durable, max_bytes=max_bytes)
         if is_new:
             sync_folder(folder)
-    except (diskcache.Timeout, sqlite3.Error, OSError) as error:
-        raise translate(_cause_of(error), folder) from error
+    except FAILURES as error:
+        raise translate(cause_of(error), folder) from error
     return Store(folder, database, is_bounded=max_bytes is not None)
-
-
-def _cause_of(error: BaseException) -> BaseException:
-    """Return the error behind it: diskcache hides it behind a Timeout, or behind its failed rollback."""
-    hides = isinstance(error, diskcache.Timeout) or "cannot rollback" in str(error)
-    return error.__context__ if hides and error.__context__ else error
 
 
 def _is_failed_sync(error: BaseException) -> bool:

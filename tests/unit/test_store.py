@@ -11,9 +11,10 @@ from pathlib import Path
 import diskcache
 import pytest
 
+from holdfast.database import DATABASE
 from holdfast.disk import LOCK_TIMEOUT_S, DatabaseDamaged, RowDamaged, StoreMoved, seal
 from holdfast.errors import SpoolDamaged, SpoolError, SpoolUnwritable
-from holdfast.store import DATABASE, Store, open_store
+from holdfast.store import Store, open_store
 from tests.fakes.spooling import run_python
 
 
@@ -528,7 +529,7 @@ def test_opening_waits_for_other_processes_from_the_first_statement_on(
 
     connect = sqlite3.connect
     monkeypatch.setattr(
-        "holdfast.store.sqlite3.connect", lambda *a, **k: connect(*a, **k, factory=Connection)
+        "holdfast.database.sqlite3.connect", lambda *a, **k: connect(*a, **k, factory=Connection)
     )
 
     open_store(tmp_path / "store", is_durable=True).close()

@@ -24,6 +24,7 @@ from filelock import FileLock, Timeout
 
 from holdfast.clock import Clock
 from holdfast.core.layout import Layout
+from holdfast.database import DATABASE
 from holdfast.disk import (
     DatabaseDamaged,
     RowDamaged,
@@ -37,7 +38,7 @@ from holdfast.logs import log
 from holdfast.spool import keys
 from holdfast.spool.journal import Journal
 from holdfast.spool.salvage import REPORT, salvage
-from holdfast.store import DATABASE, Store, open_store
+from holdfast.store import Store, open_store
 
 T = TypeVar("T")
 

@@ -8,11 +8,12 @@ import orjson
 
 from holdfast.core.layout import Layout
 from holdfast.core.ticket import Persistence, Progress, Receipt
+from holdfast.database import DATABASE
 from holdfast.disk import SEAL_BYTES, DatabaseDamaged, RowDamaged, digest_of, sync_folder, unseal
 from holdfast.spool import keys
 from holdfast.spool.carving import carve
 from holdfast.spool.records import DAMAGED, Record, RunNumbers, Totals
-from holdfast.store import DATABASE, open_store
+from holdfast.store import open_store
 
 REPORT = "salvage.json"
 LOST = "lost: the spool's database was damaged, and this checkpoint could not be read from it"
