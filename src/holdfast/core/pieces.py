@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from holdfast.core.python_values import LISTS_AROUND
-from holdfast.core.scanner import MAX_DEPTH, scan_value
+from holdfast.core.scanner import scan_value
 from holdfast.errors import InvalidCheckpoint
 
 LARGE_BYTES = 2 * 1024**2
@@ -36,6 +36,8 @@ _COMMA, _BRACKET = 1, 2
 _BETWEEN_ITEMS = {b"{": b"},{", b"[": b"],[", b'"': b'","'}
 _BETWEEN_MEMBERS = {b"{": b'},"', b"[": b'],"', b'"': b'","'}
 _MOST_WRONG_GUESSES = 3
+# Each level looks ahead once more, and has a few frames of the stack; what is deeper is read whole.
+_DEEPEST = 8
 
 
 class _NotSure(Exception):
@@ -113,7 +115,7 @@ class _Walk:
     def _container(self, name: str | None, start: int, depth: int) -> Large:
         """Return the object or array that begins at `start`."""
         opener = self._text[start : start + 1]
-        if opener not in (b"{", b"[") or depth > MAX_DEPTH:
+        if opener not in (b"{", b"[") or depth > _DEEPEST:
             raise _NotSure
         return _Container(self._text, Large(name, start), opener, depth, self._container).read()
 
@@ -279,19 +281,27 @@ _Match = Callable[[bytes, int], re.Match[bytes] | None]
 
 def _read_on(text: bytes, position: int, match_most: _Match = _match_run) -> re.Match[bytes]:
     """Match as much as can be matched at once, up to a bracket."""
-    match = match_most(text, position)
-    if match is None or match.end() == position:
-        match = _match_string(text, position)
+    match = _match_before(len(text), text, position, match_most)
     if match is None:
         raise _NotSure
     return match
+
+
+def _match_before(
+    end: int, text: bytes, position: int, match_most: _Match = _match_run
+) -> re.Match[bytes] | None:
+    """Match like `_read_on`; None if a string does not end before `end`."""
+    match = match_most(text, position)
+    return _match_string(text, position, end) if match is None or match.end() == position else match
 
 
 def _find_close(text: bytes, position: int) -> int | None:
     """Return where the container ends whose inside begins at `position`; None if it is large."""
     level, limit = 1, position + _PIECE_BYTES
     while position < limit:
-        match = _read_on(text, position)
+        match = _match_before(limit, text, position)
+        if match is None:
+            return None
         position, bracket = match.end(), match[_BRACKET]
         if bracket:
             level += 1 if bracket in (b"{", b"[") else -1

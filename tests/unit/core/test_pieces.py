@@ -1,5 +1,6 @@
 import json
 import random
+import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
@@ -125,15 +126,34 @@ def test_name_that_occurs_twice_in_different_pieces_is_refused(distance: int) ->
 @pytest.mark.parametrize("inner", [b'{"a":%b}', b"[%b]"])
 def test_nesting_is_limited_as_in_a_small_text(inner: bytes) -> None:
     filling = b"[" + b",".join([b'"0123456789"'] * 20) + b"]"
-    for levels, is_taken in ((MAX_DEPTH - 1, True), (MAX_DEPTH, False)):
-        text = filling
-        for _ in range(levels):
-            text = inner % text
-        assert is_valid(text) is is_taken
-        assert (pieces.take_apart(text) is not None) is is_taken
-        if not is_taken:
-            with pytest.raises(InvalidCheckpoint, match="nesting"):
-                check_value(text)
+    for levels in (2, 50, MAX_DEPTH - 1):
+        text = _nest(filling, inner, levels)
+        assert is_valid(text)
+        check_value(text)
+    text = _nest(filling, inner, MAX_DEPTH)
+    assert not is_valid(text)
+    with pytest.raises(InvalidCheckpoint, match="nesting"):
+        check_value(text)
+
+
+@pytest.mark.parametrize("inner", [b'{"a":%b}', b"[%b]"])
+def test_large_text_that_is_nested_deeply_is_read_whole_even_by_a_caller_deep_down(inner: bytes) -> None:
+    text = _nest(b'["%b"]' % (b"x" * pieces.LARGE_BYTES), inner, MAX_DEPTH - 1)
+
+    def check_from(depth: int) -> None:
+        if depth:
+            check_from(depth - 1)
+        else:
+            check_value(text)
+
+    check_from(sys.getrecursionlimit() - 300)
+    assert pieces.take_apart(text) is None
+
+
+def _nest(text: bytes, inner: bytes, levels: int) -> bytes:
+    for _ in range(levels):
+        text = inner % text
+    return text
 
 
 def test_flaw_of_a_large_text_is_told_with_its_place_and_byte() -> None:
