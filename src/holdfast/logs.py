@@ -63,10 +63,10 @@ class Log:
 
     def set_up_with(self, set_up: Callable[[], None]) -> None:
         """Have structlog set up by `set_up`: now if it is there already, else before the first event."""
-        if "structlog" in sys.modules:
+        is_there = "structlog" in sys.modules
+        self._set_up = None if is_there else set_up
+        if is_there:
             set_up()
-        else:
-            self._set_up = set_up
 
     def _write(self, method: str, event: str, fields: dict[str, object]) -> None:
         import structlog

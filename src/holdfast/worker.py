@@ -143,7 +143,8 @@ class Worker:
         try:
             return self._pass()
         except Stopped as error:
-            if self.clock.now() < self.patience.deadline or not isinstance(error.__cause__, Unavailable):
+            is_late = self.clock.now() >= self.patience.deadline and not self.is_stopping()
+            if not is_late or not isinstance(error.__cause__, Unavailable):
                 raise
             return self._stay_away(error.__cause__)
 

@@ -190,6 +190,7 @@ def test_logs_are_set_up_once_and_before_the_first_event(monkeypatch: pytest.Mon
     own = Log()
     with monkeypatch.context() as patch:
         patch.delitem(sys.modules, "structlog")
+        own.set_up_with(lambda: calls.append("set up too early"))
         own.set_up_with(lambda: calls.append("set up"))
     assert calls == []
 

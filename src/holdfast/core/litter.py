@@ -3,7 +3,7 @@
 GitHub may carry out a request whose connection was cut some time later. If its checkpoint was stored under
 another number meanwhile, the late file would be a second copy; so it is looked for once more. An answer that
 there is no such file proves nothing, as it may come from a server that lags behind; a listing of the folder
-without it does.
+without it does, once no request can be under way any more.
 """
 
 from dataclasses import asdict, dataclass, replace

@@ -120,8 +120,9 @@ def assign_sequences(
     `tried` are files of our own earlier attempts: they may be there even if nobody sees them yet, so their
     numbers are taken. `own` has, by checkpoint, the file that it is about to become; where that is there
     already, it does not push itself away. `arrivals` has those whose number nobody asked for, by checkpoint.
-    Whoever is in the index first keeps the number, and the order stays within the run. A checkpoint that is
-    there itself, by another machine, takes the number that it has there.
+    Whoever is in the index first keeps the number. Those whose number nobody asked for stay in the order in
+    which they came in, the others in that of their numbers. A checkpoint that is there itself, by another
+    machine, takes the number that it has there.
     """
     own = own or {}
     tried = set(tried)

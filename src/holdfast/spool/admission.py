@@ -75,7 +75,7 @@ class Terms:
 
     `next_numbers` remembers, by run, which number is likely to come next. It may be wrong, as other
     processes take numbers too; then the body is made a second time. `are_new` says that ids which were made
-    here were made for this very call.
+    here were made for this very call: the receipt of one that is known would speak of a number it has not.
     """
 
     limits: SpoolLimits
