@@ -29,6 +29,8 @@ _CACHE_SIZE_KIB = -4096
 
 _connection_numbers = count()
 
+_EVICT = "DELETE FROM Cache WHERE rowid = (SELECT rowid FROM Cache ORDER BY access_time LIMIT 1)"
+
 _BOOKKEEPING = (
     "DROP INDEX IF EXISTS Cache_expire_time",
     "DROP TRIGGER IF EXISTS Settings_count_insert",
@@ -125,6 +127,21 @@ class Database(diskcache.Cache):  # type: ignore[misc]
         self._closers.append(self._local.closer)
         return connection
 
+    def make_room(self) -> None:
+        """Evict what was not read for longest until the rest is within the bound: the end of a transaction.
+
+        diskcache's own culling looks at the size of the file, which shrinks with the commit alone: every
+        further row of a transaction would evict ten more.
+        """
+        while self._used_bytes() > self.size_limit:
+            if not self._con.execute(_EVICT).rowcount:
+                return
+
+    def _used_bytes(self) -> int:
+        (pages,) = self._con.execute("PRAGMA page_count").fetchone()
+        (free_pages,) = self._con.execute("PRAGMA freelist_count").fetchone()
+        return int((pages - free_pages) * self._page_size)
+
     def close(self) -> None:
         """Close the connection of this thread."""
         if self._is_open and getattr(self._local, "con", None) is not None:
@@ -145,7 +162,7 @@ def open_database(folder: Path, *, is_durable: bool, max_bytes: int | None) -> D
         folder,
         pragmas,
         eviction_policy="least-recently-used" if max_bytes else "none",
-        cull_limit=10 if max_bytes else 0,
+        cull_limit=0,
         size_limit=max_bytes or _NEVER,
         disk_min_file_size=_NEVER,
         # A bounded store must shrink to get below its bound; elsewhere that would only cost time.

@@ -96,7 +96,7 @@ class Mirror:
         """Let go of the files."""
         for store in (*self._given_up, self._store):
             if store:
-                with suppress(SpoolError):
+                with suppress(Exception):
                     store.close()
 
     def blob(self, sha: str) -> bytes | None:
@@ -254,6 +254,8 @@ class Mirror:
             self._replace(store, error)
         except SpoolError as error:
             log.debug("mirror_not_used", cause=str(error))
+        except Exception as error:
+            log.warning("mirror_failed", exc_info=error)
         return None
 
     def _is_done(self, change: Callable[[Store], None]) -> bool:
@@ -276,6 +278,6 @@ class Mirror:
     def _open_store(self) -> Store | None:
         try:
             return open_store(self._folder, is_durable=False, max_bytes=MAX_BYTES)
-        except (SpoolError, OSError) as error:
+        except Exception as error:
             log.warning("mirror_not_opened", cause=str(error))
             return None

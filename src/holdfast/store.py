@@ -297,8 +297,10 @@ class Store:
             self._abandon()
             return
         try:
+            if self._is_bounded:
+                self._database.make_room()
             self._sql("COMMIT")
-        except sqlite3.Error:
+        except BaseException:
             self._abandon()
             raise
         self._commits += 1

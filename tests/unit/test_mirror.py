@@ -9,6 +9,7 @@ from holdfast.core.encoding import blob_sha
 from holdfast.core.index import Index
 from holdfast.core.layout import Layout
 from holdfast.core.publication import RunView
+from holdfast.database import DATABASE
 from holdfast.disk import DatabaseDamaged
 from holdfast.errors import SpoolUnwritable, Unavailable
 from holdfast.github.gateway import CommitFiles, DeleteFile, WriteFile
@@ -122,6 +123,47 @@ def test_disk_that_takes_nothing_is_nobodys_trouble(mirror: Mirror, monkeypatch:
     assert mirror.known_runs() == []
 
 
+def test_fault_of_the_store_itself_is_nobodys_trouble_either(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as failing:
+        for method in ("get", "set", "get_many", "keys", "delete", "transact", "close"):
+            failing.setattr(Store, method, fail_with(LookupError("a row that was there has gone")))
+        mirror.keep_blob(A.sha, b"x")
+        mirror.keep_blobs({B.sha: b"x"})
+        mirror.forget_view("r")
+        assert (mirror.blob(A.sha), mirror.blobs([A.sha]), mirror.known_runs()) == (None, {}, [])
+        mirror.close()
+
+
+def test_copy_that_cannot_be_opened_for_any_reason_is_nobodys_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.mirror.open_store", fail_with(RecursionError("damaged again and again")))
+    with closing(Mirror.open(tmp_path)) as mirror:
+        mirror.keep_blob(A.sha, b"x")
+        assert mirror.blob(A.sha) is None
+
+
+def test_full_copy_takes_large_blobs_one_by_one_and_together_and_stays_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.mirror.MAX_BYTES", 32_000_000)
+    with closing(Mirror.open(tmp_path)) as mirror:
+        singly = [f"{number:040d}" for number in range(12)]
+        for sha in singly:
+            mirror.keep_blob(sha, bytes(4_000_000))
+            assert mirror.blob(sha) == bytes(4_000_000)
+        assert len(mirror.blobs(singly)) == 7
+
+        together = [f"{number:040d}" for number in range(100, 110)]
+        mirror.keep_blobs(dict.fromkeys(together, bytes(1_200_000)))
+
+        assert set(mirror.blobs(together)) == set(together)
+        assert len(mirror.blobs(singly)) == 4
+        assert (tmp_path / DATABASE).stat().st_size <= 32_000_000
+
+
 def damage(folder: Path) -> None:
     """Overwrite the database, as a failing disk might."""
     for path in folder.iterdir():
@@ -156,7 +198,7 @@ def test_copy_that_is_damaged_while_it_is_open_is_begun_anew(tmp_path: Path) -> 
 
 
 def fail_with(error: Exception) -> Callable[..., None]:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     return fail

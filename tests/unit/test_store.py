@@ -11,7 +11,7 @@ from pathlib import Path
 import diskcache
 import pytest
 
-from holdfast.database import DATABASE
+from holdfast.database import DATABASE, Database
 from holdfast.disk import LOCK_TIMEOUT_S, DatabaseDamaged, RowDamaged, StoreMoved, seal
 from holdfast.errors import SpoolDamaged, SpoolError, SpoolUnwritable
 from holdfast.store import Store, open_store
@@ -195,6 +195,72 @@ def test_bounded_store_drops_what_was_not_read_for_longest(tmp_path: Path) -> No
 
     assert 0 < len(store.keys("row|")) < 50
     assert (tmp_path / "cache" / DATABASE).stat().st_size < 6_000_000
+    store.close()
+
+
+def used_bytes(store: Store) -> int:
+    pages = ask(store, "page_count")
+    assert isinstance(pages, int)
+    return pages * 4096
+
+
+@pytest.mark.parametrize("size_bytes", [1000, 300_000, 2_000_000, 6_000_000])
+def test_bounded_store_takes_one_value_after_the_other_and_keeps_the_newest(
+    tmp_path: Path, size_bytes: int
+) -> None:
+    store = open_store(tmp_path / "cache", is_durable=False, max_bytes=10_000_000)
+    store.set("old", bytes(8_000_000))
+    for number in range(8):
+        value = bytes([number]) * size_bytes
+        store.set(f"row|{number:02d}", value)
+        assert store.get(f"row|{number:02d}") == value
+        assert used_bytes(store) <= 10_000_000
+    assert len(store.keys("row|")) == min(8, 9_900_000 // size_bytes)
+    store.close()
+
+
+@pytest.mark.parametrize("size_bytes", [100_000, 1_200_000])
+def test_many_values_stored_together_push_out_no_more_than_they_need(tmp_path: Path, size_bytes: int) -> None:
+    store = open_store(tmp_path / "cache", is_durable=False, max_bytes=16_000_000)
+    for number in range(160):
+        store.set(f"old|{number:03d}", bytes(100_000))
+    store.get("old|100")
+    with store.transact():
+        for number in range(6):
+            store.set(f"new|{number}", bytes(size_bytes))
+    assert len(store.keys("new|")) == 6
+    assert 15_000_000 < used_bytes(store) <= 16_000_000
+    assert store.get("old|100") is not None
+    store.close()
+
+
+def test_more_than_a_bounded_store_holds_is_passed_over(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "cache", is_durable=False, max_bytes=4_000_000)
+    with store.transact():
+        for number in range(20):
+            store.set(f"row|{number:02d}", bytes(1_200_000))
+    assert store.keys("") == ["row|17", "row|18", "row|19"]
+    store.set("larger than all of it", bytes(4_000_001))
+    assert store.keys("") == []
+    store.set("a", b"1")
+    assert store.get("a") == b"1"
+    store.close()
+
+
+def test_cache_that_cannot_make_room_leaves_no_transaction_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: Database) -> None:
+        raise KeyboardInterrupt
+
+    store = open_store(tmp_path / "cache", is_durable=False, max_bytes=4_000_000)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(Database, "make_room", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            store.set("a", b"1")
+    assert not connection_of(store).in_transaction
+    store.set("b", b"2")
+    assert store.keys("") == ["b"]
     store.close()
 
 
