@@ -56,6 +56,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
         return ExitCode.DONE
     screen.say(f"{len(NAMES)} workflows for {url} are in {folder}. Import them with:")
     screen.say(f"  n8n import:workflow --separate --input={folder}")
+    screen.say("n8n 2.x calls only what is published: publish all but the example, then start n8n again.")
     if has_token:
         screen.say(
             "Then choose a Header Auth credential in their HTTP Request nodes: name Authorization, value "

@@ -171,7 +171,9 @@ def test_an_export_is_made_ready_for_one_sidecar(tmp_path: Path, capsys: pytest.
     code = main(["n8n", "export", str(tmp_path / "flows"), "--url", "http://holdfast:8723/"])
 
     assert code == 0
-    assert "Header Auth" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "Header Auth" in told
+    assert "published" in told
     for name in NAMES:
         text = (tmp_path / "flows" / name).read_text()
         nodes = json.loads(text)["nodes"]
