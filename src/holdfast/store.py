@@ -30,6 +30,8 @@ from holdfast.disk import (
 )
 from holdfast.errors import DiskFailed, SpoolError, SpoolUnwritable
 
+_Row = tuple[str, object, object, object, int]
+
 _CHUNK = 500
 _LAST_CHARACTER = "\U0010ffff"
 
@@ -41,7 +43,7 @@ _ROW = f"key, mode, filename, CASE WHEN {_IS_LARGE} THEN NULL ELSE value END, {_
 _SELECT = f"SELECT {_ROW} FROM Cache WHERE raw = 1 AND key IN ({{}})"  # noqa: S608 (constants alone)
 _SELECT_KEYS = "SELECT key FROM Cache WHERE key >= ? AND key < ? AND raw = 1 ORDER BY key LIMIT ?"
 _SELECT_ITEMS = f"SELECT {_ROW} FROM Cache WHERE key > ? AND key < ? AND raw = 1 ORDER BY key LIMIT ?"  # noqa: S608
-_SELECT_LARGE = f"SELECT rowid FROM Cache WHERE key = ? AND raw = 1 AND {_IS_LARGE}"  # noqa: S608
+_SELECT_ROWID = "SELECT rowid FROM Cache WHERE key = ? AND raw = 1"
 _UPSERT = (
     "INSERT INTO Cache (key, raw, store_time, access_time, mode, value) VALUES (?, 1, 0, 0, 1, ?)"
     " ON CONFLICT (key, raw) DO UPDATE"
@@ -113,12 +115,8 @@ class Store:
 
         For keeping damaged bytes, never for use. A pickle or a file is still refused.
         """
-        with self._our_errors():
-            rows = self._sql(_SELECT.format("?"), [key]).fetchall()
-            if rows and rows[0][-1]:
-                found = self._read_large(key)
-                return found[1] if found else None
-        return self._database.disk.fetch(*rows[0][1:-1], False)[SEAL_BYTES:] if rows else None
+        found = self._read(key)
+        return found[1] if found else None
 
     def keys(self, prefix: str, limit: int = -1) -> list[str]:
         """Return the keys that begin with `prefix`, sorted. No value is read."""
@@ -226,8 +224,8 @@ class Store:
             blob.write(seal(key, b"", digest or digest_of(value)))
             blob.write(value)
 
-    def _read_large(self, key: str) -> tuple[bytes, bytes] | None:
-        """Return a large value, and before it what it is sealed with, as they are; None if it has gone."""
+    def _read(self, key: str) -> tuple[bytes, bytes] | None:
+        """Return a value, and before it what it is sealed with, as they are; None if there is none."""
         connection = self._database._con  # noqa: SLF001
         is_alone = not connection.in_transaction
         with self._our_errors():
@@ -235,38 +233,44 @@ class Store:
                 # The row must not become another one between the two looks at it.
                 connection.execute("BEGIN")
             try:
+                row = self._sql(_SELECT.format("?"), [key]).fetchone()
+                if row is None:
+                    return None
+                sealed = self._fetch(*row)
+                if not row[-1]:
+                    return sealed[:SEAL_BYTES], sealed[SEAL_BYTES:]
                 with self._open_large(key, is_readonly=True) as blob:
                     return blob.read(SEAL_BYTES), blob.read()
-            except LookupError:
-                return None
             finally:
                 if is_alone:
                     connection.rollback()
 
     def _open_large(self, key: str, *, is_readonly: bool) -> sqlite3.Blob:
-        row = self._sql(_SELECT_LARGE, (key,)).fetchone()
-        if row is None:
-            raise LookupError(key)
+        (rowid,) = self._sql(_SELECT_ROWID, (key,)).fetchone()
         connection = self._database._con  # noqa: SLF001
-        return connection.blobopen("Cache", "value", row[0], readonly=is_readonly)
+        return connection.blobopen("Cache", "value", rowid, readonly=is_readonly)
 
     def _sql(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         cursor: sqlite3.Cursor = self._database._con.execute(statement, values)  # noqa: SLF001
         return cursor
 
-    def _open_rows(
-        self, rows: Iterable[tuple[str, object, object, object, int]]
-    ) -> Iterator[tuple[str, bytes]]:
-        for key, mode, filename, value, is_large in rows:
-            try:
-                sealed = self._database.disk.fetch(mode, filename, b"" if is_large else value, False)
-            except RowDamaged as error:
-                raise RowDamaged(key, str(error).partition("damaged: ")[2]) from None
+    def _open_rows(self, rows: Iterable[_Row]) -> Iterator[tuple[str, bytes]]:
+        for row in rows:
+            key, *_, is_large = row
+            sealed = self._fetch(*row)
             if not is_large:
                 yield key, unseal(key, sealed)
-            elif found := self._read_large(key):
+            elif found := self._read(key):
                 check_seal(key, *found)
                 yield key, found[1]
+
+    def _fetch(self, key: str, mode: object, filename: object, value: object, is_large: int) -> bytes:
+        """Return the bytes of a row, none of a large one. Raises RowDamaged if it holds something else."""
+        try:
+            sealed: bytes = self._database.disk.fetch(mode, filename, b"" if is_large else value, False)
+        except RowDamaged as error:
+            raise RowDamaged(key, str(error).partition("damaged: ")[2]) from None
+        return sealed
 
     def _identify(self) -> tuple[int, int] | None:
         try:

@@ -147,8 +147,19 @@ def test_flipped_bit_in_a_large_value_is_found_and_its_bytes_can_be_kept(store: 
 
 def test_large_pickle_is_refused(store: Store) -> None:
     plant(store, "key", mode=4, value=bytes(LARGE))
-    with pytest.raises(RowDamaged, match="pickle"):
-        store.get("key")
+    for read in (store.get, store.get_unchecked):
+        with pytest.raises(RowDamaged, match=r"'key'.*pickle"):
+            read("key")
+
+
+@pytest.mark.parametrize("kind", [{"mode": 4}, {"mode": 2, "filename": "trap.val"}])
+@pytest.mark.parametrize("size_bytes", [10, LARGE])
+def test_pickle_or_file_is_not_even_kept_as_damaged(
+    store: Store, kind: dict[str, object], size_bytes: int
+) -> None:
+    plant(store, "key", value=bytes(size_bytes), **kind)
+    with pytest.raises(RowDamaged, match=r"'key'.*did not write it"):
+        store.get_unchecked("key")
 
 
 def test_large_value_that_has_gone_since_it_was_listed_is_absent(store: Store) -> None:
@@ -157,6 +168,29 @@ def test_large_value_that_has_gone_since_it_was_listed_is_absent(store: Store) -
     assert next(items) == ("a", b"1")
     store.delete("b")
     assert list(items) == []
+
+
+@pytest.mark.parametrize("value", [b"small", b"", bytes(LARGE)[::-1] + b"larger"])
+def test_large_value_that_has_become_another_since_it_was_listed_is_read_as_it_is(
+    store: Store, value: bytes
+) -> None:
+    other = open_store(store.folder, is_durable=True)
+    store.set_many({"a": b"1", "b": bytes(LARGE)})
+    items = store.items("")
+    assert next(items) == ("a", b"1")
+    other.set("b", value)
+    assert list(items) == [("b", value)]
+    other.close()
+
+
+def test_large_value_that_has_become_a_pickle_since_it_was_listed_is_refused(store: Store) -> None:
+    store.set_many({"a": b"1", "b": bytes(LARGE)})
+    items = store.items("")
+    assert next(items) == ("a", b"1")
+    alter(store, "UPDATE Cache SET mode = 4 WHERE key = 'b'")
+    with pytest.raises(RowDamaged, match="pickle"):
+        next(items)
+    assert not connection_of(store).in_transaction
 
 
 def test_rehearsal_keeps_even_a_large_value_off_the_disk(store: Store) -> None:
