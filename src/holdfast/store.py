@@ -185,13 +185,15 @@ class Store:
         with self._lock, self._our_errors():
             # What is not committed stays in memory, so that this needs no room on the disk.
             self._sql("PRAGMA cache_spill = 0")
-            self._begin()
-            self._refusal = refusal
             try:
-                yield
+                self._begin()
+                try:
+                    self._refusal = refusal
+                    yield
+                finally:
+                    self._refusal = None
+                    self._end(is_whole=False)
             finally:
-                self._refusal = None
-                self._end(is_whole=False)
                 self._sql("PRAGMA cache_spill = 1")
 
     def is_in_place(self) -> bool:

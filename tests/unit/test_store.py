@@ -206,6 +206,28 @@ def test_rehearsal_keeps_even_a_large_value_off_the_disk(store: Store) -> None:
         assert log.stat().st_size > before, "what is to be stored may leave the memory early"
 
 
+def test_rehearsal_that_could_not_begin_leaves_the_connection_as_it_was(store: Store) -> None:
+    connection_of(store).execute("PRAGMA busy_timeout = 20")
+    before = ask(store, "cache_spill")
+    other = sqlite3.connect(store.folder / DATABASE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(SpoolUnwritable, match="another process"), store.rehearse(SpoolUnwritable("no")):
+        pass
+    other.close()
+
+    assert before
+    assert ask(store, "cache_spill") == before
+
+
+def test_rehearsal_in_a_rehearsal_is_refused_and_the_outer_one_goes_on(store: Store) -> None:
+    with store.rehearse(SpoolUnwritable("no")):
+        store.set_many({"a": b"1"})
+        with pytest.raises(SpoolUnwritable, match="no"), store.rehearse(SpoolUnwritable("inner")):
+            pass
+        assert store.get("a") == b"1"
+    assert store.get("a") is None
+
+
 def test_nothing_is_evicted_even_where_the_folder_was_set_up_to_evict(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     diskcache.Cache(str(folder), size_limit=1000, cull_limit=10).close()
@@ -503,7 +525,6 @@ def test_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 FAILING_SYNC = """
 import ctypes, errno, platform, sys
 from pathlib import Path
-from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved, seal
 from holdfast.errors import SpoolUnwritable
 from holdfast.store import open_store
 
@@ -550,7 +571,6 @@ def test_failed_sync_is_never_acknowledged_and_never_tried_again(tmp_path: Path)
 FILE_TOO_LARGE = """
 import resource, sys
 from pathlib import Path
-from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved, seal
 from holdfast.errors import SpoolUnwritable
 from holdfast.store import open_store
 
@@ -582,7 +602,6 @@ def test_disk_that_takes_no_more_loses_nothing_and_works_again_when_it_does(tmp_
 READ_ONLY = """
 import ctypes, os, sys
 from pathlib import Path
-from holdfast.disk import DatabaseDamaged, RowDamaged, StoreMoved, seal
 from holdfast.errors import SpoolUnwritable
 from holdfast.store import open_store
 
