@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from holdfast.core.envelope import Envelope, seal
 from holdfast.core.ticket import Ticket
-from holdfast.errors import InvalidCheckpoint, SpoolDamaged, UnknownRun
+from holdfast.errors import SpoolDamaged, UnknownRun
 from holdfast.logs import log
 from holdfast.spool import Spool
 
@@ -19,9 +19,6 @@ def open_ticket(spool: Spool, ticket: Ticket) -> Envelope | None:
         return seal(spool.read(ticket))
     except UnknownRun:
         return None
-    except InvalidCheckpoint as error:
-        # Only a Fragment of orjson, which is taken at its word, can be no JSON.
-        raise SpoolDamaged(f"checkpoint {ticket.checkpoint_id} is not JSON: {error}") from error
 
 
 @dataclass

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from holdfast.core.encoding import blob_sha
@@ -231,16 +230,6 @@ def test_spooled_checkpoint_is_newer_and_github_is_not_asked(
 
     assert (plan.state, plan.sequence_number, plan.source) == ({"n": 4}, 4, "spool")
     assert repository.calls == []
-
-
-def test_spooled_checkpoint_that_is_no_json_after_all_is_passed_over(stranger: Workshop) -> None:
-    stranger.save(state={"n": 4})
-    stranger.save(state={"n": orjson.Fragment(b"}")})
-
-    plan = stranger.reader.resume("r")
-
-    assert plan.state == {"n": 4}
-    assert "is not JSON" in plan.warnings[0]
 
 
 def test_spooled_checkpoint_counts_as_newest_even_under_a_smaller_number(stranger: Workshop) -> None:

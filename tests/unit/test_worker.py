@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import orjson
 import pytest
 
 from holdfast.core.encoding import sha256_hex
@@ -474,19 +473,6 @@ def refused_part(repository: MemoryGateway) -> Refused:
     content = b'"' + b"x" * 30_000 + b'"'
     path = f"checkpoints/r/parts/{sha256_hex(content)}.json"
     return Refused(path, "a secret was found", "secret_detected", "Remove it.")
-
-
-def test_fragment_that_is_no_json_is_set_aside_and_the_others_go_on(workshop: Workshop) -> None:
-    workshop.save()
-    broken = workshop.save(state={"a": orjson.Fragment(b"}")})
-    workshop.save()
-
-    result = workshop.worker.drain()
-
-    assert (result.verified, result.left) == (2, 0)
-    (aside,) = workshop.spool.set_aside_entries()
-    assert aside.ticket.checkpoint_id == broken.checkpoint_id
-    assert "it is not JSON" in aside.reason
 
 
 def test_set_aside_checkpoint_can_be_put_back(workshop: Workshop, repository: MemoryGateway) -> None:

@@ -1,7 +1,7 @@
 """Turn Python values into what orjson writes faithfully, and say where and why that cannot be.
 
-orjson alone does not do: it writes NaN as null, refuses integers beyond 64 bits, and says of no fault where
-it is.
+orjson alone does not do: it writes NaN as null, refuses integers beyond 64 bits, believes a Fragment, and some
+releases do not limit the nesting of tuples, so that a deep one ends the process.
 """
 
 import gc
@@ -26,12 +26,12 @@ from holdfast.core.scanner import (
 )
 from holdfast.errors import InvalidCheckpoint
 
-_KNOWN_TYPES_ALONE = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 # orjson stops at 254 levels, in some releases one later for an empty list. With so many lists around a member
 # of an object, nothing passes that the limit of 200 forbids; what is held back is judged elsewhere.
 LISTS_AROUND = 56
 
 _PLAIN = frozenset({str, int, bool, type(None), float, dict, list, tuple})
+_TOO_MANY = 2_000_000
 _INTEGER_BOUND = 10**MAX_INTEGER_DIGITS
 
 
@@ -43,26 +43,39 @@ def wrap(value: object) -> object:
 
 
 def dump_plain(value: object) -> bytes | None:
-    """Return what orjson makes of `value`; None if that might not be faithful."""
+    """Return what orjson makes of `value` if that can be proved to be faithful at little cost, else None."""
+    with_floats = _find_floats(value)
+    if with_floats is None:
+        return None
     try:
-        text = orjson.dumps(wrap(value), option=_KNOWN_TYPES_ALONE)[LISTS_AROUND:-LISTS_AROUND]
+        text = orjson.dumps(value)
     except orjson.JSONEncodeError:
         return None
     # What is no number becomes null, so that only a text with nulls can hide one.
-    return text if b"null" not in text or _is_finite(value) else None
+    return text if not with_floats or b"null" not in text or _is_finite(with_floats) else None
 
 
-def _is_finite(value: object) -> bool:
-    """Tell whether it can be proved at little cost that all numbers in `value` are finite."""
-    level: list[Any] = [value] if _SEES_LEAVES else []
-    while level:
+def _find_floats(value: object) -> list[list[Any]] | None:
+    """Return those levels of `value` that have floats in them; None if not all in it is plain JSON."""
+    level: list[Any] = [value]
+    found: list[list[Any]] = []
+    visited = 0
+    for _ in range(MAX_DEPTH if _SEES_LEAVES else 0):
         kinds = set(map(type, level))
-        if not kinds <= _PLAIN:
-            return False
-        if float in kinds and not all(isfinite(part) for part in level if type(part) is float):
-            return False
+        visited += len(level)
+        # A list that holds itself twice doubles with each level.
+        if not kinds <= _PLAIN or visited > _TOO_MANY:
+            return None
+        if float in kinds:
+            found.append(level)
         level = gc.get_referents(*level)
-    return _SEES_LEAVES
+        if not level:
+            return found
+    return None
+
+
+def _is_finite(levels: list[list[Any]]) -> bool:
+    return all(all(map(isfinite, [part for part in level if type(part) is float])) for level in levels)
 
 
 def _sees_leaves(leaf: float) -> bool:

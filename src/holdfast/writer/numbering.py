@@ -10,7 +10,7 @@ from holdfast.core.envelope import Envelope, renumber_body
 from holdfast.core.layout import is_single
 from holdfast.core.publication import Arrival, RunView, StoredFile, assign_sequences
 from holdfast.core.ticket import Ticket
-from holdfast.errors import InvalidCheckpoint, SpoolDamaged
+from holdfast.errors import SpoolDamaged
 from holdfast.logs import log
 from holdfast.spool import Spool
 
@@ -122,8 +122,4 @@ def _read(spool: Spool, tickets: Sequence[Ticket], seal: Seal) -> list[Numbered]
             bodies.append(Numbered(ticket, seal(spool.read(ticket))))
         except SpoolDamaged as error:
             log.error("checkpoint_damaged", checkpoint_id=ticket.checkpoint_id, cause=str(error))
-        except InvalidCheckpoint as error:
-            # orjson takes a Fragment at its word; nobody could read what is no JSON.
-            spool.set_aside(ticket, f"it is not JSON: {error}")
-            log.error("checkpoint_refused", checkpoint_id=ticket.checkpoint_id, cause=str(error))
     return bodies
