@@ -1,7 +1,7 @@
 """Turn Python values into what orjson writes faithfully, and say where and why that cannot be.
 
-orjson alone does not do: it writes NaN as null, refuses integers beyond 64 bits, believes a Fragment, and some
-releases do not limit the nesting of tuples, so that a deep one ends the process.
+orjson alone does not do: it writes NaN as null, refuses integers beyond 64 bits, believes a Fragment, and in
+some releases does not limit the nesting of tuples, so that a deep one ends the process.
 """
 
 import gc

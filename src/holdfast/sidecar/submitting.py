@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from holdfast.core.envelope import Draft, RunStatus
 from holdfast.core.ticket import Progress, Receipt
 from holdfast.documents import receipt_document
-from holdfast.errors import HoldfastError
+from holdfast.errors import CheckpointChanged, HoldfastError
 from holdfast.sidecar import parameters
 from holdfast.sidecar.bodies import check_headers
 from holdfast.sidecar.problems import Problem, problem_of
@@ -53,9 +53,10 @@ class SubmitEndpoint:
             check_headers(headers, limit_bytes=self._service.bodies.limit_bytes)
             body = await self._service.bodies.read(receive)
             size_bytes = len(body)
-            draft = await self._draft(body, run_id, headers.get(b"idempotency-key"))
+            id_of_key = _id_of_key(run_id, headers.get(b"idempotency-key"))
+            draft = await self._draft(body, run_id, id_of_key)
             del body  # a large one is then in memory once less while it is written
-            receipt = await self._service.intake.submit(draft)
+            receipt = await self._store(draft, id_of_key)
         except (HoldfastError, Problem) as error:
             outcome = "failed" if problem_of(error).status >= 500 else "refused"
             self._metrics.submits.labels(outcome).inc()
@@ -69,12 +70,20 @@ class SubmitEndpoint:
             receipt = await self._service.follow(receipt, timeout_s=wait_s)
         await _answer(receipt, send, is_awaited=wait_s is not None)
 
-    async def _draft(self, body: bytes, run_id: str, key: bytes | None) -> Draft:
+    async def _draft(self, body: bytes, run_id: str, checkpoint_id: str | None) -> Draft:
         draft = self._service.holdfast.draft
-        checkpoint_id = _id_of_key(run_id, key)
         if len(body) <= CHECKED_AT_ONCE_BYTES:
             return draft(body, run_id=run_id, checkpoint_id=checkpoint_id)
         return await self._service.call(draft, body, run_id=run_id, checkpoint_id=checkpoint_id)
+
+    async def _store(self, draft: Draft, id_of_key: str | None) -> Receipt:
+        try:
+            return await self._service.intake.submit(draft)
+        except CheckpointChanged as error:
+            if draft.checkpoint_id != id_of_key:
+                raise
+            detail = "Idempotency-Key: it came before with other content; give a new state a new key"
+            raise Problem(409, "checkpoint_changed", detail, field="Idempotency-Key") from error
 
 
 def _wait_of(request: Request) -> float | None:

@@ -56,8 +56,8 @@ class Pruner:
     def _worth_a_sweep(self, index: Index, style: str, excess: int) -> int:
         """Return from how many checkpoints beyond the rules on a run is pruned.
 
-        A completed run has no next time, and layers promise their own limit after each drain.
+        A completed run has no next time, and layers promise their limit after each drain.
         """
-        if index.status is RunStatus.COMPLETED or (style == LAYERS and self.rules.checkpoints is None):
+        if index.status is RunStatus.COMPLETED or style == LAYERS:
             return 1
         return max(LEAST_EXCESS, (len(index.entries) - excess) // 10)

@@ -82,7 +82,7 @@ def test_an_idempotency_key_stands_for_an_id_within_its_run(sidecar: RunningSide
     assert first.json()["checkpoint_id"] == again.json()["checkpoint_id"]
     assert first.json()["sequence_number"] == again.json()["sequence_number"] == 1
     assert other_run.json()["checkpoint_id"] != first.json()["checkpoint_id"]
-    assert changed.status_code == 409
+    assert (changed.status_code, changed.json()["field"]) == (409, "Idempotency-Key")
 
 
 def test_a_checkpoint_that_names_its_id_needs_no_key(sidecar: RunningSidecar) -> None:

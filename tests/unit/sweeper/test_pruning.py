@@ -48,6 +48,16 @@ def test_layers_keep_their_five_newest_checkpoints(holdfast: Holdfast) -> None:
     assert holdfast.resume("layers").sequence_number == 8
 
 
+def test_layers_keep_to_another_limit_after_every_drain_as_well(tmp_path: Path) -> None:
+    environment = {"HOLDFAST_DATA_DIR": str(tmp_path), "HOLDFAST_KEEP_CHECKPOINTS": "3"}
+    with Holdfast(Settings.from_environment(environment)) as holdfast:
+        for _ in range(5):
+            holdfast.save("layers", LAYERS, trigger="layer_complete")
+            holdfast.drain()
+
+        assert numbers(holdfast, "layers") == [3, 4, 5]
+
+
 def save(holdfast: Holdfast, count: int, status: str = "in_progress") -> None:
     for _ in range(count):
         holdfast.save("others", {"n": 1}, status=status)
