@@ -14,7 +14,7 @@ _PEERS = ("PyGithub", "githubkit", "langgraph-checkpoint-sqlite", "persist-queue
 def describe(disk: Path, memory: Path) -> dict[str, str]:
     """Return what a reader must know to judge the numbers."""
     return {
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GB",
