@@ -10,12 +10,9 @@ from holdfast.core.triggers import Priority
 from holdfast.errors import HoldfastError
 from holdfast.logs import log
 from holdfast.settings import MEGABYTE
-from holdfast.sidecar.courtesy import MANY
 
 MOST_TOGETHER = 256
 MOST_BYTES_TOGETHER = 64 * MEGABYTE
-# A commit of fifty costs little more than one of ten, and while it runs nobody else wants the interpreter.
-GATHER_S = 0.005
 
 Outcome = Receipt | Exception
 Commit = Callable[[Sequence[Draft]], Sequence[Receipt | HoldfastError]]
@@ -25,23 +22,16 @@ _Waiting = tuple[Draft, "asyncio.Future[Receipt]"]
 class Intake:
     """Commits for many requests at once, in one thread. A lone request is committed at once.
 
-    Under load, those that were answered together are given `gather_s` to come again together. `on_committed`
-    is told, in that thread, what became of those that were committed together.
+    `on_committed` is told, in that thread, what became of those that were committed together.
     """
 
     def __init__(
-        self,
-        commit: Commit,
-        *,
-        on_committed: Callable[[Sequence[Outcome], Sequence[Priority]], None],
-        gather_s: float = GATHER_S,
+        self, commit: Commit, *, on_committed: Callable[[Sequence[Outcome], Sequence[Priority]], None]
     ) -> None:
         self._commit = commit
         self._on_committed = on_committed
-        self._gather_s = gather_s
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: list[_Waiting] = []
-        self._wanted = 1
         self._changed = threading.Condition()
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="holdfast-intake", daemon=True)
@@ -63,26 +53,21 @@ class Intake:
         future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         with self._changed:
             self._waiting.append((draft, future))
-            if len(self._waiting) >= self._wanted:
-                self._changed.notify()
+            self._changed.notify()
         return await future
 
     def _run(self) -> None:
-        expected = 1
-        while batch := self._take(expected):
+        while batch := self._take():
             outcomes = self._commit_all([draft for draft, _ in batch])
-            # Before anyone is answered, so that nobody is counted twice.
-            expected = len(batch) + len(self._waiting) if len(batch) >= MANY else 1
             assert self._loop is not None  # noqa: S101 (set before the thread starts)
             self._loop.call_soon_threadsafe(_settle, batch, outcomes)
             self._on_committed(outcomes, [draft.priority for draft, _ in batch])
 
-    def _take(self, expected: int) -> list[_Waiting]:
+    def _take(self) -> list[_Waiting]:
         """Wait for the next requests, in the order of their arrival; none when it is time to end."""
         with self._changed:
-            self._wait_for(1)
-            self._wait_for(min(expected, MOST_TOGETHER), self._gather_s)
-            self._wanted = 1
+            while not self._waiting and not self._is_closing:
+                self._changed.wait()
             count, size = 0, 0
             for draft, _ in self._waiting[:MOST_TOGETHER]:
                 size += draft.size_bytes
@@ -91,10 +76,6 @@ class Intake:
                 count += 1
             batch, self._waiting = self._waiting[:count], self._waiting[count:]
         return batch
-
-    def _wait_for(self, wanted: int, timeout_s: float | None = None) -> None:
-        self._wanted = wanted
-        self._changed.wait_for(lambda: self._is_closing or len(self._waiting) >= wanted, timeout_s)
 
     def _commit_all(self, drafts: list[Draft]) -> Sequence[Outcome]:
         try:

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -72,67 +71,6 @@ def test_what_arrives_during_a_commit_shares_the_next_one() -> None:
     asyncio.run(scene())
 
     assert disk.batches == [1, 20]
-
-
-async def commit_many(intake: Intake, disk: Disk, *, count: int) -> None:
-    """Have `count` checkpoints share a commit, after a lone one."""
-    disk.may_go_on.clear()
-    first = asyncio.create_task(intake.submit(draft()))
-    await asyncio.to_thread(disk.is_begun.wait)
-    others = [asyncio.create_task(intake.submit(draft())) for _ in range(count)]
-    await asyncio.sleep(0)
-    disk.may_go_on.set()
-    await asyncio.gather(first, *others)
-
-
-def test_those_that_were_answered_together_come_again_together() -> None:
-    disk = Disk()
-
-    async def scene() -> None:
-        intake = Intake(disk.commit, on_committed=lambda *_: None, gather_s=60)
-        intake.start()
-        await commit_many(intake, disk, count=20)
-        again = []
-        for _ in range(20):
-            again.append(asyncio.create_task(intake.submit(draft())))
-            await asyncio.to_thread(time.sleep, 0)
-        await asyncio.gather(*again)
-        intake.close()
-
-    asyncio.run(scene())
-
-    assert disk.batches == [1, 20, 20]
-
-
-def test_those_that_do_not_come_again_are_not_waited_for_long() -> None:
-    disk = Disk()
-
-    async def scene() -> None:
-        intake = Intake(disk.commit, on_committed=lambda *_: None, gather_s=0.001)
-        intake.start()
-        await commit_many(intake, disk, count=20)
-        await intake.submit(draft())
-        intake.close()
-
-    asyncio.run(scene())
-
-    assert disk.batches == [1, 20, 1]
-
-
-def test_closing_does_not_wait_for_those_that_may_come_again() -> None:
-    disk = Disk()
-
-    async def scene() -> Receipt:
-        intake = Intake(disk.commit, on_committed=lambda *_: None, gather_s=60)
-        intake.start()
-        await commit_many(intake, disk, count=20)
-        lone = asyncio.create_task(intake.submit(draft()))
-        await asyncio.sleep(0)
-        await asyncio.wait_for(asyncio.to_thread(intake.close), 30)
-        return await lone
-
-    assert asyncio.run(scene()).status is Progress.SPOOLED
-    assert disk.batches == [1, 20, 1]
 
 
 def test_one_that_is_refused_does_not_spoil_the_others() -> None:
