@@ -56,10 +56,12 @@ class Assembly:
         stop: threading.Event | None = None,
         meter: "Meter | None" = None,
         give_way: Callable[[], None] | None = None,
+        breathe: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings
         self.meter = meter
         self.give_way = give_way
+        self.breathe = breathe
         self.stop = stop or threading.Event()
         self.clock = clock or SystemClock(self.stop)
         self.layout = Layout(settings.base_path)
@@ -247,8 +249,8 @@ class Assembly:
         parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, clock)
         return Worker(
             spool=self.spool,
-            contents=ContentsWriter(*parts, max_file_bytes=self.settings.max_checkpoint_bytes),
-            commits=CommitWriter(*parts, max_file_bytes=self.settings.max_checkpoint_bytes),
+            contents=ContentsWriter(*parts, self.settings.max_checkpoint_bytes, self.breathe),
+            commits=CommitWriter(*parts, self.settings.max_checkpoint_bytes, self.breathe),
             ledger=self.ledger,
             policy=self.policy,
             layout=self.layout,

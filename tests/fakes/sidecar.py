@@ -49,7 +49,9 @@ def running_sidecar(folder: Path, **settings: object) -> Iterator[RunningSidecar
     metrics = Metrics(lambda: holdfast.status())
     courtesy = Courtesy(stop)
     settings_ = Settings.from_environment({}, given)
-    assembly = Assembly(settings_, stop=stop, meter=metrics, give_way=courtesy.give_way)
+    assembly = Assembly(
+        settings_, stop=stop, meter=metrics, give_way=courtesy.give_way, breathe=courtesy.breathe
+    )
     holdfast = Holdfast(assembly.settings, assembly=assembly)
 
     def announce(url: str) -> None:

@@ -46,7 +46,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     with stop_on_signals() as stop:
         metrics = Metrics(lambda: holdfast.status())
         courtesy = Courtesy(stop)
-        assembly = Assembly(settings, stop=stop, meter=metrics, give_way=courtesy.give_way)
+        assembly = Assembly(
+            settings, stop=stop, meter=metrics, give_way=courtesy.give_way, breathe=courtesy.breathe
+        )
         start_logs(settings, assembly)
         with Holdfast(settings, assembly=assembly) as holdfast:
             try:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 MANY = 4
 BUSY_S = 0.05
 STEP_S = 0.01
+# To seal one checkpoint takes a fraction of this.
+BREATH_S = 0.001
 # A call to GitHub is held back for no longer, so that the spool drains under any load; four in a second are
 # more than GitHub lets anyone write.
 LONGEST_S = 0.25
@@ -35,6 +37,11 @@ class Courtesy:
         """Note how many requests shared a commit."""
         if together >= MANY:
             self._busy_until = self._now() + BUSY_S
+
+    def breathe(self) -> None:
+        """Let others have a turn, while requests queue up: for between two pieces of long work."""
+        if self._now() < self._busy_until and not self._stop.is_set():
+            self._sleep(BREATH_S)
 
     def give_way(self) -> None:
         """Wait while requests queue up, for a moment at most."""

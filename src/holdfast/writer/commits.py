@@ -4,7 +4,7 @@ GitHub takes the commit only on top of the head that we read, so a write that co
 noticed, and its own answer names the blobs that it stored: writing and verifying are one request.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -48,6 +48,7 @@ class CommitWriter:
     branch: str
     clock: Clock
     max_file_bytes: int = MAX_FILE_BYTES
+    breathe: Callable[[], None] = lambda: None
     _ask_again_at: float = float("-inf")
     _is_missed: bool = False
     _head_sha: str = ""
@@ -140,7 +141,7 @@ class CommitWriter:
         for run_id, own in by_run.items():
             folder = self.layout.run_folder(run_id)
             seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
-            numbered = settle_numbers(self.spool, self._views[run_id], own, seal)
+            numbered = settle_numbers(self.spool, self._views[run_id], own, seal, breathe=self.breathe)
             tickets += [one.ticket for one in numbered]
             publications[run_id] = plan_publication(
                 self._views[run_id],

@@ -4,7 +4,7 @@ The order is what makes a crash harmless: a note of intent, the files, their ver
 the latest, and only then do the tickets leave the spool.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -52,6 +52,7 @@ class ContentsWriter:
     branch: str
     clock: Clock
     max_file_bytes: int = MAX_FILE_BYTES
+    breathe: Callable[[], None] = lambda: None
     # The paths of the litter notes, so that planning costs no look into the spool; `sweep` reads them.
     _litter: set[str] = field(default_factory=set)
 
@@ -108,7 +109,13 @@ class ContentsWriter:
         locate = partial(own_files, view, is_batch=work.intent.is_batch, layout=self.layout)
         tried = [(self.layout.name_of(view.run_id, path), sha) for path, sha in work.intent.files.items()]
         numbered = settle_numbers(
-            self.spool, self._without_litter(view), work.tickets, seal, locate=locate, tried=tried
+            self.spool,
+            self._without_litter(view),
+            work.tickets,
+            seal,
+            locate=locate,
+            tried=tried,
+            breathe=self.breathe,
         )
         work.tickets = [one.ticket for one in numbered]
         publication = plan_publication(

@@ -37,13 +37,15 @@ def settle_numbers(
     *,
     locate: Locate = lambda _: {},
     tried: Iterable[StoredFile] = (),
+    breathe: Callable[[], None] = lambda: None,
 ) -> list[Numbered]:
     """Return the sealed checkpoints under numbers that no other one of the run has.
 
     `tried` are the files of earlier attempts. A new number is durable, in ticket and receipt, before anything
-    is sent under it. A ticket whose bytes are damaged is set aside by the spool and left out here.
+    is sent under it. A ticket whose bytes are damaged is set aside by the spool and left out here. `breathe`
+    is called before each checkpoint, so that others may have a turn.
     """
-    sealed = _read(spool, tickets, seal)
+    sealed = _read(spool, tickets, seal, breathe)
     envelopes = [numbered.envelope for numbered in sealed]
     headers = [envelope.header for envelope in envelopes]
     arrivals = _arrivals(spool, view, tickets)
@@ -115,9 +117,10 @@ def _renumber(spool: Spool, ticket: Ticket, sequence: int, seal: Seal) -> Number
     return Numbered(spool.renumber(ticket, sequence, body), seal(body))
 
 
-def _read(spool: Spool, tickets: Sequence[Ticket], seal: Seal) -> list[Numbered]:
+def _read(spool: Spool, tickets: Sequence[Ticket], seal: Seal, breathe: Callable[[], None]) -> list[Numbered]:
     bodies = []
     for ticket in tickets:
+        breathe()
         try:
             bodies.append(Numbered(ticket, seal(spool.read(ticket))))
         except SpoolDamaged as error:

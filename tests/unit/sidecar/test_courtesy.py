@@ -2,7 +2,7 @@
 
 import threading
 
-from holdfast.sidecar.courtesy import LONGEST_S, MANY, Courtesy
+from holdfast.sidecar.courtesy import BREATH_S, LONGEST_S, MANY, Courtesy
 from tests.fakes.clock import VirtualClock
 
 
@@ -43,6 +43,20 @@ def test_no_load_holds_it_back_for_longer() -> None:
     courtesy.give_way()
 
     assert 0.9 * LONGEST_S < sum(clock.slept) < 2 * LONGEST_S
+
+
+def test_long_work_pauses_for_a_breath_while_requests_queue_up() -> None:
+    courtesy, clock, stop = make()
+    courtesy.breathe()
+    assert clock.slept == []
+
+    courtesy.note(MANY)
+    courtesy.breathe()
+    assert clock.slept == [BREATH_S]
+
+    stop.set()
+    courtesy.breathe()
+    assert clock.slept == [BREATH_S]
 
 
 def test_an_order_to_stop_ends_it() -> None:
