@@ -86,6 +86,27 @@ SCHEDULES = {
         calls=(Submit(0, 0), Submit(0, 7), Submit(0, 9), Submit(1, 6), Submit(0, 1), Submit(1, 3)),
         faults=("any:500:nth=1:times=1", "any:500:nth=1:times=1"),
     ),
+    "a checkpoint was moved behind one that came in later, and that another machine had indexed": Schedule(
+        machines=(
+            Machine((Drain(patience_s=5.0, after_s=0.1),) * 2),
+            Machine((Drain(patience_s=5.0, after_s=0.1),) * 4),
+        ),
+        calls=(Submit(0, 0), Submit(1, 1), Exhaust(remaining=2), Submit(0, 0), Submit(1, 9), Submit(1, 3)),
+        faults=("any:500:nth=1:times=1", "any:500:nth=1:times=1"),
+        pace=978,
+    ),
+    "a file was deleted as litter while GitHub did not show the index that names it": Schedule(
+        machines=(
+            Machine((Drain(patience_s=5.0, after_s=0.1),) * 2),
+            Machine((*(Drain(patience_s=5.0, after_s=0.1),) * 2, Drain(patience_s=5.0, after_s=400.0))),
+        ),
+        calls=(
+            *(Submit(0, 0), Submit(0, 0), Submit(0, 1), Submit(0, 26, after_s=0.1), Submit(1, 33)),
+            *(Submit(1, 27), Transfer(0, 1), *(Submit(0, 0),) * 5, Submit(0, 0, after_s=20.0)),
+            *(Submit(0, 0, after_s=400.0), Exhaust(remaining=0)),
+        ),
+        faults=("any:500:nth=1:times=1", "read:404:p=0.05:seed=2"),
+    ),
     "a checkpoint written beside a refused one was stored again in a batch": Schedule(
         machines=(Machine(budget="few"), Machine((Drain(patience_s=5.0, after_s=3.0),))),
         calls=(

@@ -268,9 +268,10 @@ class ContentsWriter:
         """Delete a file unless it has come to be of use, say to mend an index; tell whether it is settled."""
         run_id, name = self.layout.parse_path(litter.path)
         view = self.runs.refresh(run_id)
+        if not view.blobs or (INDEX in view.blobs and not view.is_index_stored):
+            return False  # GitHub may only not show the folder, or the index in it, just now
         is_indexed = any(entry.file_path == litter.path for entry in view.index.entries)
-        is_gone = bool(view.blobs) and name not in view.blobs
-        return is_indexed or is_gone or self._delete(litter.path, litter.blob_sha)
+        return is_indexed or name not in view.blobs or self._delete(litter.path, litter.blob_sha)
 
     def _expect(self, litter: Litter) -> None:
         self.spool.note(litter.name, litter.to_bytes())

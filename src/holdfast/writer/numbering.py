@@ -88,15 +88,20 @@ def _arrivals(spool: Spool, view: RunView, tickets: Sequence[Ticket]) -> dict[st
     """Return when those came in whose number nobody asked for, and what they must come after.
 
     A machine that is new to a run counts from one. Where the numbers have gaps it would fill them, and the
-    run would go on from an older checkpoint. What came in here later, but was more urgent, keeps its place.
+    run would go on from an older checkpoint. What came in here later, but was more urgent, keeps its
+    place, and what came in before it stays before it.
     """
     rank_of = cache(lambda checkpoint_id: spool.arrival(checkpoint_id) or 0)
 
     def floor_of(ticket: Ticket) -> int:
         own = rank_of(ticket.checkpoint_id)
-        above = takewhile(lambda entry: entry.sequence >= ticket.sequence, reversed(view.index.entries))
-        # What is not known here has come from another machine.
-        return next((entry.sequence for entry in above if rank_of(entry.checkpoint_id) < own), 0)
+        floor = 0
+        for entry in takewhile(lambda entry: entry.sequence >= ticket.sequence, reversed(view.index.entries)):
+            # What is not known here has come from another machine.
+            rank = rank_of(entry.checkpoint_id)
+            if rank != own:
+                floor = 0 if rank > own else floor or entry.sequence
+        return floor
 
     return {
         ticket.checkpoint_id: Arrival(rank_of(ticket.checkpoint_id), floor_of(ticket))

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from holdfast.core.encoding import blob_sha
 from holdfast.core.envelope import draft_from_mapping, seal
 from holdfast.core.litter import MOST_TRIES, PATIENCE_S, Litter, is_litter
 from holdfast.core.steps import order_tickets
 from holdfast.core.ticket import Ticket
 from holdfast.core.triggers import Priority, Trigger
 from holdfast.errors import Conflict, Missing, Unavailable
-from holdfast.github.gateway import Call, DeleteFile, ResultT, WriteFile
+from holdfast.github.gateway import Call, DeleteFile, ListFolder, ReadBlob, ResultT, WriteFile
 from holdfast.spool import Spool
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
@@ -119,6 +121,28 @@ def test_file_that_github_did_not_find_to_delete_is_looked_for_as_long_as_a_list
         assert not any(is_litter(name) for name in one.spool.notes())
 
     assert list(check_run(repository)) == [1, 4, 5]
+
+
+@pytest.mark.parametrize("hidden", [ListFolder, ReadBlob])
+def test_indexed_file_is_not_deleted_while_github_does_not_show_what_names_it(
+    tmp_path: Path, repository: MemoryGateway, hidden: type[Call[Any]]
+) -> None:
+    with open_workshop(tmp_path, repository) as workshop:
+        workshop.save()
+        workshop.worker.drain()
+    path = "checkpoints/r/cp_001_manual.json"
+    with open_workshop(tmp_path / "fresh", repository) as workshop:
+        litter = Litter(path, blob_sha(repository.files(BRANCH)[path]), due_at=0)
+        workshop.spool.note(litter.name, litter.to_bytes())
+        repository.fail_next(hidden, Missing("x", "not visible yet"))
+        workshop.worker.drain()
+        assert "cp_001_manual.json" in stored_run(repository)
+
+        workshop.clock.sleep(PATIENCE_S)
+        workshop.worker.drain()
+        assert not any(is_litter(name) for name in workshop.spool.notes())
+
+    assert list(check_run(repository)) == [1]
 
 
 def test_file_of_a_run_that_is_gone_is_not_looked_for_without_end(
