@@ -16,6 +16,7 @@ from holdfast.clock import Clock
 from holdfast.core.budget import Budget
 from holdfast.core.budget_record import format_budget, parse_budget
 from holdfast.core.limits import Cost, Limits, Need, Wait
+from holdfast.disk import sync_folder
 from holdfast.errors import Throttled
 from holdfast.github.gateway import Answer
 from holdfast.logs import log
@@ -183,7 +184,7 @@ class Ledger:
             self._version = version
             self._stored_at, self._is_stored = self._clock.now(), True
             if is_synced:
-                _sync_folder(self._path.parent)
+                sync_folder(self._path.parent)
         except OSError as error:
             self._warn(error)
 
@@ -195,11 +196,3 @@ class Ledger:
 
 def _version_of(status: os.stat_result) -> tuple[int, ...]:
     return (status.st_ino, status.st_mtime_ns, status.st_size)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from holdfast.core.python_values import LISTS_AROUND
+from holdfast.core.python_values import LISTS_AROUND, wrap
 from holdfast.core.scanner import scan_value
 from holdfast.errors import InvalidCheckpoint
 
@@ -313,10 +313,8 @@ def _find_close(text: bytes, position: int) -> int | None:
 def _load_plain(text: bytes, lists_around: int) -> Any:
     """Return the object or array if orjson, with so many lists around it, writes it as it was; else None."""
     try:
-        value = wrapped = orjson.loads(text)
-        for _ in range(lists_around):
-            wrapped = [wrapped]
-        written = orjson.dumps(wrapped)[lists_around:-lists_around]
+        value = orjson.loads(text)
+        written = orjson.dumps(wrap(value, lists_around))[lists_around:-lists_around]
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None
     return value if written == text else None

@@ -35,9 +35,9 @@ _TOO_MANY = 2_000_000
 _INTEGER_BOUND = 10**MAX_INTEGER_DIGITS
 
 
-def wrap(value: object) -> object:
+def wrap(value: object, lists: int = LISTS_AROUND) -> object:
     """Return `value` inside so many lists that orjson refuses it if it is nested too deeply."""
-    for _ in range(LISTS_AROUND):
+    for _ in range(lists):
         value = [value]
     return value
 
