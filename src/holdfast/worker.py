@@ -8,7 +8,15 @@ from math import inf
 from holdfast.clock import Clock
 from holdfast.core.intent import Intent, is_intent, parse_intent
 from holdfast.core.layout import Layout
-from holdfast.core.planning import DrainPolicy, Step, WriteBatch, WriteCommit, WriteSingles, plan_drain
+from holdfast.core.planning import (
+    DrainPolicy,
+    Step,
+    WriteBatch,
+    WriteCommit,
+    WriteSingles,
+    order_tickets,
+    plan_drain,
+)
 from holdfast.core.ticket import Delivery, Ticket
 from holdfast.core.triggers import Priority
 from holdfast.core.trouble import NOTE, UNAVAILABLE, Trouble, parse_trouble, trouble_after
@@ -206,8 +214,9 @@ class Worker:
         """Return what was begun before, as it was planned then: finishing it first is what avoids doubles."""
         steps: list[Step] = []
         waiting = {ticket.checkpoint_id for ticket in self.spool.pending()}
+        ordered = order_tickets(due)
         for intent in self._intents():
-            tickets = tuple(ticket for ticket in due if ticket.checkpoint_id in intent.checkpoint_ids)
+            tickets = tuple(ticket for ticket in ordered if ticket.checkpoint_id in intent.checkpoint_ids)
             if tickets:
                 steps.append((WriteBatch if intent.is_batch else WriteSingles)(intent.run_id, tickets))
             elif waiting.isdisjoint(intent.checkpoint_ids):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.soak.schedules import Death, Drain, Exhaust, Machine, Schedule, Submit, Transfer
+from tests.soak.schedules import Death, Drain, Exhaust, Machine, Schedule, Stranger, Submit, Transfer
 from tests.soak.share import play_in_memory
 
 IDLE = Machine()
@@ -232,6 +232,51 @@ SCHEDULES = {
             "mutation:late=100:nth=5:times=1",
         ),
         243,
+    ),
+    "an unfinished write is taken up again in the order of its numbers, not of its urgency": Schedule(
+        (
+            Machine((Drain(patience_s=5.0, after_s=20.0), Drain(patience_s=5.0, after_s=0.1))),
+            Machine(
+                (
+                    Drain(patience_s=5.0, after_s=0.2),
+                    Drain(patience_s=5.0, after_s=1.0),
+                    Drain(patience_s=5.0, after_s=1.0),
+                )
+            ),
+        ),
+        (
+            Submit(0, 0),
+            Submit(0, 0),
+            Submit(0, 0),
+            Submit(0, 32),
+            Submit(1, 11),
+            Stranger(),
+            Submit(1, 5),
+        ),
+        ("any:500:p=0.2:seed=1", "any:500:p=0.5:seed=79"),
+    ),
+    "an unfinished write that is refused is halved in the order of its numbers": Schedule(
+        (
+            Machine((Drain(patience_s=5.0, after_s=0.1),) * 4),
+            Machine((Drain(patience_s=5.0, after_s=0.1), Drain(patience_s=5.0, after_s=0.2))),
+        ),
+        (
+            Submit(0, 0),
+            Submit(1, 0),
+            Submit(0, 0, after_s=20.0),
+            Submit(0, 27),
+            Transfer(0, 1),
+            Submit(0, 0),
+            Exhaust(),
+            Exhaust(),
+            Submit(0, 0),
+            Submit(0, 0),
+            Submit(0, 0),
+            Submit(0, 6),
+            Submit(0, 15),
+            Submit(1, 3),
+        ),
+        ("any:500:nth=1:times=1", "any:500:nth=1:times=1"),
     ),
 }
 
