@@ -297,6 +297,7 @@ class Assembly:
         return self._make_sweeper(Patience())
 
     def _make_sweeper(self, patience: "Patience") -> "Sweeper":
+        from holdfast.github.presence import GraphqlPresence
         from holdfast.mirroring import MirroringGateway
         from holdfast.sweeper import Sweeper
         from holdfast.sweeper.committing import Committer
@@ -304,10 +305,10 @@ class Assembly:
         from holdfast.writer.patience import HurriedClock
 
         gateway = self._modest_gateway(patience)
-        branch = self.settings.branch
+        branch, graphql = self.settings.branch, GraphqlPresence(self.clock)
         return Sweeper(
-            surveyor=Surveyor(gateway, self.mirror, self.layout, branch),
-            committer=Committer(MirroringGateway(gateway, self.mirror, self.layout), branch),
+            surveyor=Surveyor(gateway, self.mirror, self.layout, branch, graphql),
+            committer=Committer(MirroringGateway(gateway, self.mirror, self.layout), branch, graphql),
             spool=self.spool,
             mirror=self.mirror,
             layout=self.layout,

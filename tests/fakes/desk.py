@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.core.rules import RetentionRules
+from holdfast.github.presence import GraphqlPresence
 from holdfast.mirror import Mirror
 from holdfast.spool import Spool
 from holdfast.sweeper import Sweeper
@@ -44,9 +45,10 @@ def open_desk(
 ) -> Iterator[Desk]:
     """Open a desk over a repository; opening it again is a restart."""
     spool, mirror = open_spool(folder / "spool", clock=clock), Mirror.open(folder / "mirror")
+    graphql = GraphqlPresence(clock)
     sweeper = Sweeper(
-        surveyor=Surveyor(repository, mirror, LAYOUT, BRANCH),
-        committer=Committer(repository, BRANCH),
+        surveyor=Surveyor(repository, mirror, LAYOUT, BRANCH, graphql),
+        committer=Committer(repository, BRANCH, graphql),
         spool=spool,
         mirror=mirror,
         layout=LAYOUT,

@@ -25,6 +25,7 @@ from holdfast.emulator import Emulator, EmulatorOptions, EmulatorTransport, Requ
 from holdfast.errors import HoldfastError
 from holdfast.github.budgeted import BudgetedGateway
 from holdfast.github.client import GitHubClient
+from holdfast.github.presence import GraphqlPresence
 from holdfast.github.retrying import RetryingGateway
 from holdfast.ledger import Ledger
 from holdfast.mirror import Mirror
@@ -213,9 +214,10 @@ class Place:
             credentials=lambda: "token",
             jitter=self._random.random,
         )
+        graphql = GraphqlPresence(world)
         self.sweeper = Sweeper(
-            surveyor=Surveyor(gateway, self._mirror, LAYOUT, BRANCH),
-            committer=Committer(gateway, BRANCH),
+            surveyor=Surveyor(gateway, self._mirror, LAYOUT, BRANCH, graphql),
+            committer=Committer(gateway, BRANCH, graphql),
             spool=self.spool,
             mirror=self._mirror,
             layout=LAYOUT,

@@ -17,6 +17,7 @@ from holdfast.github.gateway import (
     WriteFile,
     WriteTree,
 )
+from holdfast.github.presence import GraphqlPresence
 from holdfast.logs import log
 
 
@@ -37,7 +38,7 @@ class Committer:
 
     gateway: Gateway
     branch: str
-    _has_graphql: bool = True
+    graphql: GraphqlPresence
     _has_git_data: bool = True
 
     def commit(self, head_sha: str, change: Change) -> str:
@@ -46,13 +47,13 @@ class Committer:
         All of it is there afterwards, or nothing. Only where a server knows no other way, the files are
         changed one by one: the index first, so that it never names what is gone.
         """
-        if self._has_graphql:
+        if self.graphql.is_likely:
             try:
                 return self._commit_by_graphql(head_sha, change)
             except Missing as error:
                 if error.path != NO_GRAPHQL:
                     raise
-                self._has_graphql = False
+                self.graphql.miss()
         if self._has_git_data:
             try:
                 return self._commit_by_git_data(head_sha, change)
@@ -65,7 +66,9 @@ class Committer:
         call = CommitFiles(
             self.branch, head_sha, change.headline, change.body, dict(change.write), change.delete
         )
-        return self.gateway.perform(call).commit_sha
+        commit_sha = self.gateway.perform(call).commit_sha
+        self.graphql.find()
+        return commit_sha
 
     def _commit_by_git_data(self, head_sha: str, change: Change) -> str:
         base_sha = self.gateway.perform(ReadCommit(head_sha)).tree_sha

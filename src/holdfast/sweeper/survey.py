@@ -30,6 +30,7 @@ from holdfast.github.gateway import (
     ReadHead,
     ReadTree,
 )
+from holdfast.github.presence import GraphqlPresence
 from holdfast.logs import log
 from holdfast.mirror import Mirror, RemoteFile
 
@@ -69,7 +70,7 @@ class Surveyor:
     mirror: Mirror
     layout: Layout
     branch: str
-    _has_graphql: bool = True
+    graphql: GraphqlPresence
 
     def survey(self, only: Collection[str] | None = None) -> Survey:
         """Return how the branch stands now: all runs, or those in `only`. Nothing if there is no branch.
@@ -241,15 +242,17 @@ class Surveyor:
         return contents
 
     def _query(self, shas: list[str]) -> dict[str, bytes]:
-        if not self._has_graphql:
+        if not self.graphql.is_likely:
             return {}
         try:
-            return self.gateway.perform(ReadBlobs(tuple(shas)))
+            found = self.gateway.perform(ReadBlobs(tuple(shas)))
         except Missing as error:
             if error.path != NO_GRAPHQL:
                 raise
-            self._has_graphql = False
+            self.graphql.miss()
             return {}
+        self.graphql.find()
+        return found
 
 
 def _first_reads(folder: RunFolder) -> list[str]:

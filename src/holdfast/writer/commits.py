@@ -25,6 +25,7 @@ from holdfast.github.gateway import (
     Revision,
     Snapshot,
 )
+from holdfast.github.presence import GraphqlPresence
 from holdfast.logs import log
 from holdfast.runs import MAX_REMEMBERED_RUNS, Runs, sequence_of_latest
 from holdfast.spool import Spool
@@ -33,8 +34,6 @@ from holdfast.writer.numbering import settle_numbers
 
 ATTEMPTS = 3
 PAUSE_S = 0.5
-# A 404 may be a proxy's, or of a moment: a server that seems to have no GraphQL is asked again after this.
-ASK_AGAIN_S = 300.0
 
 
 @dataclass
@@ -49,15 +48,16 @@ class CommitWriter:
     clock: Clock
     max_file_bytes: int = MAX_FILE_BYTES
     breathe: Callable[[], None] = lambda: None
-    _ask_again_at: float = float("-inf")
-    _is_missed: bool = False
     _head_sha: str = ""
     _views: dict[str, RunView] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._graphql = GraphqlPresence(self.clock)
 
     @property
     def is_usable(self) -> bool:
         """Tell whether the server has GraphQL, as far as is known."""
-        return self.clock.now() >= self._ask_again_at
+        return self._graphql.is_likely
 
     def write(self, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
         """Return where each checkpoint now lies, verified, indexed, and copied to the latest if it is that.
@@ -73,21 +73,11 @@ class CommitWriter:
         except Missing as error:
             if error.path != NO_GRAPHQL:
                 raise
-            self._miss_graphql()
+            self._forget()  # what others write meanwhile makes all that is known stale
+            self._graphql.miss()
             return {}
-        if self._is_missed:
-            log.info("graphql_found")
-            self._is_missed = False
+        self._graphql.find()
         return deliveries
-
-    def _miss_graphql(self) -> None:
-        """Be not usable for a while; what others write meanwhile makes all that is known stale."""
-        self._forget()
-        self._ask_again_at = self.clock.now() + ASK_AGAIN_S
-        if not self._is_missed:
-            advice = "This server has no GraphQL; writing in contents mode until it has."
-            log.warning("graphql_missing", advice=advice)
-        self._is_missed = True
 
     def _write(self, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
         under_way = list(tickets)

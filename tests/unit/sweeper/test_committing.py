@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.errors import Conflict, Missing, Refused, Throttled, Unavailable
 from holdfast.github.gateway import CommitFiles, DeleteFile, MoveBranch, WriteFile, WriteTree
+from holdfast.github.presence import ASK_AGAIN_S
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import Desk, open_desk
 from tests.fakes.memory_gateway import MemoryGateway
@@ -89,6 +90,21 @@ def test_without_graphql_the_git_data_api_makes_the_one_commit(desk: Desk) -> No
     assert desk.repository.count(MoveBranch) == 1
     assert desk.names("old") == {"latest.json"}
     assert desk.names("older") == {"summary.json"}
+
+
+def test_graphql_that_was_missing_for_a_moment_commits_the_next_sweep(desk: Desk) -> None:
+    desk.repository.has_graphql = False
+    desk.sweeper.sweep()
+    desk.repository.has_graphql = True
+    desk.clock.sleep(ASK_AGAIN_S)
+    newest = make_run("newest", 2, at=NOON + 60)
+    desk.repository.write_as_someone_else(BRANCH, with_paths({"newest": newest}))
+    moves, commits = desk.repository.count(MoveBranch), desk.repository.count(CommitFiles)
+
+    desk.sweeper.sweep()
+
+    assert desk.names("new") == {"latest.json"}
+    assert (desk.repository.count(MoveBranch), desk.repository.count(CommitFiles)) == (moves, commits + 1)
 
 
 def test_branch_that_moves_under_the_git_data_api_is_planned_again(desk: Desk) -> None:

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from holdfast.core.ticket import Progress
 from holdfast.errors import Missing, Refused, Unavailable
 from holdfast.github.gateway import NO_GRAPHQL, CommitFiles, ReadSnapshot, WriteFile
-from holdfast.writer.commits import ASK_AGAIN_S
+from holdfast.github.presence import ASK_AGAIN_S
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
 
