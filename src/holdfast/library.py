@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 # How old the answer to "is the way to GitHub open?" may be: looking costs more than the rest of a save.
 LOOK_EVERY_S = 1.0
-LARGE_BYTES = 500 * 1024
+WARNED_BYTES = 500 * 1024
 
 BUSY_POLL_S = 0.1
 
@@ -396,7 +396,7 @@ class Holdfast:
     def _check_size(self, size_bytes: int) -> None:
         if size_bytes > MOST_BYTES:
             raise CheckpointTooLarge(size_bytes, MOST_BYTES)
-        if size_bytes > LARGE_BYTES:
+        if size_bytes > WARNED_BYTES:
             log.warning(
                 "checkpoint_large", size_bytes=size_bytes, advice="Small ones are quicker and cheaper."
             )

@@ -9,8 +9,10 @@ from holdfast.cli.exits import ExitCode, WrongUse
 from holdfast.cli.render import Screen, format_bytes, format_count
 from holdfast.cli.runs import check_run_id
 from holdfast.cli.session import Session, open_session, stop_on_signals
+from holdfast.errors import UnknownRun
 
 if TYPE_CHECKING:
+    from holdfast import Holdfast
     from holdfast.core.disposal import RunPlan
     from holdfast.sweeper import SquashReport, SweepReport
 
@@ -144,7 +146,10 @@ def preserve_run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     with open_session(arguments) as session:
         holdfast = session.holdfast
         is_changed = holdfast.unpreserve(run_id) if arguments.remove else holdfast.preserve(run_id)
+        is_strange = is_changed and not arguments.remove and not _is_known(holdfast, run_id)
     is_preserved = not arguments.remove
+    if is_strange:
+        screen.warn(f"There is no run {run_id} yet, neither stored nor spooled. Is it spelled right?")
     if screen.is_json:
         screen.document({"run_id": run_id, "preserved": is_preserved, "changed": is_changed})
         return ExitCode.DONE
@@ -156,6 +161,14 @@ def preserve_run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     }
     screen.say(words[is_preserved, is_changed])
     return ExitCode.DONE
+
+
+def _is_known(holdfast: "Holdfast", run_id: str) -> bool:
+    try:
+        holdfast.checkpoints(run_id)
+    except UnknownRun:
+        return False
+    return True
 
 
 def days(text: str) -> float:

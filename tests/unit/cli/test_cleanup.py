@@ -100,6 +100,16 @@ def test_preserved_run_stays_until_it_is_let_go(holdfast: Holdfast, data_dir: Pa
     assert stored(data_dir, "a") == {"latest.json"}
 
 
+def test_run_that_nobody_knows_is_preserved_with_a_question(holdfast: Holdfast) -> None:
+    store(holdfast, "a")
+
+    known, unknown = holdfast("preserve", "a"), holdfast("preserve", "aa")
+
+    assert known.err == ""
+    assert unknown.out == "aa is preserved: cleanup never touches it.\n"
+    assert "There is no run aa yet" in unknown.err
+
+
 def test_name_that_is_no_run_cannot_be_preserved(holdfast: Holdfast) -> None:
     assert holdfast("preserve", "../x").code == 2
 

@@ -84,6 +84,12 @@ def test_message_calls_the_parts_of_a_run_as_its_style_does() -> None:
     assert "Resume point: unspecified (the checkpoint names no phase)\n" in plan_resume(sealed({})).message
 
 
+def test_message_of_a_completed_run_speaks_of_no_going_on() -> None:
+    plan = plan_resume(sealed({}, status="completed", phase="complete"))
+
+    assert plan.message.startswith("RESUME: Nothing to continue: run r is completed, with checkpoint ")
+
+
 def test_message_does_not_make_up_what_is_not_known() -> None:
     plan = plan_of(17, phase="build", trigger="phase_complete")
 
