@@ -4,11 +4,11 @@ from holdfast.clock import Clock
 from holdfast.logs import log
 
 ASK_AGAIN_S = 300.0
-"""A 404 may be a proxy's, or of a moment: a server that seems to have no GraphQL is asked again after this."""
+"""When a server that seems to have no GraphQL is asked again: a 404 may be a proxy's, or of a moment."""
 
 
 class GraphqlPresence:
-    """What is known of one server; until it has answered that it has no GraphQL, it is believed to have it."""
+    """What is known of one server; it is believed to have GraphQL until it answers that it has none."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -24,7 +24,9 @@ class GraphqlPresence:
         """Learn that the server has none, and do not ask for a while."""
         self._ask_again_at = self._clock.now() + ASK_AGAIN_S
         if not self._is_missed:
-            log.warning("graphql_missing", advice="This server has no GraphQL; going on without until it has.")
+            log.warning(
+                "graphql_missing", advice="This server has no GraphQL; going on without until it has."
+            )
         self._is_missed = True
 
     def find(self) -> None:

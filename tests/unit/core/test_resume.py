@@ -87,7 +87,7 @@ def test_message_calls_the_parts_of_a_run_as_its_style_does() -> None:
 def test_message_of_a_completed_run_speaks_of_no_going_on() -> None:
     plan = plan_resume(sealed({}, status="completed", phase="complete"))
 
-    assert plan.message.startswith("RESUME: Nothing to continue: run r is completed, with checkpoint ")
+    assert plan.message.startswith("RESUME: Nothing to continue in completed run r from checkpoint ")
 
 
 def test_message_does_not_make_up_what_is_not_known() -> None:
