@@ -91,7 +91,8 @@ class Runs:
             self._views[view.run_id] = view
             self._views.move_to_end(view.run_id)
             if len(self._views) > MAX_REMEMBERED_RUNS:
-                self._views.popitem(last=False)
+                forgotten, _ = self._views.popitem(last=False)
+                self._certain.discard(forgotten)
 
     def _read(self, run_id: str) -> RunView:
         try:

@@ -4,7 +4,7 @@ What `put` returned for is on disk. It leaves the spool when it is acknowledged,
 ticket that cannot be sent is released to be tried again, or set aside with its body for a person to see.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -272,10 +272,11 @@ class Spool:
 
         return self._use(work)
 
-    def arrival(self, checkpoint_id: str) -> int | None:
-        """Return the how-manieth checkpoint this is that came in here; None if it is not known here."""
-        row = self._use(lambda store: store.get(keys.RECEIPT + checkpoint_id))
-        return Record.decode(row).place.arrival if row else None
+    def arrivals(self, checkpoint_ids: Iterable[str]) -> dict[str, int]:
+        """Return the how-manieth each of these is that came in here; those that are not known are left out."""
+        wanted = [keys.RECEIPT + each for each in checkpoint_ids]
+        rows = self._use(lambda store: store.get_many(wanted))
+        return {key.removeprefix(keys.RECEIPT): Record.decode(row).place.arrival for key, row in rows.items()}
 
     def known_sequence(self, run_id: str) -> int:
         """Return the highest sequence number of a run that is known here; 0 for an unknown run."""

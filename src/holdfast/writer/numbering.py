@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import takewhile
 from pathlib import PurePosixPath
 
@@ -70,7 +69,7 @@ def release_places(spool: Spool, view: RunView, tickets: Sequence[Ticket], tried
     """
     if view.is_index_stored:
         return view
-    ranks = {one.checkpoint_id: spool.arrival(one.checkpoint_id) or 0 for one in tickets if one.is_automatic}
+    ranks = spool.arrivals(ticket.checkpoint_id for ticket in tickets if ticket.is_automatic)
     first = min((rank for identity, rank in ranks.items() if identity not in view.index.by_id), default=None)
     if first is None:
         return view
@@ -91,23 +90,22 @@ def _arrivals(spool: Spool, view: RunView, tickets: Sequence[Ticket]) -> dict[st
     run would go on from an older checkpoint. What came in here later, but was more urgent, keeps its
     place, and what came in before it stays before it.
     """
-    rank_of = cache(lambda checkpoint_id: spool.arrival(checkpoint_id) or 0)
+    automatic = [ticket for ticket in tickets if ticket.is_automatic]
+    lowest = min((ticket.sequence for ticket in automatic), default=0)
+    later = list(takewhile(lambda entry: entry.sequence >= lowest, reversed(view.index.entries)))
+    ranks = spool.arrivals(each.checkpoint_id for each in (*automatic, *later)) if automatic else {}
 
-    def floor_of(ticket: Ticket) -> int:
-        own = rank_of(ticket.checkpoint_id)
+    def arrival_of(ticket: Ticket) -> Arrival:
+        own = ranks.get(ticket.checkpoint_id, 0)
         floor = 0
-        for entry in takewhile(lambda entry: entry.sequence >= ticket.sequence, reversed(view.index.entries)):
+        for entry in takewhile(lambda entry: entry.sequence >= ticket.sequence, later):
             # What is not known here has come from another machine.
-            rank = rank_of(entry.checkpoint_id)
+            rank = ranks.get(entry.checkpoint_id, 0)
             if rank != own:
                 floor = 0 if rank > own else floor or entry.sequence
-        return floor
+        return Arrival(own, floor)
 
-    return {
-        ticket.checkpoint_id: Arrival(rank_of(ticket.checkpoint_id), floor_of(ticket))
-        for ticket in tickets
-        if ticket.is_automatic
-    }
+    return {ticket.checkpoint_id: arrival_of(ticket) for ticket in automatic}
 
 
 def _renumber(spool: Spool, ticket: Ticket, sequence: int, seal: Seal) -> Numbered:
