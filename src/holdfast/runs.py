@@ -2,8 +2,9 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from holdfast.core.encoding import parse_document
 from holdfast.core.envelope import Envelope, open_stored
@@ -101,15 +102,13 @@ class Runs:
             return RunView(Index(run_id))
         index, is_stored = self._index(run_id, files)
         latest_sha = files.get(LATEST)
-        latest_sequence = 0
+        latest = Latest()
         if latest_sha:
             path = self._layout.path(run_id, LATEST)
-            latest_sequence = sequence_of_latest(index, latest_sha, path, lambda: self.read_blob(latest_sha))
+            latest = find_latest(index, latest_sha, path, lambda: self.read_blob(latest_sha))
         if index.entries and not is_stored:
-            # Retention may have left the latest alone before the files that are there now were written.
-            gone = min(latest_sequence, index.entries[0].sequence - 1)
-            index = replace(index, pruned_through=max(index.pruned_through, gone))
-        return RunView(index, files.get(INDEX), latest_sha, latest_sequence, files, is_stored)
+            index = _without_leftovers(index, latest, files)
+        return RunView(index, files.get(INDEX), latest_sha, latest.sequence, files, is_stored)
 
     def _walk(self, folder: str, ref: str) -> tuple[Entry, ...]:
         """List a folder that is too large for the contents API, from the top of the tree down."""
@@ -189,17 +188,44 @@ class Runs:
                 raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there")
 
 
-def sequence_of_latest(index: Index, latest_sha: str, path: str, read: Callable[[], bytes]) -> int:
-    """Return the number of the checkpoint that `latest.json` is a copy of; 0 if it is damaged.
+class Latest(NamedTuple):
+    """The checkpoint that `latest.json` is a copy of; none if it is damaged, or not there."""
+
+    checkpoint_id: str = ""
+    sequence: int = 0
+
+
+def find_latest(index: Index, latest_sha: str, path: str, read: Callable[[], bytes]) -> Latest:
+    """Return what `latest.json` is a copy of.
 
     The index knows its blob, as a rule; only otherwise is the file itself read.
     """
     for entry in reversed(index.entries):
         if entry.blob_sha == latest_sha:
-            return entry.sequence
+            return Latest(entry.checkpoint_id, entry.sequence)
     try:
         envelope, _ = open_stored(read(), path)
     except IntegrityFailure as error:
         log.warning("latest_damaged", path=path, cause=error.reason)
-        return 0  # it is worth nothing as it is: the next checkpoint replaces it
-    return envelope.sequence
+        return Latest()  # it is worth nothing as it is: the next checkpoint replaces it
+    return Latest(envelope.checkpoint_id, envelope.sequence)
+
+
+def _without_leftovers(index: Index, latest: Latest, files: Mapping[str, str]) -> Index:
+    """Return an index that was made anew without what retention takes, and with how far it has come.
+
+    Retention leaves the latest alone, without an index. What has a number up to that one's is left over, or
+    was written by someone who did not know; the next sweep deletes it, so no index must name it.
+    """
+    gone = latest.sequence
+    if INDEX in files or _holds(index, latest, files):
+        gone = min(gone, index.entries[0].sequence - 1)
+    kept = tuple(entry for entry in index.entries if entry.sequence > gone)
+    return replace(index, entries=kept, pruned_through=max(index.pruned_through, gone))
+
+
+def _holds(index: Index, latest: Latest, files: Iterable[str]) -> bool:
+    """Tell whether the latest is there as a checkpoint of its own, too, if only as a damaged file."""
+    if any(entry.sequence == latest.sequence for entry in index.entries):
+        return latest.checkpoint_id in index.by_id
+    return any(latest.sequence in parse_sequences(name) for name in files)

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-from tests.soak.cleaning import Seen, cleanings, play_cleaning
+from tests.soak.cleaning import Cleaning, Seen, cleanings, play_cleaning
 from tests.soak.play import Tally, play
 from tests.soak.schedules import Schedule, schedules
 
@@ -30,6 +30,11 @@ class Share(Generic[TallyT]):
 def play_in_memory(schedule: Schedule) -> Tally:
     """Play a schedule in a folder that is gone afterwards. Raises AssertionError."""
     return _in_memory(play, schedule)
+
+
+def play_cleaning_in_memory(schedule: Cleaning) -> Seen:
+    """Play a schedule of cleanup in a folder that is gone afterwards. Raises AssertionError."""
+    return _in_memory(play_cleaning, schedule)
 
 
 def play_share(number: int, count: int) -> Share[Tally]:

@@ -273,7 +273,7 @@ class Spool:
         return self._use(work)
 
     def arrivals(self, checkpoint_ids: Iterable[str]) -> dict[str, int]:
-        """Return the how-manieth each of these is that came in here; those that are not known are left out."""
+        """Return the how-manieth each of these is that came in here; unknown ones are left out."""
         wanted = [keys.RECEIPT + each for each in checkpoint_ids]
         rows = self._use(lambda store: store.get_many(wanted))
         return {key.removeprefix(keys.RECEIPT): Record.decode(row).place.arrival for key, row in rows.items()}

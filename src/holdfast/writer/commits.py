@@ -27,7 +27,7 @@ from holdfast.github.gateway import (
 )
 from holdfast.github.presence import GraphqlPresence
 from holdfast.logs import log
-from holdfast.runs import MAX_REMEMBERED_RUNS, Runs, sequence_of_latest
+from holdfast.runs import MAX_REMEMBERED_RUNS, Runs, find_latest
 from holdfast.spool import Spool
 from holdfast.writer.branch import ensure_branch
 from holdfast.writer.numbering import settle_numbers
@@ -193,8 +193,8 @@ class CommitWriter:
         if latest is None:
             return RunView(parsed, index_sha)
         content = latest.content
-        sequence = sequence_of_latest(parsed, latest.blob_sha, latest_path, lambda: content)
-        return RunView(parsed, index_sha, latest.blob_sha, sequence)
+        newest = find_latest(parsed, latest.blob_sha, latest_path, lambda: content)
+        return RunView(parsed, index_sha, latest.blob_sha, newest.sequence)
 
     def _forget(self) -> None:
         self._head_sha = ""

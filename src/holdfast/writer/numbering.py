@@ -6,6 +6,7 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 
 from holdfast.core.envelope import Envelope, renumber_body
+from holdfast.core.index import IndexEntry
 from holdfast.core.layout import is_single
 from holdfast.core.publication import Arrival, RunView, StoredFile, assign_sequences
 from holdfast.core.ticket import Ticket
@@ -93,7 +94,8 @@ def _arrivals(spool: Spool, view: RunView, tickets: Sequence[Ticket]) -> dict[st
     automatic = [ticket for ticket in tickets if ticket.is_automatic]
     lowest = min((ticket.sequence for ticket in automatic), default=0)
     later = list(takewhile(lambda entry: entry.sequence >= lowest, reversed(view.index.entries)))
-    ranks = spool.arrivals(each.checkpoint_id for each in (*automatic, *later)) if automatic else {}
+    known: Sequence[Ticket | IndexEntry] = (*automatic, *later)
+    ranks = spool.arrivals(each.checkpoint_id for each in known) if automatic else {}
 
     def arrival_of(ticket: Ticket) -> Arrival:
         own = ranks.get(ticket.checkpoint_id, 0)

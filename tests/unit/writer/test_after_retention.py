@@ -84,6 +84,40 @@ def test_removed_index_never_names_what_is_gone_not_even_for_a_moment(
             break
 
 
+def test_number_of_a_latest_that_was_left_alone_is_not_taken_by_one_who_did_not_know(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with (
+        open_workshop(tmp_path / "first", repository) as first,
+        open_workshop(tmp_path / "second", repository) as second,
+    ):
+        store(first)  # it believes from now on that the run has one checkpoint
+        store(second, 2)
+        trim(repository)
+        written = repository.count(WriteFile)
+
+        store(first)
+
+    # Under the number that was free as far as it knew, then under the next, with index and latest.
+    assert repository.count(WriteFile) - written == 4
+    assert check_run(repository).keys() == {4}
+
+
+def test_damaged_file_of_the_latest_costs_the_others_nothing(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path / "first", repository) as first:
+        store(first, 3)
+    damage = {"checkpoints/r/index.json": None, "checkpoints/r/cp_003_manual.json": b"{"}
+    repository.write_as_someone_else(BRANCH, damage)
+
+    with open_workshop(tmp_path / "second", repository) as second:
+        store(second)
+
+    content = repository.files(BRANCH)["checkpoints/r/index.json"]
+    assert [entry.sequence for entry in parse_index(content, "index.json").entries] == [1, 2, 4]
+
+
 def test_index_that_a_late_write_brought_back_is_mended_by_the_next_checkpoint(
     tmp_path: Path, repository: MemoryGateway
 ) -> None:
