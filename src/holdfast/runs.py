@@ -220,7 +220,8 @@ def _without_leftovers(index: Index, latest: Latest, files: Mapping[str, str]) -
     gone = latest.sequence
     if INDEX in files or _holds(index, latest, files):
         gone = min(gone, index.entries[0].sequence - 1)
-    kept = tuple(entry for entry in index.entries if entry.sequence > gone)
+    leftovers = {entry.file_path for entry in index.entries if entry.sequence <= gone}
+    kept = tuple(entry for entry in index.entries if entry.file_path not in leftovers)
     return replace(index, entries=kept, pruned_through=max(index.pruned_through, gone))
 
 

@@ -1,6 +1,7 @@
 """Writers that meet what retention has left: nothing comes back that was removed, no number is used again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,25 @@ def test_number_of_a_latest_that_was_left_alone_is_not_taken_by_one_who_did_not_
     # Under the number that was free as far as it knew, then under the next, with index and latest.
     assert repository.count(WriteFile) - written == 4
     assert check_run(repository).keys() == {4}
+
+
+def test_batch_of_one_who_did_not_know_is_given_up_as_a_whole(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with (
+        open_workshop(tmp_path / "first", repository) as first,
+        open_workshop(tmp_path / "second", repository) as second,
+    ):
+        store(first)
+        store(second, 2)
+        trim(repository)
+        first.worker.policy = replace(first.worker.policy, singles_share=0.0)
+        for _ in range(3):
+            first.save()  # as 2 to 4, as far as it knows; but 3 was the latest
+
+        assert first.worker.drain().left == 0
+
+    assert list(check_run(repository)) == [5, 6, 7]
 
 
 def test_damaged_file_of_the_latest_costs_the_others_nothing(
