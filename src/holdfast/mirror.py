@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from holdfast.core.encoding import blob_sha
+from holdfast.core.git_ids import blob_sha
 from holdfast.core.index import Index, parse_index
 from holdfast.core.layout import INDEX, LATEST
 from holdfast.core.publication import RunView

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from holdfast.core.encoding import blob_sha
+from holdfast.core.git_ids import blob_sha
 from holdfast.core.layout import PARTS, Layout, is_single
 from holdfast.github.gateway import Call, CommitFiles, DeleteFile, Gateway, WriteFile
 from holdfast.mirror import Mirror, RemoteFile

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.encoding import blob_sha
+from holdfast.core.git_ids import blob_sha
 from holdfast.errors import Conflict, GatewayError, Missing, Refused
 from holdfast.github.gateway import (
     Call,

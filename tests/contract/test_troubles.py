@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.encoding import blob_sha
+from holdfast.core.git_ids import blob_sha
 from holdfast.emulator.app import Emulator
 from holdfast.emulator.faults import (
     AnswerWith,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Any, TypeVar
 
-from holdfast.core.encoding import blob_sha
+from holdfast.core.git_ids import blob_sha
 from holdfast.errors import Conflict, GatewayError, Missing, Refused
 from holdfast.github.gateway import (
     HISTORY_PAGE,

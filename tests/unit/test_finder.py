@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.encoding import blob_sha
+from holdfast.core.git_ids import blob_sha
 from holdfast.core.index import Index
 from holdfast.core.layout import Layout
 from holdfast.core.stored import entry_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.encoding import blob_sha
+from holdfast.core.git_ids import blob_sha
 from holdfast.core.index import Index
 from holdfast.core.layout import Layout
 from holdfast.core.publication import RunView

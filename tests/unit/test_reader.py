@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.encoding import blob_sha
+from holdfast.core.git_ids import blob_sha
 from holdfast.errors import (
     GatewayError,
     IntegrityFailure,

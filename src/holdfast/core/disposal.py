@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from holdfast.core.encoding import blob_sha
 from holdfast.core.folder import Blob, RunFolder, epoch, find_unrest, is_ours
+from holdfast.core.git_ids import blob_sha
 from holdfast.core.index import Index, IndexEntry
 from holdfast.core.layout import INDEX, LATEST, SUMMARY, Layout
 from holdfast.core.retention_log import RunRecord

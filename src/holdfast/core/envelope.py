@@ -18,12 +18,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from holdfast.core.encoding import (
     Document,
     LargeMembers,
-    blob_sha,
     canonical_sha256,
     encode,
     join_members,
     parse_document,
 )
+from holdfast.core.git_ids import blob_sha
 from holdfast.core.identity import parse_checkpoint_id, parse_run_id, parse_timestamp
 from holdfast.core.layout import MAX_SEQUENCE
 from holdfast.core.snapshot import ContextFields, StateSnapshot, sketch

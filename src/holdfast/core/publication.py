@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import orjson
 
-from holdfast.core.encoding import blob_sha
 from holdfast.core.envelope import Envelope, Header
+from holdfast.core.git_ids import blob_sha
 from holdfast.core.index import Index, IndexEntry
 from holdfast.core.layout import (
     INDEX,

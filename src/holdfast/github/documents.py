@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.core.encoding import blob_sha
+from holdfast.core.git_ids import blob_sha
 from holdfast.errors import Missing, Unavailable
 from holdfast.github.bodies import Base64
 from holdfast.github.gateway import CommitFiles, ReplaceBranch, Revision

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from holdfast.core.encoding import blob_sha
+from holdfast.core.git_ids import blob_sha
 from holdfast.errors import Missing, Refused, Unavailable
 from holdfast.github.bodies import Base64
 from holdfast.github.gateway import (

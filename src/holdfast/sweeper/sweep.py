@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 
 from holdfast.clock import Clock
 from holdfast.core.disposal import RunPlan
-from holdfast.core.encoding import blob_sha, tree_sha
+from holdfast.core.git_ids import blob_sha, tree_sha
 from holdfast.core.layout import RETENTION_LOG, Layout
 from holdfast.core.moments import format_moment
 from holdfast.core.retention import RetentionPlan, describe_sweep, plan_pruning, plan_retention

@@ -1,6 +1,5 @@
 import hashlib
 import json
-import subprocess
 import tracemalloc
 from collections.abc import Callable
 from random import Random
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 
 from holdfast.core.encoding import (
     MAX_DEPTH,
-    blob_sha,
     canonical,
     encode,
     find_members,
@@ -356,14 +354,6 @@ def accept_with_standard_library(text: bytes) -> str:
     except ValueError:
         return "refused"
     return repr(value)
-
-
-def test_blob_sha_is_the_id_that_git_gives() -> None:
-    content = b'{"a":1}\n'
-
-    git = subprocess.run(["git", "hash-object", "--stdin"], input=content, capture_output=True, check=True)
-
-    assert blob_sha(content) == git.stdout.decode().strip()
 
 
 def test_sha256_is_lower_case_hexadecimal() -> None:

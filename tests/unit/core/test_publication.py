@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from holdfast.core.encoding import blob_sha
 from holdfast.core.envelope import Envelope, draft_from_mapping, seal
+from holdfast.core.git_ids import blob_sha
 from holdfast.core.index import Index, parse_index
 from holdfast.core.layout import Layout
 from holdfast.core.publication import (

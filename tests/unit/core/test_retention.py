@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast.core.disposal import Action, RunPlan
-from holdfast.core.encoding import blob_sha, parse_document
+from holdfast.core.encoding import parse_document
 from holdfast.core.envelope import open_stored
 from holdfast.core.folder import Blob, RunFolder
+from holdfast.core.git_ids import blob_sha
 from holdfast.core.index import parse_index
 from holdfast.core.moments import format_moment
 from holdfast.core.preserved import parse_preserved

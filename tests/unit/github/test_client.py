@@ -14,7 +14,7 @@ import pytest
 import respx
 
 from holdfast import __version__
-from holdfast.core.encoding import blob_sha
+from holdfast.core.git_ids import blob_sha
 from holdfast.errors import (
     Conflict,
     GatewayError,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import respx
 
-from holdfast.core.encoding import blob_sha
+from holdfast.core.git_ids import blob_sha
 from holdfast.errors import Conflict, Missing, Throttled, Unavailable
 from holdfast.github.client import GitHubClient
 from holdfast.github.gateway import (

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from holdfast.core.encoding import blob_sha
 from holdfast.core.envelope import draft_from_mapping, seal
+from holdfast.core.git_ids import blob_sha
 from holdfast.core.litter import MOST_TRIES, PATIENCE_S, Litter, is_litter
 from holdfast.core.steps import order_tickets
 from holdfast.core.ticket import Ticket
