@@ -3,8 +3,6 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import NamedTuple
 
 from holdfast.core.encoding import parse_document
 from holdfast.core.envelope import Envelope, open_stored
@@ -12,8 +10,9 @@ from holdfast.core.index import Index, IndexEntry, parse_index
 from holdfast.core.layout import INDEX, LATEST, PARTS, Layout, parse_sequences
 from holdfast.core.parts import part_paths
 from holdfast.core.publication import RunView
+from holdfast.core.rebuilt import LatestCheckpoint, mark_pruned, rebuild_index
 from holdfast.core.stored import open_file
-from holdfast.errors import IntegrityFailure, Missing
+from holdfast.errors import IntegrityFailure, Missing, Refused
 from holdfast.github.gateway import Entry, Gateway, ListFolder, ReadBlob, ReadTree, Revision
 from holdfast.logs import log
 from holdfast.mirror import Mirror
@@ -43,17 +42,21 @@ class Runs:
         return view
 
     def refresh(self, run_id: str) -> RunView:
-        """Return how the folder stands now."""
-        self._certain.add(run_id)
-        view = self._read(run_id)
+        """Return how the branch shows the folder; it may lag behind."""
+        self._certain.discard(run_id)
+        view = self.read_at(run_id, self._branch)
         self._remember(view)
         return view
 
     def keep(self, view: RunView) -> None:
         """Remember how the folder stands after our own write."""
-        self._certain.add(view.run_id)
         self._remember(view)
         self._mirror.keep_view(view)
+
+    def trust(self, run_id: str, commit_sha: str) -> None:
+        """Learn that the folder was as we believe at this commit: certain until someone else writes."""
+        if commit_sha == self._own_commit:
+            self._certain.add(run_id)
 
     def forget(self, run_id: str) -> None:
         """Drop what we believed: it was wrong, or may be."""
@@ -69,7 +72,7 @@ class Runs:
         self._own_commit = revision.commit_sha
 
     def is_certain(self, run_id: str) -> bool:
-        """Whether nobody else has written to the branch since we last read or wrote this run."""
+        """Whether nobody else has written to the branch since the run was last seen to be as we believe."""
         return run_id in self._certain
 
     def read_blob(self, sha: str) -> bytes:
@@ -95,44 +98,55 @@ class Runs:
                 forgotten, _ = self._views.popitem(last=False)
                 self._certain.discard(forgotten)
 
-    def _read(self, run_id: str) -> RunView:
+    def read_at(self, run_id: str, ref: str) -> RunView:
+        """Return how the folder stands at a commit, or as the branch shows it."""
         try:
-            files = self.list_files(run_id, self._branch)
+            files = self.list_files(run_id, ref)
         except Missing:
             return RunView(Index(run_id))
-        index, is_stored = self._index(run_id, files)
+        stored = self._stored_index(run_id, files)
         latest_sha = files.get(LATEST)
-        latest = Latest()
+        latest = LatestCheckpoint()
         if latest_sha:
             path = self._layout.path(run_id, LATEST)
-            latest = find_latest(index, latest_sha, path, lambda: self.read_blob(latest_sha))
-        if index.entries and not is_stored:
-            index = _without_leftovers(index, latest, files)
+            latest = find_latest(
+                stored or Index(run_id), latest_sha, path, lambda: self.read_blob(latest_sha)
+            )
+        if stored is None:
+            index, is_stored = self._rebuild_index(run_id, files, latest)
+        else:
+            index, is_stored = self._without_dangling(stored, files, latest)
         return RunView(index, files.get(INDEX), latest_sha, latest.sequence, files, is_stored)
 
     def _walk(self, folder: str, ref: str) -> tuple[Entry, ...]:
         """List a folder that is too large for the contents API, from the top of the tree down."""
         sha = ref
         for name in folder.split("/"):
-            listing = self._gateway.perform(ReadTree(sha))
-            sha = next((entry.sha for entry in listing.entries if entry.path == name), "")
+            sha = next((entry.sha for entry in self._read_tree(folder, sha) if entry.path == name), "")
             if not sha:
                 raise Missing(folder, "there is no such folder")
-        return self._gateway.perform(ReadTree(sha)).entries
+        return self._read_tree(folder, sha)
 
-    def _index(self, run_id: str, files: dict[str, str]) -> tuple[Index, bool]:
-        """Return the index, and whether it is the one that the folder holds."""
-        path = self._layout.path(run_id, INDEX)
-        if INDEX in files:
-            try:
-                return self._without_dangling(parse_index(self.read_blob(files[INDEX]), path), files)
-            except IntegrityFailure as error:
-                log.warning("index_damaged", run_id=run_id, cause=str(error))
-        elif not any(parse_sequences(name) for name in files):
-            return Index(run_id), True
-        return self._rebuild_index(run_id, files), False
+    def _read_tree(self, folder: str, sha: str) -> tuple[Entry, ...]:
+        listing = self._gateway.perform(ReadTree(sha))
+        if not listing.is_complete:
+            advice = "Begin a new one with HOLDFAST_BASE_PATH or HOLDFAST_BRANCH."
+            raise Refused(folder, "there is more than GitHub lists of one folder", "invalid", advice)
+        return listing.entries
 
-    def _without_dangling(self, index: Index, files: dict[str, str]) -> tuple[Index, bool]:
+    def _stored_index(self, run_id: str, files: Mapping[str, str]) -> Index | None:
+        """Return the index that the folder holds; None if there is none, or a damaged one."""
+        if INDEX not in files:
+            return None
+        try:
+            return parse_index(self.read_blob(files[INDEX]), self._layout.path(run_id, INDEX))
+        except IntegrityFailure as error:
+            log.warning("index_damaged", run_id=run_id, cause=str(error))
+            return None
+
+    def _without_dangling(
+        self, index: Index, files: Mapping[str, str], latest: LatestCheckpoint
+    ) -> tuple[Index, bool]:
         """Return the index without what is not there, and whether it is still the one that is stored.
 
         A write that GitHub carries out long after it was given up can bring back an index that retention
@@ -146,87 +160,56 @@ class Runs:
         if not dangling:
             return index, True
         log.warning("index_dangling", run_id=index.run_id, checkpoints=len(dangling))
-        return index.without(dangling), False
+        return mark_pruned(index.without(dangling), latest), False
 
-    def _rebuild_index(self, run_id: str, files: dict[str, str]) -> Index:
-        """Make the index anew from the checkpoint files themselves, leaving out what is not whole.
-
-        Where two files claim one number, their writers did not get to the index. The second is left out as
-        a whole; whoever wrote it stores it again under numbers that are free.
-        """
-        entries: list[IndexEntry] = []
-        taken: set[int | str] = set()
-        for name, sha in sorted(files.items()):
+    def _rebuild_index(
+        self, run_id: str, files: Mapping[str, str], latest: LatestCheckpoint
+    ) -> tuple[Index, bool]:
+        """Return the index of what the files hold that are whole, and whether there was nothing to index."""
+        opened: dict[str, list[IndexEntry]] = {}
+        unreadable: list[str] = []
+        for name, sha in files.items():
             if not parse_sequences(name):
                 continue
             path = self._layout.path(run_id, name)
             try:
-                opened = open_file(self.read_blob(sha), path)
-                self._check_parts(run_id, [envelope for envelope, _ in opened])
-                found = [entry for _, entry in opened]
+                found = open_file(self.read_blob(sha), path)
+                self._check_parts(run_id, [envelope for envelope, _ in found])
+                opened[name] = [entry for _, entry in found]
             except IntegrityFailure as error:
                 log.warning("checkpoint_damaged", path=path, cause=error.reason)
-                continue
-            claimed = {claim for entry in found for claim in (entry.sequence, entry.checkpoint_id)}
-            if not taken & claimed:
-                taken |= claimed
-                entries += found
-        return Index(run_id).with_entries(entries, workflow=None, now="")
+                unreadable.append(name)
+        index = rebuild_index(run_id, opened, unreadable, latest, is_trimmed=INDEX not in files)
+        return index, INDEX not in files and not opened and not unreadable
 
     def _check_parts(self, run_id: str, envelopes: Iterable[Envelope]) -> None:
         """Raise IntegrityFailure if a part is not there: retention may have been quicker than the writer."""
-        wanted = {path for each in envelopes for path in part_paths(parse_document(each.content).value)}
+        run_folder = self._layout.run_folder(run_id)
+        documents = (parse_document(each.content).value for each in envelopes)
+        wanted = {path for document in documents for path in part_paths(document, run_folder)}
         if not wanted:
             return
         try:
             there = self.list_files(f"{run_id}/{PARTS}", self._branch)
         except Missing:
             there = {}
-        folder = f"{self._layout.run_folder(run_id)}/{PARTS}/"
+        folder = f"{run_folder}/{PARTS}/"
         for path in wanted:
             if path.removeprefix(folder) not in there:
                 raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there")
 
 
-class Latest(NamedTuple):
-    """The checkpoint that `latest.json` is a copy of; none if it is damaged, or not there."""
-
-    checkpoint_id: str = ""
-    sequence: int = 0
-
-
-def find_latest(index: Index, latest_sha: str, path: str, read: Callable[[], bytes]) -> Latest:
+def find_latest(index: Index, latest_sha: str, path: str, read: Callable[[], bytes]) -> LatestCheckpoint:
     """Return what `latest.json` is a copy of.
 
     The index knows its blob, as a rule; only otherwise is the file itself read.
     """
     for entry in reversed(index.entries):
         if entry.blob_sha == latest_sha:
-            return Latest(entry.checkpoint_id, entry.sequence)
+            return LatestCheckpoint(entry.checkpoint_id, entry.sequence)
     try:
         envelope, _ = open_stored(read(), path)
     except IntegrityFailure as error:
         log.warning("latest_damaged", path=path, cause=error.reason)
-        return Latest()  # it is worth nothing as it is: the next checkpoint replaces it
-    return Latest(envelope.checkpoint_id, envelope.sequence)
-
-
-def _without_leftovers(index: Index, latest: Latest, files: Mapping[str, str]) -> Index:
-    """Return an index that was made anew without what retention takes, and with how far it has come.
-
-    Retention leaves the latest alone, without an index. What has a number up to that one's is left over, or
-    was written by someone who did not know; the next sweep deletes it, so no index must name it.
-    """
-    gone = latest.sequence
-    if INDEX in files or _holds(index, latest, files):
-        gone = min(gone, index.entries[0].sequence - 1)
-    leftovers = {entry.file_path for entry in index.entries if entry.sequence <= gone}
-    kept = tuple(entry for entry in index.entries if entry.file_path not in leftovers)
-    return replace(index, entries=kept, pruned_through=max(index.pruned_through, gone))
-
-
-def _holds(index: Index, latest: Latest, files: Iterable[str]) -> bool:
-    """Tell whether the latest is there as a checkpoint of its own, too, if only as a damaged file."""
-    if any(entry.sequence == latest.sequence for entry in index.entries):
-        return latest.checkpoint_id in index.by_id
-    return any(latest.sequence in parse_sequences(name) for name in files)
+        return LatestCheckpoint()  # it is worth nothing as it is: the next checkpoint replaces it
+    return LatestCheckpoint(envelope.checkpoint_id, envelope.sequence)

@@ -268,6 +268,7 @@ class Worker:
     def _acknowledge(self, step: Step, deliveries: dict[str, Delivery]) -> None:
         if not deliveries:
             return
+        self.contents.spare(delivery.file_path for delivery in deliveries.values())
         self.spool.acknowledge(deliveries)
         self._forget_intents(step)
         self._set_trouble(None)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from holdfast.core.rules import RetentionRules
 from holdfast.github.presence import GraphqlPresence
@@ -41,7 +42,7 @@ class Desk:
 
 @contextmanager
 def open_desk(
-    folder: Path, repository: MemoryGateway, clock: VirtualClock, rules: RetentionRules = SMALL
+    folder: Path, repository: Any, clock: VirtualClock, rules: RetentionRules = SMALL
 ) -> Iterator[Desk]:
     """Open a desk over a repository; opening it again is a restart."""
     spool, mirror = open_spool(folder / "spool", clock=clock), Mirror.open(folder / "mirror")

@@ -9,7 +9,7 @@ from holdfast.cli.exits import ExitCode, WrongUse
 from holdfast.cli.render import Screen, format_bytes, format_count
 from holdfast.cli.runs import check_run_id
 from holdfast.cli.session import Session, open_session, stop_on_signals
-from holdfast.errors import UnknownRun
+from holdfast.errors import GatewayError, UnknownRun
 
 if TYPE_CHECKING:
     from holdfast import Holdfast
@@ -168,6 +168,8 @@ def _is_known(holdfast: "Holdfast", run_id: str) -> bool:
         holdfast.checkpoints(run_id)
     except UnknownRun:
         return False
+    except GatewayError:
+        return True  # it cannot be told just now, and need not be
     return True
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from holdfast.core.folder import Blob, RunFolder, epoch, find_unrest, is_ours
+from holdfast.core.folder import Blob, RunFolder, epoch, find_leftovers, find_unrest, is_ours
 from holdfast.core.git_ids import blob_sha
 from holdfast.core.index import Index, IndexEntry
 from holdfast.core.layout import INDEX, LATEST, SUMMARY, Layout
@@ -158,10 +158,11 @@ def _prune(run: Candidate, reason: str) -> RunPlan:
         return _ask(run, LATEST)
     style = folder.latest.style if folder.latest else ""
     removed = find_prunable(index, style, run.rules, run.layout, now=run.now)
+    leftovers = find_leftovers(folder, index, run.layout)
     if not removed:
-        return _plan(run, Action.KEEP, reason)
+        return _plan(run, Action.PRUNE if leftovers else Action.KEEP, reason, delete=leftovers)
     names = {run.layout.name_of(folder.run_id, entry.file_path) for entry in index.entries}
-    delete = {name: folder.files[name] for name in names & removed.keys()}
+    delete = leftovers | {name: folder.files[name] for name in names & removed.keys()}
     if folder.parts:
         kept = sorted(name for name in names if name not in delete)
         if unread := [name for name in kept if name not in folder.parts_of]:

@@ -107,6 +107,20 @@ def find_unrest(folder: RunFolder, layout: Layout) -> str:
     return next(_unrest(folder, layout), "")
 
 
+def find_leftovers(folder: RunFolder, index: Index, layout: Layout) -> dict[str, Blob]:
+    """Return the checkpoint files that nobody can come to need, as their numbers were used and pruned.
+
+    A sweep file by file that was interrupted leaves such; and a writer who does not know yet that a number
+    was used, but finds out before it gets to the index.
+    """
+    named = {layout.name_of(folder.run_id, entry.file_path) for entry in index.entries}
+    return {
+        name: blob
+        for name, blob in folder.files.items()
+        if (numbers := parse_sequences(name)) and numbers[-1] <= index.pruned_through and name not in named
+    }
+
+
 def _unrest(folder: RunFolder, layout: Layout) -> Iterator[str]:
     if folder.damage:
         yield folder.damage
@@ -128,6 +142,8 @@ def _unrest_without_index(folder: RunFolder) -> Iterator[str]:
         numbers = parse_sequences(name)
         if numbers and numbers[-1] > newest:
             yield f"{name} is newer than latest.json: a writer is at work, or was interrupted"
+        if is_part(name) and name not in folder.parts_of.get(LATEST, ()):
+            yield f"{name} is no part of latest.json: a writer is at work, or was interrupted"
 
 
 def _unrest_of_index(folder: RunFolder, index: Index, layout: Layout) -> Iterator[str]:
@@ -135,8 +151,9 @@ def _unrest_of_index(folder: RunFolder, index: Index, layout: Layout) -> Iterato
         yield "index.json is not the index of this run"
         return
     names = {layout.name_of(folder.run_id, entry.file_path) for entry in index.entries}
+    leftovers = find_leftovers(folder, index, layout)
     for name in folder.files:
-        if parse_sequences(name) and name not in names:
+        if parse_sequences(name) and name not in names and name not in leftovers:
             yield f"{name} is not in the index: a writer is at work, or was interrupted"
     for entry in index.entries:
         yield from _unrest_of_entry(folder, entry, layout)

@@ -100,14 +100,20 @@ def join_parts(content: bytes, read: Callable[[str], bytes], path: str) -> bytes
     return b"".join((*pieces, b"}"))
 
 
-def part_paths(document: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the parts that a parsed checkpoint refers to."""
+def part_paths(document: Mapping[str, Any], path: str) -> list[str]:
+    """Return the paths of the parts that a parsed checkpoint, in the file at `path`, refers to.
+
+    Raises IntegrityFailure.
+    """
     paths = []
-    for place in document.get(PARTS_MEMBER, []):
-        value: Any = document
-        for name in place:
-            value = value[name]
-        paths.append(str(value["$part"]))
+    try:
+        for place in document.get(PARTS_MEMBER, []):
+            value: Any = document
+            for name in place:
+                value = value[name]
+            paths.append(str(value["$part"]))
+    except (LookupError, TypeError) as error:
+        raise IntegrityFailure(path, "it lists a part where there is no reference to one") from error
     return paths
 
 

@@ -215,12 +215,9 @@ class Surveyor:
         )
 
     def _part_names(self, folder: RunFolder, documents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        run_folder = self.layout.run_folder(folder.run_id)
         for document in documents:
-            try:
-                paths = part_paths(document)
-            except (LookupError, TypeError) as error:
-                reason = "it lists a part where there is no reference to one"
-                raise IntegrityFailure(self.layout.run_folder(folder.run_id), reason) from error
+            paths = part_paths(document, run_folder)
             yield from (self.layout.name_of(folder.run_id, path) for path in paths)
 
     def _read_part(self, folder: RunFolder, path: str) -> bytes:

@@ -5,12 +5,12 @@ noticed, and its own answer names the blobs that it stored: writing and verifyin
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdfast.clock import Clock
-from holdfast.core.index import Index, parse_index
-from holdfast.core.layout import INDEX, LATEST, Layout
+from holdfast.core.index import Index, IndexEntry, parse_index
+from holdfast.core.layout import INDEX, LATEST, Layout, is_single
 from holdfast.core.moments import format_moment
 from holdfast.core.parts import MAX_FILE_BYTES, seal_in_parts
 from holdfast.core.publication import FileWrite, Publication, RunView, plan_publication
@@ -129,18 +129,37 @@ class CommitWriter:
         tickets.clear()
         publications = {}
         for run_id, own in by_run.items():
+            view = self._views[run_id] = self._without_unproved(self._views[run_id], own)
             folder = self.layout.run_folder(run_id)
             seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
-            numbered = settle_numbers(self.spool, self._views[run_id], own, seal, breathe=self.breathe)
+            numbered = settle_numbers(self.spool, view, own, seal, breathe=self.breathe)
             tickets += [one.ticket for one in numbered]
             publications[run_id] = plan_publication(
-                self._views[run_id],
+                view,
                 [one.envelope for one in numbered],
                 is_batch=False,
                 layout=self.layout,
                 now=format_moment(self.clock.now()),
             )
         return publications
+
+    def _without_unproved(self, view: RunView, tickets: Sequence[Ticket]) -> RunView:
+        """Return the view without those of the tickets whose files are not what the index says.
+
+        The index names a ticket if our own commit has lost its answer, or if it failed to be verified.
+        """
+        by_id = view.index.by_id
+        named = [by_id[ticket.checkpoint_id] for ticket in tickets if ticket.checkpoint_id in by_id]
+        if not named:
+            return view
+        listed = self.runs.list_files(view.run_id, self._head_sha, is_fresh=True)
+        unproved = {entry for entry in named if not _is_proved(entry, listed, self.layout, view.run_id)}
+        if not unproved:
+            return view
+        kept = tuple(entry for entry in view.index.entries if entry not in unproved)
+        # The latest may be a copy of one of them: it is written again, too, under the same number.
+        latest_sequence = min(view.latest_sequence, *(entry.sequence - 1 for entry in unproved))
+        return replace(view, index=replace(view.index, entries=kept), latest_sequence=latest_sequence)
 
     def _send(self, publications: Mapping[str, Publication], writes: Sequence[FileWrite]) -> None:
         ids = [identity for publication in publications.values() for identity in publication.entries]
@@ -185,20 +204,28 @@ class CommitWriter:
     def _view(self, run_id: str, snapshot: Snapshot) -> RunView:
         index_path, latest_path = self.layout.path(run_id, INDEX), self.layout.path(run_id, LATEST)
         index, latest = snapshot.files[index_path], snapshot.files[latest_path]
+        if index is None:
+            # With a latest, retention or someone else has removed the index: the files tell what is left.
+            return self.runs.read_at(run_id, snapshot.head_sha) if latest else RunView(Index(run_id))
         try:
-            parsed = parse_index(index.content, index_path) if index else Index(run_id)
+            parsed = parse_index(index.content, index_path)
         except IntegrityFailure:
-            return self.runs.refresh(run_id)
-        index_sha = index.blob_sha if index else None
+            return self.runs.read_at(run_id, snapshot.head_sha)
         if latest is None:
-            return RunView(parsed, index_sha)
+            return RunView(parsed, index.blob_sha)
         content = latest.content
         newest = find_latest(parsed, latest.blob_sha, latest_path, lambda: content)
-        return RunView(parsed, index_sha, latest.blob_sha, newest.sequence)
+        return RunView(parsed, index.blob_sha, latest.blob_sha, newest.sequence)
 
     def _forget(self) -> None:
         self._head_sha = ""
         self._views.clear()
+
+
+def _is_proved(entry: IndexEntry, listed: Mapping[str, str], layout: Layout, run_id: str) -> bool:
+    """Tell whether the file of an entry is there, and, if it holds nothing else, is what was sent."""
+    name = layout.name_of(run_id, entry.file_path)
+    return name in listed and (not is_single(name) or entry.blob_sha in ("", listed[name]))
 
 
 def _writes(publication: Publication) -> list[FileWrite]:

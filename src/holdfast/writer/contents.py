@@ -4,11 +4,12 @@ The order is what makes a crash harmless: a note of intent, the files, their ver
 the latest, and only then do the tickets leave the spool.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdfast.clock import Clock
+from holdfast.core.index import Index
 from holdfast.core.intent import Intent
 from holdfast.core.layout import INDEX, LATEST, Layout, is_single
 from holdfast.core.litter import PATIENCE_S, Litter, is_litter, parse_litter
@@ -80,10 +81,11 @@ class ContentsWriter:
         publication = self._plan(view, work)
         commits = {file.path: self._put(file) for file in publication.files}
         self.spool.mark_committed(self._deliveries(view, publication, commits))
-        self._verify(view, publication.files, commits)
-        for file in (publication.index, publication.latest):
-            if file:
-                commits[file.path] = self._put(file)
+        self._verify(view, publication, commits)
+        if publication.index:
+            commits[publication.index.path] = self._put_index(publication.index, publication.merged)
+        if publication.latest:
+            commits[publication.latest.path] = self._put(publication.latest)
         self._delete_obsolete(publication, work)
         self.runs.keep(publication.view_after(view, self.layout))
         return self._deliveries(view, publication, commits or {"": self._head_with(publication)})
@@ -164,11 +166,31 @@ class ContentsWriter:
                 return revision.commit_sha
         raise Missing(file.path, f"the branch {self.branch} is not there, although it was made a moment ago")
 
-    def _verify(self, view: RunView, files: Sequence[FileWrite], commits: dict[str, str]) -> None:
+    def _put_index(self, file: FileWrite, merged: Index) -> str:
+        """Put the index and return the commit. Raises Conflict if it names what was removed meanwhile.
+
+        An index that is replaced is the one that we know, and retention changes it first. Nothing guards one
+        that is new: if anyone has written since its files were seen, they are looked for once more.
+        """
+        commit_sha = self._put(file)
+        if file.expected_sha is None and not self.runs.is_certain(merged.run_id):
+            listed = self.runs.list_files(merged.run_id, commit_sha, is_fresh=True)
+            self._check_named(merged, listed)
+            self.runs.trust(merged.run_id, commit_sha)
+        return commit_sha
+
+    def _check_named(self, merged: Index, listed: Container[str]) -> None:
+        """Raise Conflict unless all is there that the index names."""
+        for entry in merged.entries:
+            if self.layout.name_of(merged.run_id, entry.file_path) not in listed:
+                raise Conflict(entry.file_path, "it was removed meanwhile", kind="stale_file")
+
+    def _verify(self, view: RunView, publication: Publication, commits: dict[str, str]) -> None:
         """Read back what was written; what is not as it was sent is written again, three attempts in all."""
+        files = publication.files
         wrong = list(files)
         for attempt in range(1, ATTEMPTS + 1):
-            found = self._find(view, wrong, commits) if wrong else {}
+            found = self._find(view, publication.merged, wrong, commits) if wrong else {}
             wrong = [file for file in wrong if found[file.path] != file.blob_sha]
             if not wrong:
                 log.info("files_verified", run_id=view.run_id, files=len(files))
@@ -191,7 +213,7 @@ class ContentsWriter:
         raise Conflict(file.path, "another writer has taken this name since", kind="stale_file")
 
     def _find(
-        self, view: RunView, files: Sequence[FileWrite], commits: dict[str, str]
+        self, view: RunView, merged: Index, files: Sequence[FileWrite], commits: dict[str, str]
     ) -> dict[str, str | None]:
         """Return the blob that GitHub holds at each path.
 
@@ -202,8 +224,7 @@ class ContentsWriter:
         """
         run_id = view.run_id
         listable = [file for file in files if not file.is_part]
-        is_doubtful = bool(view.index_sha or view.latest_sha) and not self.runs.is_certain(run_id)
-        is_listed = len(listable) > 1 or (is_doubtful and bool(listable))
+        is_listed = len(listable) > 1 or (bool(listable) and not self.runs.is_certain(run_id))
         single = [file for file in files if file.is_part or not is_listed]
         found: dict[str, str | None] = {}
         try:
@@ -211,8 +232,11 @@ class ContentsWriter:
                 call = ReadFile(file.path, commits[file.path], is_fresh=True)
                 found[file.path] = self.gateway.perform(call).blob_sha
             if is_listed:
-                listed = self.runs.list_files(run_id, commits[listable[-1].path], is_fresh=True)
+                commit_sha = commits[listable[-1].path]
+                listed = self.runs.list_files(run_id, commit_sha, is_fresh=True)
                 _check_unchanged(view, listed)
+                self._check_named(merged, {*listed, *(self.layout.name_of(run_id, f.path) for f in listable)})
+                self.runs.trust(run_id, commit_sha)
                 found.update({f.path: listed.get(self.layout.name_of(run_id, f.path)) for f in listable})
         except Missing as error:
             raise Unverified(error.path, "what was just written is not visible yet") from error
@@ -243,6 +267,12 @@ class ContentsWriter:
         for path, sha in intent.files.items():
             self._expect(Litter(path, sha, self.clock.now() + PATIENCE_S))
         self.spool.forget(intent.name)
+
+    def spare(self, paths: Iterable[str]) -> None:
+        """Learn that these files are of use: an earlier attempt at one may have been given up as litter."""
+        for path in self._litter.intersection(paths):
+            self.spool.forget(Litter(path, "", 0.0).name)
+            self._litter.discard(path)
 
     def sweep(self) -> None:
         """Delete what late requests of abandoned attempts have left, once none can be under way any more."""

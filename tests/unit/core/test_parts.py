@@ -125,7 +125,7 @@ def test_reference_says_where_how_long_and_what() -> None:
     reference = json.loads(parts.body)["state_snapshot"]["big"]
     ((name, content),) = parts.parts.items()
     assert reference == {"$part": f"checkpoints/r/{name}", "sha256": name[6:-5], "bytes": len(content)}
-    assert part_paths(json.loads(parts.body)) == [reference["$part"]]
+    assert part_paths(json.loads(parts.body), "x.json") == [reference["$part"]]
 
 
 def test_same_large_output_is_the_same_part_in_every_checkpoint() -> None:

@@ -1,6 +1,7 @@
 """The contents mode: the order of the protocol, conflicts, lost answers, verification."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from holdfast.core.ticket import Progress
 from holdfast.errors import Conflict, Missing, Refused, Unavailable
-from holdfast.github.gateway import DeleteFile, Entry, File, ListFolder, Listing, ReadFile, WriteFile
+from holdfast.github.gateway import DeleteFile, File, ListFolder, ReadFile, WriteFile
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
 
@@ -63,6 +64,8 @@ def test_checkpoint_is_put_read_back_indexed_and_copied_in_this_order(
 def test_read_back_is_at_the_commit_that_the_put_returned(
     workshop: Workshop, repository: MemoryGateway
 ) -> None:
+    workshop.save()
+    workshop.worker.drain()
     receipt = workshop.save()
     workshop.worker.drain()
 
@@ -262,11 +265,13 @@ class GarblingGateway:
             self.times -= 1
             garbled = self.inner.write_as_someone_else("elsewhere", {"x": b"garbled"})
             sha = self.inner.perform(ReadFile("x", garbled)).blob_sha
-            name = call.path.rsplit("/", 1)[-1]
-            is_file = isinstance(call, ReadFile)
-            return (
-                File(b"garbled", sha) if is_file else Listing((Entry(name, "file", sha),), is_complete=True)
+            if isinstance(call, ReadFile):
+                return File(b"garbled", sha)
+            listing = self.inner.perform(call)
+            entries = (
+                replace(each, sha=sha) if each.path.startswith("cp_") else each for each in listing.entries
             )
+            return replace(listing, entries=tuple(entries))
         return self.inner.perform(call)
 
 

@@ -1,0 +1,68 @@
+"""An index that is made anew from the checkpoints themselves, because it is gone or damaged."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from holdfast.core.index import Index, IndexEntry
+from holdfast.core.layout import parse_sequences
+
+
+class LatestCheckpoint(NamedTuple):
+    """The checkpoint that `latest.json` is a copy of; without a number if it is damaged, or not there."""
+
+    checkpoint_id: str = ""
+    sequence: int = 0
+
+
+def rebuild_index(
+    run_id: str,
+    opened: Mapping[str, Sequence[IndexEntry]],
+    unreadable: Collection[str],
+    latest: LatestCheckpoint,
+    *,
+    is_trimmed: bool,
+) -> Index:
+    """Return the index of what was found in each file, by its name, and of nothing that retention takes.
+
+    Where two files claim one number, their writers did not get to the index: the one that was the latest has
+    it, else the first by name. The other is left out as a whole; whoever wrote it stores it again under
+    numbers that are free. A run `is_trimmed` if it may have been: retention leaves the latest alone then,
+    without an index.
+    """
+    entries: list[IndexEntry] = []
+    taken: set[int | str] = set()
+    for name in sorted(opened, key=lambda name: (not _has(opened[name], latest), name)):
+        claimed = {claim for entry in opened[name] for claim in (entry.sequence, entry.checkpoint_id)}
+        if not taken & claimed:
+            taken |= claimed
+            entries += opened[name]
+    index = Index(run_id).with_entries(entries, workflow=None, now="")
+    is_there = _has(entries, latest) or any(latest.sequence in parse_sequences(name) for name in unreadable)
+    return _without_leftovers(index, latest) if is_trimmed and not is_there else mark_pruned(index, latest)
+
+
+def mark_pruned(index: Index, latest: LatestCheckpoint) -> Index:
+    """Return an index that is not as it was stored with the numbers that may have been used before.
+
+    Retention may have left the latest alone before the files that are there now were written.
+    """
+    if not index.entries:
+        return index
+    gone = min(latest.sequence, index.entries[0].sequence - 1)
+    return replace(index, pruned_through=max(index.pruned_through, gone))
+
+
+def _has(entries: Sequence[IndexEntry], latest: LatestCheckpoint) -> bool:
+    return any(entry.checkpoint_id == latest.checkpoint_id for entry in entries)
+
+
+def _without_leftovers(index: Index, latest: LatestCheckpoint) -> Index:
+    """Return the index of a trimmed run without files that have a number up to that of its latest.
+
+    They are left over, or were written by someone who did not know that these numbers had been used. A sweep
+    takes both for the former, so no index must name them.
+    """
+    leftovers = {entry.file_path for entry in index.entries if entry.sequence <= latest.sequence}
+    kept = tuple(entry for entry in index.entries if entry.file_path not in leftovers)
+    return replace(index, entries=kept, pruned_through=max(index.pruned_through, latest.sequence))
