@@ -10,7 +10,7 @@ from holdfast.core.index import Index, IndexEntry, parse_index
 from holdfast.core.layout import INDEX, LATEST, PARTS, Layout, parse_sequences
 from holdfast.core.parts import part_paths
 from holdfast.core.publication import RunView
-from holdfast.core.rebuilt import LatestCheckpoint, mark_pruned, rebuild_index
+from holdfast.core.rebuilt import LatestCheckpoint, mark_pruned, rebuild_index, revive
 from holdfast.core.stored import open_file
 from holdfast.errors import IntegrityFailure, Missing, Refused
 from holdfast.github.gateway import Entry, Gateway, ListFolder, ReadBlob, ReadTree, Revision
@@ -103,20 +103,39 @@ class Runs:
         try:
             files = self.list_files(run_id, ref)
         except Missing:
-            return RunView(Index(run_id))
-        stored = self._stored_index(run_id, files)
+            files = {}
+        return self.understand(run_id, files)
+
+    def understand(
+        self, run_id: str, files: Mapping[str, str], contents: Mapping[str, bytes] | None = None
+    ) -> RunView:
+        """Return how the folder stands that holds these files, name to blob SHA.
+
+        `contents` has blobs that need not be read.
+        """
+
+        def read(sha: str) -> bytes:
+            return contents[sha] if contents and sha in contents else self.read_blob(sha)
+
+        stored = self._stored_index(run_id, files, read)
         latest_sha = files.get(LATEST)
         latest = LatestCheckpoint()
         if latest_sha:
             path = self._layout.path(run_id, LATEST)
-            latest = find_latest(
-                stored or Index(run_id), latest_sha, path, lambda: self.read_blob(latest_sha)
-            )
+            latest = _find_latest(stored or Index(run_id), latest_sha, path, read)
         if stored is None:
             index, is_stored = self._rebuild_index(run_id, files, latest)
         else:
             index, is_stored = self._without_dangling(stored, files, latest)
-        return RunView(index, files.get(INDEX), latest_sha, latest.sequence, files, is_stored)
+            if latest.sequence and latest.checkpoint_id not in stored.by_id:
+                # A writer puts the index first: this one is older, and someone has put it back.
+                log.warning("index_outdated", run_id=run_id)
+                found = self._rebuild_index(run_id, files, latest)[0]
+                index, is_stored = index.with_entries(found.entries, workflow=None, now=""), False
+        whole = revive(index, latest, self._layout)
+        if whole is index:
+            return RunView(index, files.get(INDEX), latest_sha, latest.sequence, files, is_stored)
+        return RunView(whole, files.get(INDEX), latest_sha, latest.sequence, files, False, latest.envelope)
 
     def _walk(self, folder: str, ref: str) -> tuple[Entry, ...]:
         """List a folder that is too large for the contents API, from the top of the tree down."""
@@ -134,12 +153,14 @@ class Runs:
             raise Refused(folder, "there is more than GitHub lists of one folder", "invalid", advice)
         return listing.entries
 
-    def _stored_index(self, run_id: str, files: Mapping[str, str]) -> Index | None:
+    def _stored_index(
+        self, run_id: str, files: Mapping[str, str], read: Callable[[str], bytes]
+    ) -> Index | None:
         """Return the index that the folder holds; None if there is none, or a damaged one."""
         if INDEX not in files:
             return None
         try:
-            return parse_index(self.read_blob(files[INDEX]), self._layout.path(run_id, INDEX))
+            return parse_index(read(files[INDEX]), self._layout.path(run_id, INDEX))
         except IntegrityFailure as error:
             log.warning("index_damaged", run_id=run_id, cause=str(error))
             return None
@@ -199,7 +220,7 @@ class Runs:
                 raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there")
 
 
-def find_latest(index: Index, latest_sha: str, path: str, read: Callable[[], bytes]) -> LatestCheckpoint:
+def _find_latest(index: Index, latest_sha: str, path: str, read: Callable[[str], bytes]) -> LatestCheckpoint:
     """Return what `latest.json` is a copy of.
 
     The index knows its blob, as a rule; only otherwise is the file itself read.
@@ -208,8 +229,8 @@ def find_latest(index: Index, latest_sha: str, path: str, read: Callable[[], byt
         if entry.blob_sha == latest_sha:
             return LatestCheckpoint(entry.checkpoint_id, entry.sequence)
     try:
-        envelope, _ = open_stored(read(), path)
+        envelope, _ = open_stored(read(latest_sha), path)
     except IntegrityFailure as error:
         log.warning("latest_damaged", path=path, cause=error.reason)
         return LatestCheckpoint()  # it is worth nothing as it is: the next checkpoint replaces it
-    return LatestCheckpoint(envelope.checkpoint_id, envelope.sequence)
+    return LatestCheckpoint(envelope.checkpoint_id, envelope.sequence, envelope)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.github.client import GitHubClient
     from holdfast.github.gateway import Answer, Gateway
     from holdfast.github.metered import Meter
+    from holdfast.github.presence import GraphqlPresence
     from holdfast.ledger import Ledger
     from holdfast.mirror import Mirror
     from holdfast.reader import Reader
@@ -296,8 +297,13 @@ class Assembly:
 
         return self._make_sweeper(Patience())
 
-    def _make_sweeper(self, patience: "Patience") -> "Sweeper":
+    @cached_property
+    def _graphql(self) -> "GraphqlPresence":
         from holdfast.github.presence import GraphqlPresence
+
+        return GraphqlPresence(self.clock)
+
+    def _make_sweeper(self, patience: "Patience") -> "Sweeper":
         from holdfast.mirroring import MirroringGateway
         from holdfast.sweeper import Sweeper
         from holdfast.sweeper.committing import Committer
@@ -305,10 +311,10 @@ class Assembly:
         from holdfast.writer.patience import HurriedClock
 
         gateway = self._modest_gateway(patience)
-        branch, graphql = self.settings.branch, GraphqlPresence(self.clock)
+        branch = self.settings.branch
         return Sweeper(
-            surveyor=Surveyor(gateway, self.mirror, self.layout, branch, graphql),
-            committer=Committer(MirroringGateway(gateway, self.mirror, self.layout), branch, graphql),
+            surveyor=Surveyor(gateway, self.mirror, self.layout, branch, self._graphql),
+            committer=Committer(MirroringGateway(gateway, self.mirror, self.layout), branch, self._graphql),
             spool=self.spool,
             mirror=self.mirror,
             layout=self.layout,

@@ -373,7 +373,10 @@ class MemoryGateway:
         self._refuse_graphql()
         head_sha = self._head(call.branch)
         tree = self._tree_at(head_sha)
-        return Snapshot(head_sha, {path: self._file(tree.get(path)) for path in call.paths})
+        files = {path: self._file(tree.get(path)) for path in call.paths}
+        return Snapshot(
+            head_sha, files, {path: found for path in call.paths if (found := _within(tree, path))}
+        )
 
     def _file(self, sha: str | None) -> File | None:
         return None if sha is None else File(self._blobs[sha], sha)
@@ -386,6 +389,14 @@ class MemoryGateway:
 def _below(tree: Tree, folder: str) -> Tree:
     prefix = f"{folder}/"
     return {path.removeprefix(prefix): sha for path, sha in tree.items() if path.startswith(prefix)}
+
+
+def _within(tree: Tree, folder: str) -> dict[str, str]:
+    """Return the files of a folder, but not those of folders in it."""
+    names = {
+        path.removeprefix(f"{folder}/"): sha for path, sha in tree.items() if path.startswith(f"{folder}/")
+    }
+    return {name: sha for name, sha in names.items() if "/" not in name}
 
 
 def _tree_sha(tree: Tree) -> str:

@@ -32,7 +32,8 @@ _MOST_IN_A_BATCH = 100_000
 class RunView:
     """What we believe a run's folder to hold. `blobs` has the files that we know of, by name.
 
-    An index that was made anew from the files, as there was none or a damaged one, is not stored yet.
+    An index that was made anew from the files, as there was none or a damaged one, is not stored yet. Where
+    retention has left the latest alone, it is `revived`: the index names a file of its own, which is missing.
     """
 
     index: Index
@@ -41,6 +42,7 @@ class RunView:
     latest_sequence: int = 0
     blobs: Mapping[str, str] = field(default_factory=dict)
     is_index_stored: bool = True
+    revived: Envelope | None = None
 
     @property
     def run_id(self) -> str:
@@ -202,6 +204,8 @@ def plan_publication(
     missing = _missing(view, envelopes)
     planned = _plan_files(view, envelopes, is_batch=is_batch, layout=layout)
     paths = {identity: write.path for write, identities in planned for identity in identities}
+    if view.revived:
+        planned += _revived(view, view.revived, layout)
     added = [entry_of(envelope, paths[envelope.checkpoint_id]) for envelope in missing]
     workflow = next((e.header.workflow for e in reversed(envelopes) if e.header.workflow), None)
     is_index_due = bool(added) or not view.is_index_stored
@@ -262,6 +266,13 @@ def _singles(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list
         )
         for envelope in envelopes
     ]
+
+
+def _revived(view: RunView, latest: Envelope, layout: Layout) -> list[tuple[FileWrite, list[str]]]:
+    """Return the file of a latest that had lost it. What lies in its place is damaged, or has to move."""
+    ((write, identities),) = _singles(view.run_id, [latest], layout)
+    in_place = view.blobs.get(layout.name_of(view.run_id, write.path))
+    return [(replace(write, expected_sha=in_place), identities)]
 
 
 def _parts(run_id: str, envelope: Envelope, layout: Layout) -> list[FileWrite]:

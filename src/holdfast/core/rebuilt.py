@@ -4,15 +4,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from holdfast.core.envelope import Envelope
 from holdfast.core.index import Index, IndexEntry
-from holdfast.core.layout import parse_sequences
+from holdfast.core.layout import Layout, format_checkpoint_name, parse_sequences
+from holdfast.core.stored import entry_of
 
 
 class LatestCheckpoint(NamedTuple):
-    """The checkpoint that `latest.json` is a copy of; without a number if it is damaged, or not there."""
+    """The checkpoint that `latest.json` is a copy of; without a number if it is damaged, or not there.
+
+    Its `envelope` is there if it had to be read, as the index does not know it.
+    """
 
     checkpoint_id: str = ""
     sequence: int = 0
+    envelope: Envelope | None = None
 
 
 def rebuild_index(
@@ -51,6 +57,20 @@ def mark_pruned(index: Index, latest: LatestCheckpoint) -> Index:
         return index
     gone = min(latest.sequence, index.entries[0].sequence - 1)
     return replace(index, pruned_through=max(index.pruned_through, gone))
+
+
+def revive(index: Index, latest: LatestCheckpoint, layout: Layout) -> Index:
+    """Return the index with an entry for the latest, which lacks a file of its own.
+
+    Where retention has left it alone, the next checkpoint replaces it as the latest, and it would be gone.
+    """
+    envelope = latest.envelope
+    is_taken = any(entry.sequence == latest.sequence for entry in index.entries)
+    if envelope is None or is_taken or latest.checkpoint_id in index.by_id:
+        return index
+    name = format_checkpoint_name(envelope.sequence, envelope.header.trigger)
+    entry = entry_of(envelope, layout.path(index.run_id, name))
+    return index.with_entries([entry], workflow=envelope.header.workflow, now=index.last_updated)
 
 
 def _has(entries: Sequence[IndexEntry], latest: LatestCheckpoint) -> bool:

@@ -62,9 +62,9 @@ class ResumePlan:
     def message(self) -> str:
         """Return the specification's words about a resume; of other styles, what it is that they complete."""
         cost = self._cost_text()
-        verb = "Continuing" if self.resumable else "Nothing to continue in completed"
+        what = "Continuing" if self.resumable else "Nothing to continue in completed"
         return (
-            f"RESUME: {verb} run {self.run_id} from checkpoint {self.checkpoint_id}\n"
+            f"RESUME: {what} run {self.run_id} from checkpoint {self.checkpoint_id}\n"
             f"Resume point: {self._point_text()}\n"
             f"{_NOUNS.get(style_of(self.state), 'Phases')} completed: {name_all(self.completed) or 'none'}\n"
             f"Cost so far: {'not recorded' if cost == b'null' else '$' + cost.decode()}"

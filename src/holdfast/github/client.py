@@ -17,7 +17,8 @@ from holdfast.github.bodies import LargeBody, encode_body
 from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
 from holdfast.github.documents import (
     Document,
-    FoundFile,
+    Found,
+    FoundFolder,
     build_blobs_query,
     build_branch_query,
     build_commit,
@@ -307,17 +308,16 @@ class GitHubClient:
         return str(target)
 
 
-def _page(head_sha: str, found: Mapping[str, FoundFile | None]) -> Page:
-    files: dict[str, File | None] = {}
-    truncated: dict[str, str] = {}
-    for path, file in found.items():
-        if file is None:
-            files[path] = None
-        elif file.content is None:
-            truncated[path] = file.blob_sha
-        else:
-            files[path] = File(file.content, file.blob_sha)
-    return Page(head_sha, files, truncated)
+def _page(head_sha: str, found: Mapping[str, Found | None]) -> Page:
+    page = Page(head_sha, dict.fromkeys(found))
+    for path, each in found.items():
+        if isinstance(each, FoundFolder):
+            page.folders[path] = each.blobs
+        elif each and each.content is None:
+            page.truncated[path] = each.blob_sha
+        elif each and each.content is not None:
+            page.files[path] = File(each.content, each.blob_sha)
+    return page
 
 
 @contextmanager

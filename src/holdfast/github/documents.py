@@ -33,6 +33,16 @@ class FoundFile:
     content: bytes | None
 
 
+@dataclass(frozen=True, slots=True)
+class FoundFolder:
+    """A folder as a query found it: its files' blobs, by name."""
+
+    blobs: dict[str, str]
+
+
+Found = FoundFile | FoundFolder
+
+
 def build_commit(call: CommitFiles, repository: str) -> Document:
     """Return the mutation that makes the commit and asks back the blob of every file written."""
     asked_back = _asked_back(call)
@@ -66,21 +76,21 @@ def read_commit(found: Mapping[str, Any], call: CommitFiles) -> Revision:
 
 
 def build_branch_query(branch: str, paths: Sequence[str], repository: str) -> Document:
-    """Return the query for the branch's newest commit and the files at `paths` as of it."""
+    """Return the query for the branch's newest commit and the files and folders at `paths` as of it."""
     selection = "ref(qualifiedName: $ref) { target { ...files } }"
     return _build_query("$ref: String!", {"ref": f"refs/heads/{branch}"}, selection, paths, repository)
 
 
 def build_commit_query(commit_sha: str, paths: Sequence[str], repository: str) -> Document:
-    """Return the query for the files at `paths` as of a commit."""
+    """Return the query for the files and folders at `paths` as of a commit."""
     selection = "object(oid: $oid) { ...files }"
     return _build_query("$oid: GitObjectID!", {"oid": commit_sha}, selection, paths, repository)
 
 
 def read_branch(
     found: Mapping[str, Any], branch: str, paths: Sequence[str]
-) -> tuple[str, dict[str, FoundFile | None]]:
-    """Return the head and the files found. Raises Missing when there is no such branch."""
+) -> tuple[str, dict[str, Found | None]]:
+    """Return the head and what was found. Raises Missing when there is no such branch."""
     repository = found["repository"]
     if repository is None or repository["ref"] is None:
         raise Missing(branch, "there is no such branch or repository, or the token may not see it")
@@ -88,8 +98,8 @@ def read_branch(
     return str(commit["oid"]), _read_files(commit, paths)
 
 
-def read_files_of_commit(found: Mapping[str, Any], paths: Sequence[str]) -> dict[str, FoundFile | None]:
-    """Return the files that a commit query found. Raises TypeError when the commit is not there."""
+def read_files_of_commit(found: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Found | None]:
+    """Return what a commit query found. Raises TypeError when the commit is not there."""
     return _read_files(found["repository"]["object"], paths)
 
 
@@ -112,7 +122,7 @@ def read_blobs(found: Mapping[str, Any], shas: Sequence[str]) -> list[FoundFile]
     """Return the blobs in the order asked for. Raises Missing for the first that is not there."""
     blobs = []
     for number, sha in enumerate(shas):
-        blob = _read_file({"object": found["repository"][f"f{number}"]})
+        blob = _read_file(found["repository"][f"f{number}"] or {})
         if blob is None:
             raise Missing(sha, "there is no such blob")
         blobs.append(blob)
@@ -162,22 +172,31 @@ def _build_query(
     declaration: str, variables: dict[str, str], selection: str, paths: Sequence[str], repository: str
 ) -> Document:
     owner, name = repository.split("/")
-    blob = "object { ... on Blob { oid text isBinary isTruncated } }"
+    content = (
+        "object { ... on Blob { oid text isBinary isTruncated } ... on Tree { entries { name oid type } } }"
+    )
     text = (
         f"query($owner: String!, $name: String!, {declaration}{_declare_paths(paths)}) {{\n"
         f"  repository(owner: $owner, name: $name) {{ {selection} }}\n"
         "}\n"
-        f"fragment files on Commit {{ oid{_select_files(paths, blob)} }}"
+        f"fragment files on Commit {{ oid{_select_files(paths, content)} }}"
     )
     return Document(text, {"owner": owner, "name": name, **variables, **_path_variables(paths)})
 
 
-def _read_files(commit: Mapping[str, Any], paths: Sequence[str]) -> dict[str, FoundFile | None]:
-    return {path: _read_file(commit[f"f{number}"]) for number, path in enumerate(paths)}
+def _read_files(commit: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Found | None]:
+    return {path: _read_entry(commit[f"f{number}"]) for number, path in enumerate(paths)}
 
 
-def _read_file(entry: Mapping[str, Any] | None) -> FoundFile | None:
-    blob = (entry or {}).get("object") or {}
+def _read_entry(entry: Mapping[str, Any] | None) -> Found | None:
+    found = (entry or {}).get("object") or {}
+    if "entries" not in found:
+        return _read_file(found)
+    files = (each for each in found["entries"] if each["type"] == "blob")
+    return FoundFolder({str(each["name"]): str(each["oid"]) for each in files})
+
+
+def _read_file(blob: Mapping[str, Any]) -> FoundFile | None:
     if "oid" not in blob:
         return None
     oid, text = str(blob["oid"]), blob["text"]

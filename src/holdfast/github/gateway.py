@@ -110,10 +110,14 @@ class HeadReading:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Some files of a branch, all read at one commit; a path that is not there has None."""
+    """Some files and folders of a branch, all read at one commit; a path that is no file has None.
+
+    `folders` has the blobs of a folder's files, by name.
+    """
 
     head_sha: str
     files: dict[str, File | None]
+    folders: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ class Page:
     head_sha: str
     files: dict[str, File | None]
     truncated: dict[str, str] = field(default_factory=dict)
+    folders: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +389,7 @@ class CommitFiles(Call[Revision]):
 
 @dataclass(frozen=True, slots=True)
 class ReadSnapshot(Call[Snapshot]):
-    """Read the branch's head and the files at `paths` as of it, through GraphQL.
+    """Read the branch's head and the files and folders at `paths` as of it, through GraphQL.
 
     Costs one request for each 100 paths, and one of `core` for each file that GraphQL does not give whole
     (large or binary ones): SplittingGateway makes a call of each. Raises Missing when there is no such
@@ -399,7 +404,7 @@ class ReadSnapshot(Call[Snapshot]):
 
 @dataclass(frozen=True, slots=True)
 class ReadPage(Call[Page]):
-    """Read up to PATHS_PER_QUERY files of a snapshot with one request: at `commit_sha`, else at the head.
+    """Read up to PATHS_PER_QUERY paths of a snapshot with one request: at `commit_sha`, else at the head.
 
     Raises Missing like ReadSnapshot, and Unavailable if the commit is not visible yet.
     """

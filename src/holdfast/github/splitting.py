@@ -35,13 +35,15 @@ def read_snapshot(gateway: Gateway, call: ReadSnapshot) -> Snapshot:
     paths = list(dict.fromkeys(call.paths))
     head_sha = ""
     files: dict[str, File | None] = {}
+    folders: dict[str, dict[str, str]] = {}
     for chunk in _chunks(paths):
         page = gateway.perform(ReadPage(call.branch, tuple(chunk), head_sha))
         head_sha = page.head_sha
         files |= page.files
+        folders |= page.folders
         for path, sha in page.truncated.items():
             files[path] = File(gateway.perform(ReadBlob(sha)), sha)
-    return Snapshot(head_sha, {path: files[path] for path in paths})
+    return Snapshot(head_sha, {path: files[path] for path in paths}, folders)
 
 
 def _chunks(paths: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -12,6 +12,7 @@ from holdfast.github.gateway import (
     Gateway,
     MoveBranch,
     ReadCommit,
+    ReadHead,
     Revision,
     WriteCommit,
     WriteFile,
@@ -39,7 +40,6 @@ class Committer:
     gateway: Gateway
     branch: str
     graphql: GraphqlPresence
-    _has_git_data: bool = True
 
     def commit(self, head_sha: str, change: Change) -> str:
         """Return the new head. Raises Conflict when the branch is no longer at `head_sha`.
@@ -54,12 +54,10 @@ class Committer:
                 if error.path != NO_GRAPHQL:
                     raise
                 self.graphql.miss()
-        if self._has_git_data:
-            try:
-                return self._commit_by_git_data(head_sha, change)
-            except Missing as error:
-                log.warning("git_data_missing", cause=str(error), advice="Cleaning up file by file instead.")
-                self._has_git_data = False
+        try:
+            return self._commit_by_git_data(head_sha, change)
+        except Missing as error:
+            log.warning("git_data_missing", cause=str(error), advice="Cleaning up file by file instead.")
         return self._commit_one_by_one(head_sha, change)
 
     def _commit_by_graphql(self, head_sha: str, change: Change) -> str:
@@ -81,10 +79,14 @@ class Committer:
 
     def _commit_one_by_one(self, head_sha: str, change: Change) -> str:
         for call in self._calls(change):
+            if self.gateway.perform(ReadHead(self.branch)) != head_sha:
+                raise Conflict(self.branch, "someone wrote to it during the sweep", kind="head_moved")
             try:
                 revision: Revision = self.gateway.perform(call)
-            except Missing:
-                continue  # an earlier sweep that was interrupted has deleted it
+            except Missing as error:
+                raise Conflict(
+                    error.path, "someone deleted it during the sweep", kind="head_moved"
+                ) from error
             if revision.parent_sha != head_sha:
                 raise Conflict(self.branch, "someone wrote to it during the sweep", kind="head_moved")
             head_sha = revision.commit_sha

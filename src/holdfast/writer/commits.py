@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdfast.clock import Clock
-from holdfast.core.index import Index, IndexEntry, parse_index
+from holdfast.core.index import IndexEntry
 from holdfast.core.layout import INDEX, LATEST, Layout, is_single
 from holdfast.core.moments import format_moment
 from holdfast.core.parts import MAX_FILE_BYTES, seal_in_parts
 from holdfast.core.publication import FileWrite, Publication, RunView, plan_publication
 from holdfast.core.ticket import Delivery, Ticket
-from holdfast.errors import Conflict, GatewayError, IntegrityFailure, Missing, Unavailable, Unverified
+from holdfast.errors import Conflict, GatewayError, Missing, Unavailable, Unverified
 from holdfast.github.gateway import (
     NO_GRAPHQL,
     CommitFiles,
@@ -27,7 +27,7 @@ from holdfast.github.gateway import (
 )
 from holdfast.github.presence import GraphqlPresence
 from holdfast.logs import log
-from holdfast.runs import MAX_REMEMBERED_RUNS, Runs, find_latest
+from holdfast.runs import MAX_REMEMBERED_RUNS, Runs
 from holdfast.spool import Spool
 from holdfast.writer.branch import ensure_branch
 from holdfast.writer.numbering import settle_numbers
@@ -50,6 +50,7 @@ class CommitWriter:
     breathe: Callable[[], None] = lambda: None
     _head_sha: str = ""
     _views: dict[str, RunView] = field(default_factory=dict)
+    _graphql: GraphqlPresence = field(init=False)
 
     def __post_init__(self) -> None:
         self._graphql = GraphqlPresence(self.clock)
@@ -152,14 +153,22 @@ class CommitWriter:
         named = [by_id[ticket.checkpoint_id] for ticket in tickets if ticket.checkpoint_id in by_id]
         if not named:
             return view
-        listed = self.runs.list_files(view.run_id, self._head_sha, is_fresh=True)
-        unproved = {entry for entry in named if not _is_proved(entry, listed, self.layout, view.run_id)}
+        unproved = {entry for entry in named if not self._is_proved(entry, view)}
         if not unproved:
             return view
-        kept = tuple(entry for entry in view.index.entries if entry not in unproved)
+        names = {self.layout.name_of(view.run_id, entry.file_path) for entry in unproved}
         # The latest may be a copy of one of them: it is written again, too, under the same number.
-        latest_sequence = min(view.latest_sequence, *(entry.sequence - 1 for entry in unproved))
-        return replace(view, index=replace(view.index, entries=kept), latest_sequence=latest_sequence)
+        return replace(
+            view,
+            index=replace(view.index, entries=tuple(e for e in view.index.entries if e not in unproved)),
+            latest_sequence=min(view.latest_sequence, *(entry.sequence - 1 for entry in unproved)),
+            blobs={name: sha for name, sha in view.blobs.items() if name not in names},
+        )
+
+    def _is_proved(self, entry: IndexEntry, view: RunView) -> bool:
+        """Tell whether the file of an entry is there, and, if it holds nothing else, is what was sent."""
+        name = self.layout.name_of(view.run_id, entry.file_path)
+        return name in view.blobs and (not is_single(name) or entry.blob_sha in ("", view.blobs[name]))
 
     def _send(self, publications: Mapping[str, Publication], writes: Sequence[FileWrite]) -> None:
         ids = [identity for publication in publications.values() for identity in publication.entries]
@@ -192,7 +201,8 @@ class CommitWriter:
         self._views.update({run_id: self._view(run_id, snapshot) for run_id in run_ids})
 
     def _read_snapshot(self, run_ids: Sequence[str]) -> Snapshot:
-        paths = tuple(self.layout.path(run_id, name) for run_id in run_ids for name in (INDEX, LATEST))
+        files = [self.layout.path(run_id, name) for run_id in run_ids for name in (INDEX, LATEST)]
+        paths = (*map(self.layout.run_folder, run_ids), *files)
         try:
             return self.gateway.perform(ReadSnapshot(self.branch, paths))
         except Missing as error:
@@ -202,30 +212,13 @@ class CommitWriter:
         return self.gateway.perform(ReadSnapshot(self.branch, paths))
 
     def _view(self, run_id: str, snapshot: Snapshot) -> RunView:
-        index_path, latest_path = self.layout.path(run_id, INDEX), self.layout.path(run_id, LATEST)
-        index, latest = snapshot.files[index_path], snapshot.files[latest_path]
-        if index is None:
-            # With a latest, retention or someone else has removed the index: the files tell what is left.
-            return self.runs.read_at(run_id, snapshot.head_sha) if latest else RunView(Index(run_id))
-        try:
-            parsed = parse_index(index.content, index_path)
-        except IntegrityFailure:
-            return self.runs.read_at(run_id, snapshot.head_sha)
-        if latest is None:
-            return RunView(parsed, index.blob_sha)
-        content = latest.content
-        newest = find_latest(parsed, latest.blob_sha, latest_path, lambda: content)
-        return RunView(parsed, index.blob_sha, latest.blob_sha, newest.sequence)
+        files = snapshot.folders.get(self.layout.run_folder(run_id), {})
+        read = (snapshot.files[self.layout.path(run_id, name)] for name in (INDEX, LATEST))
+        return self.runs.understand(run_id, files, {file.blob_sha: file.content for file in read if file})
 
     def _forget(self) -> None:
         self._head_sha = ""
         self._views.clear()
-
-
-def _is_proved(entry: IndexEntry, listed: Mapping[str, str], layout: Layout, run_id: str) -> bool:
-    """Tell whether the file of an entry is there, and, if it holds nothing else, is what was sent."""
-    name = layout.name_of(run_id, entry.file_path)
-    return name in listed and (not is_single(name) or entry.blob_sha in ("", listed[name]))
 
 
 def _writes(publication: Publication) -> list[FileWrite]:

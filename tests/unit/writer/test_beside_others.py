@@ -99,7 +99,7 @@ def test_run_that_was_empty_when_it_was_looked_at_is_looked_at_again(
             stored = store(ours, 3)
 
     assert [receipt.sequence_number for receipt in stored] == [4, 5, 6]
-    assert check_run(repository).keys() == {4, 5, 6}
+    assert check_run(repository).keys() == {3, 4, 5, 6}
 
 
 def test_run_that_is_remembered_as_empty_is_doubted(tmp_path: Path, repository: MemoryGateway) -> None:
@@ -133,7 +133,7 @@ def test_listing_that_lags_behind_brings_no_index_back(tmp_path: Path, repositor
         lagging.shows.append(before)
         store(ours)
 
-    assert check_run(repository).keys() == {4}
+    assert check_run(repository).keys() == {3, 4}
 
 
 def test_run_that_was_archived_between_index_and_latest_is_not_certain(
@@ -209,7 +209,8 @@ def test_index_made_anew_names_nothing_that_a_sweep_is_deleting(tmp_path: Path, 
     with open_desk(tmp_path / "desk", _FileByFile(repository, look_and_write), clock) as desk:
         desk.sweeper.sweep()
 
-    assert check_run(repository).keys() == {4}
+    assert stored_run(repository)["latest.json"]["sequence_number"] == 4
+    assert "index.json" not in names_of(repository) or not dangling(repository)
 
 
 def test_number_of_the_latest_is_not_given_to_a_rival_that_sorts_before_it(
@@ -242,7 +243,7 @@ def test_batch_with_a_gap_where_the_latest_was_does_not_pass_for_it(
             ours.save(sequence_number=number)
         assert ours.worker.drain().left == 0
 
-    assert min(check_run(repository)) > 3
+    assert list(check_run(repository)) == [3, 5, 6]
 
 
 def test_litter_that_came_to_be_of_use_is_no_litter(tmp_path: Path, repository: MemoryGateway) -> None:
@@ -327,7 +328,8 @@ def test_leftovers_of_a_sweep_that_was_cut_short_go_with_a_later_one(
     with open_desk(tmp_path / "desk", repository, clock) as desk:
         desk.sweeper.sweep()
 
-    assert set(names_of(repository)) == {"cp_004_manual.json", "index.json", "latest.json"}
+    assert "cp_001_manual.json" not in names_of(repository)
+    assert list(check_run(repository)) == [3, 4]
 
 
 def test_index_made_anew_in_commit_mode_is_of_the_head(tmp_path: Path, repository: MemoryGateway) -> None:
@@ -346,16 +348,56 @@ def test_index_made_anew_in_commit_mode_is_of_the_head(tmp_path: Path, repositor
     assert list(check_run(repository)) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("gone", [("index.json",), ("index.json", "latest.json")])
 @pytest.mark.parametrize("mode", ["contents", "commit"])
-def test_files_without_an_index_stay_in_the_run(mode: str, tmp_path: Path, repository: MemoryGateway) -> None:
+def test_files_without_an_index_stay_in_the_run(
+    mode: str, gone: tuple[str, ...], tmp_path: Path, repository: MemoryGateway
+) -> None:
     with open_workshop(tmp_path / "theirs", repository) as theirs:
         store(theirs, 3)
-    remove(repository, "index.json")
+    remove(repository, *gone)
 
     with open_workshop(tmp_path / "ours", repository, mode=mode) as ours:
         store(ours)
 
     assert list(check_run(repository)) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_index_that_is_older_than_the_latest_is_made_whole(
+    mode: str, *, is_empty: bool, tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path / "theirs", repository) as theirs:
+        store(theirs, 2)
+        older = index_of(repository)
+        store(theirs, 3)
+    put_back = replace(older, entries=()) if is_empty else older
+    repository.write_as_someone_else(BRANCH, {"checkpoints/r/index.json": put_back.to_bytes()})
+
+    with open_workshop(tmp_path / "ours", repository, mode=mode) as ours:
+        store(ours)
+
+    assert list(check_run(repository)) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_file_that_no_index_names_is_not_overwritten(
+    mode: str, tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path / "theirs", repository) as theirs:
+        store(theirs, 2)
+        older = {path: text for path, text in repository.files(BRANCH).items() if "/cp_" not in path}
+        store(theirs, 2)
+    repository.write_as_someone_else(BRANCH, dict(older))
+    before = repository.files(BRANCH)
+
+    with open_workshop(tmp_path / "ours", repository, mode=mode) as ours:
+        (receipt,) = store(ours)
+
+    after = repository.files(BRANCH)
+    assert receipt.sequence_number == 5
+    assert {path: after[path] for path in before if "/cp_" in path}.items() <= before.items()
 
 
 class _TearingGateway:
