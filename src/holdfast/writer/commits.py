@@ -212,9 +212,13 @@ class CommitWriter:
         return self.gateway.perform(ReadSnapshot(self.branch, paths))
 
     def _view(self, run_id: str, snapshot: Snapshot) -> RunView:
-        files = snapshot.folders.get(self.layout.run_folder(run_id), {})
-        read = (snapshot.files[self.layout.path(run_id, name)] for name in (INDEX, LATEST))
-        return self.runs.understand(run_id, files, {file.blob_sha: file.content for file in read if file})
+        listed = snapshot.folders.get(self.layout.run_folder(run_id), {})
+        files = {name: snapshot.files[self.layout.path(run_id, name)] for name in (INDEX, LATEST)}
+        found = {name: file for name, file in files.items() if file}
+        if not found.keys() <= listed.keys():
+            # This server lists no folders that way.
+            return self.runs.read_at(run_id, snapshot.head_sha)
+        return self.runs.understand(run_id, listed, {file.blob_sha: file.content for file in found.values()})
 
     def _forget(self) -> None:
         self._head_sha = ""

@@ -20,6 +20,7 @@ from holdfast.github.gateway import (
     ListFolder,
     Listing,
     ReadTree,
+    Snapshot,
     WriteFile,
     WriteTree,
 )
@@ -398,6 +399,30 @@ def test_file_that_no_index_names_is_not_overwritten(
     after = repository.files(BRANCH)
     assert receipt.sequence_number == 5
     assert {path: after[path] for path in before if "/cp_" in path}.items() <= before.items()
+
+
+class _FilesAloneGateway:
+    """Shows files in a snapshot, but no folders."""
+
+    def __init__(self, inner: MemoryGateway) -> None:
+        self._inner = inner
+
+    def perform(self, call: Any) -> Any:
+        found = self._inner.perform(call)
+        return replace(found, folders={}) if isinstance(found, Snapshot) else found
+
+
+def test_commit_mode_lists_the_folder_where_a_snapshot_does_not(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path / "theirs", repository) as theirs:
+        store(theirs, 3)
+    remove(repository, "index.json")
+
+    with open_workshop(tmp_path / "ours", _FilesAloneGateway(repository), mode="commit") as ours:
+        store(ours, 2)
+
+    assert list(check_run(repository)) == [1, 2, 3, 4, 5]
 
 
 class _TearingGateway:
