@@ -278,6 +278,26 @@ SCHEDULES = {
         ),
         ("any:500:nth=1:times=1", "any:500:nth=1:times=1"),
     ),
+    "who dies between two new numbers leaves the order in the numbers": Schedule(
+        (
+            Machine(
+                (
+                    Drain(patience_s=5.0, after_s=400.0),
+                    Drain(patience_s=5.0, after_s=0.1, dies=Death("before_spool", 14)),
+                )
+            ),
+            Machine((Drain(patience_s=5.0, after_s=0.1), Drain(patience_s=5.0, after_s=0.1))),
+        ),
+        (
+            Submit(0, 0, dies=Death("before_spool")),
+            Submit(1, 0, 2),
+            Submit(0, 30, after_s=400.0),
+            Submit(0, 3),
+            Submit(0, 1),
+            Submit(0, 1),
+        ),
+        ("any:500:nth=1:times=1", "any:500:nth=1:times=1"),
+    ),
 }
 
 

@@ -54,12 +54,13 @@ def settle_numbers(
     highest = max(newest.sequence if newest else 0, view.pruned_through)
     if highest > spool.known_sequence(view.run_id):
         spool.learn_sequence(view.run_id, highest)
-    return [
-        _renumber(spool, numbered.ticket, changed[numbered.ticket.checkpoint_id], seal)
-        if numbered.ticket.checkpoint_id in changed
-        else numbered
-        for numbered in sealed
-    ]
+    affected = [numbered.ticket for numbered in sealed if numbered.ticket.checkpoint_id in changed]
+    # The highest first: wherever a crash cuts this short, the numbers still tell the order.
+    affected.sort(key=lambda ticket: changed[ticket.checkpoint_id], reverse=True)
+    moved = {
+        each.checkpoint_id: _renumber(spool, each, changed[each.checkpoint_id], seal) for each in affected
+    }
+    return [moved.get(numbered.ticket.checkpoint_id, numbered) for numbered in sealed]
 
 
 def release_places(spool: Spool, view: RunView, tickets: Sequence[Ticket], tried: Container[str]) -> RunView:
