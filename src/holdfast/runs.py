@@ -10,7 +10,7 @@ from holdfast.core.index import Index, IndexEntry, parse_index
 from holdfast.core.layout import INDEX, LATEST, PARTS, Layout, parse_sequences
 from holdfast.core.parts import part_paths
 from holdfast.core.publication import RunView
-from holdfast.core.rebuilt import LatestCheckpoint, mark_pruned, rebuild_index, revive
+from holdfast.core.rebuilt import LatestCheckpoint, mark_pruned, rebuild_index, revive, unite
 from holdfast.core.stored import open_file
 from holdfast.errors import IntegrityFailure, Missing, Refused
 from holdfast.github.gateway import Entry, Gateway, ListFolder, ReadBlob, ReadTree, Revision
@@ -104,12 +104,12 @@ class Runs:
             files = self.list_files(run_id, ref)
         except Missing:
             files = {}
-        return self.understand(run_id, files)
+        return self.understand(run_id, ref, files)
 
     def understand(
-        self, run_id: str, files: Mapping[str, str], contents: Mapping[str, bytes] | None = None
+        self, run_id: str, ref: str, files: Mapping[str, str], contents: Mapping[str, bytes] | None = None
     ) -> RunView:
-        """Return how the folder stands that holds these files, name to blob SHA.
+        """Return how the folder stands that holds these files, name to blob SHA, as of `ref`.
 
         `contents` has blobs that need not be read.
         """
@@ -122,16 +122,16 @@ class Runs:
         latest = LatestCheckpoint()
         if latest_sha:
             path = self._layout.path(run_id, LATEST)
-            latest = _find_latest(stored or Index(run_id), latest_sha, path, read)
+            there = [e for e in stored.entries if self._name(run_id, e) in files] if stored else []
+            latest = _find_latest(Index(run_id, tuple(there)), latest_sha, path, read)
         if stored is None:
-            index, is_stored = self._rebuild_index(run_id, files, latest)
+            index, is_stored = self._rebuild_index(run_id, ref, files, latest)
         else:
             index, is_stored = self._without_dangling(stored, files, latest)
             if latest.sequence and latest.checkpoint_id not in stored.by_id:
                 # A writer puts the index first: this one is older, and someone has put it back.
                 log.warning("index_outdated", run_id=run_id)
-                found = self._rebuild_index(run_id, files, latest)[0]
-                index, is_stored = index.with_entries(found.entries, workflow=None, now=""), False
+                index, is_stored = unite(index, self._rebuild_index(run_id, ref, files, latest)[0]), False
         whole = revive(index, latest, self._layout)
         if whole is index:
             return RunView(index, files.get(INDEX), latest_sha, latest.sequence, files, is_stored)
@@ -159,11 +159,16 @@ class Runs:
         """Return the index that the folder holds; None if there is none, or a damaged one."""
         if INDEX not in files:
             return None
+        path = self._layout.path(run_id, INDEX)
         try:
-            return parse_index(read(files[INDEX]), self._layout.path(run_id, INDEX))
+            index = parse_index(read(files[INDEX]), path)
         except IntegrityFailure as error:
             log.warning("index_damaged", run_id=run_id, cause=str(error))
             return None
+        if index.run_id != run_id:
+            log.warning("index_damaged", run_id=run_id, cause=f"{path}: it is of run {index.run_id!r}")
+            return None
+        return index
 
     def _without_dangling(
         self, index: Index, files: Mapping[str, str], latest: LatestCheckpoint
@@ -174,17 +179,18 @@ class Runs:
         has removed.
         """
         dangling = {
-            entry.checkpoint_id
-            for entry in index.entries
-            if self._layout.name_of(index.run_id, entry.file_path) not in files
+            entry.checkpoint_id for entry in index.entries if self._name(index.run_id, entry) not in files
         }
         if not dangling:
             return index, True
         log.warning("index_dangling", run_id=index.run_id, checkpoints=len(dangling))
         return mark_pruned(index.without(dangling), latest), False
 
+    def _name(self, run_id: str, entry: IndexEntry) -> str:
+        return self._layout.name_of(run_id, entry.file_path)
+
     def _rebuild_index(
-        self, run_id: str, files: Mapping[str, str], latest: LatestCheckpoint
+        self, run_id: str, ref: str, files: Mapping[str, str], latest: LatestCheckpoint
     ) -> tuple[Index, bool]:
         """Return the index of what the files hold that are whole, and whether there was nothing to index."""
         opened: dict[str, list[IndexEntry]] = {}
@@ -195,7 +201,7 @@ class Runs:
             path = self._layout.path(run_id, name)
             try:
                 found = open_file(self.read_blob(sha), path)
-                self._check_parts(run_id, [envelope for envelope, _ in found])
+                self._check_parts(run_id, ref, [envelope for envelope, _ in found])
                 opened[name] = [entry for _, entry in found]
             except IntegrityFailure as error:
                 log.warning("checkpoint_damaged", path=path, cause=error.reason)
@@ -203,7 +209,7 @@ class Runs:
         index = rebuild_index(run_id, opened, unreadable, latest, is_trimmed=INDEX not in files)
         return index, INDEX not in files and not opened and not unreadable
 
-    def _check_parts(self, run_id: str, envelopes: Iterable[Envelope]) -> None:
+    def _check_parts(self, run_id: str, ref: str, envelopes: Iterable[Envelope]) -> None:
         """Raise IntegrityFailure if a part is not there: retention may have been quicker than the writer."""
         run_folder = self._layout.run_folder(run_id)
         documents = (parse_document(each.content).value for each in envelopes)
@@ -211,7 +217,7 @@ class Runs:
         if not wanted:
             return
         try:
-            there = self.list_files(f"{run_id}/{PARTS}", self._branch)
+            there = self.list_files(f"{run_id}/{PARTS}", ref)
         except Missing:
             there = {}
         folder = f"{run_folder}/{PARTS}/"
@@ -230,6 +236,8 @@ def _find_latest(index: Index, latest_sha: str, path: str, read: Callable[[str],
             return LatestCheckpoint(entry.checkpoint_id, entry.sequence)
     try:
         envelope, _ = open_stored(read(latest_sha), path)
+        if envelope.header.run_id != index.run_id:
+            raise IntegrityFailure(path, f"it is of run {envelope.header.run_id!r}")  # noqa: TRY301
     except IntegrityFailure as error:
         log.warning("latest_damaged", path=path, cause=error.reason)
         return LatestCheckpoint()  # it is worth nothing as it is: the next checkpoint replaces it

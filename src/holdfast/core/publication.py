@@ -52,7 +52,8 @@ class RunView:
     @property
     def pruned_through(self) -> int:
         """Return up to which number checkpoints are gone; retention may have left the latest alone."""
-        return self.index.pruned_through if self.index.entries else self.latest_sequence
+        pruned_through = self.index.pruned_through
+        return pruned_through if self.index.entries else max(pruned_through, self.latest_sequence)
 
 
 @dataclass(frozen=True, slots=True)

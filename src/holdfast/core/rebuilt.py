@@ -45,18 +45,35 @@ def rebuild_index(
             entries += opened[name]
     index = Index(run_id).with_entries(entries, workflow=None, now="")
     is_there = _has(entries, latest) or any(latest.sequence in parse_sequences(name) for name in unreadable)
-    return _without_leftovers(index, latest) if is_trimmed and not is_there else mark_pruned(index, latest)
+    if is_trimmed and not is_there:
+        return _without_leftovers(index, latest)
+    return mark_pruned(index, latest, unreadable)
 
 
-def mark_pruned(index: Index, latest: LatestCheckpoint) -> Index:
+def mark_pruned(index: Index, latest: LatestCheckpoint, unreadable: Collection[str] = ()) -> Index:
     """Return an index that is not as it was stored with the numbers that may have been used before.
 
-    Retention may have left the latest alone before the files that are there now were written.
+    Retention may have left the latest alone before the files that are there now were written. What is
+    `unreadable` was not pruned: a person may still mend it.
     """
     if not index.entries:
         return index
-    gone = min(latest.sequence, index.entries[0].sequence - 1)
+    numbers = [index.entries[0].sequence, *(parse_sequences(name)[0] for name in unreadable)]
+    gone = min(latest.sequence, min(numbers) - 1)
     return replace(index, pruned_through=max(index.pruned_through, gone))
+
+
+def unite(stored: Index, found: Index) -> Index:
+    """Return a stored index with what was found besides, but for files that claim a number of another."""
+    owners = {entry.sequence: entry.checkpoint_id for entry in stored.entries}
+    rivals = {
+        entry.file_path
+        for entry in found.entries
+        if owners.get(entry.sequence, entry.checkpoint_id) != entry.checkpoint_id
+    }
+    added = [entry for entry in found.entries if entry.file_path not in rivals]
+    united = stored.with_entries(added, workflow=None, now=stored.last_updated)
+    return replace(united, pruned_through=max(stored.pruned_through, found.pruned_through))
 
 
 def revive(index: Index, latest: LatestCheckpoint, layout: Layout) -> Index:

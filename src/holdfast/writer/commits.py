@@ -30,7 +30,7 @@ from holdfast.logs import log
 from holdfast.runs import MAX_REMEMBERED_RUNS, Runs
 from holdfast.spool import Spool
 from holdfast.writer.branch import ensure_branch
-from holdfast.writer.numbering import settle_numbers
+from holdfast.writer.numbering import disown_revived, settle_numbers
 
 ATTEMPTS = 3
 PAUSE_S = 0.5
@@ -130,7 +130,8 @@ class CommitWriter:
         tickets.clear()
         publications = {}
         for run_id, own in by_run.items():
-            view = self._views[run_id] = self._without_unproved(self._views[run_id], own)
+            view = self._without_unproved(disown_revived(self._views[run_id], own), own)
+            self._views[run_id] = view
             folder = self.layout.run_folder(run_id)
             seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
             numbered = settle_numbers(self.spool, view, own, seal, breathe=self.breathe)
@@ -218,7 +219,8 @@ class CommitWriter:
         if not found.keys() <= listed.keys():
             # This server lists no folders that way.
             return self.runs.read_at(run_id, snapshot.head_sha)
-        return self.runs.understand(run_id, listed, {file.blob_sha: file.content for file in found.values()})
+        contents = {file.blob_sha: file.content for file in found.values()}
+        return self.runs.understand(run_id, snapshot.head_sha, listed, contents)
 
     def _forget(self) -> None:
         self._head_sha = ""

@@ -24,7 +24,7 @@ from holdfast.logs import log
 from holdfast.runs import Runs
 from holdfast.spool import Spool
 from holdfast.writer.branch import ensure_branch
-from holdfast.writer.numbering import release_places, settle_numbers
+from holdfast.writer.numbering import disown_revived, release_places, settle_numbers
 
 ATTEMPTS = 3
 PAUSE_S = 0.5
@@ -105,6 +105,7 @@ class ContentsWriter:
 
     def _plan(self, view: RunView, work: _Work) -> Publication:
         """Settle the numbers, plan the files, and note on disk what may come to exist."""
+        view = disown_revived(view, work.tickets)
         view = release_places(self.spool, view, work.tickets, work.intent.files)
         folder = self.layout.run_folder(view.run_id)
         seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)

@@ -85,6 +85,14 @@ def release_places(spool: Spool, view: RunView, tickets: Sequence[Ticket], tried
     return replace(view, index=replace(view.index, entries=kept))
 
 
+def disown_revived(view: RunView, tickets: Sequence[Ticket]) -> RunView:
+    """Return the view without a revived latest that is one of the tickets: it is stored anew in its turn."""
+    latest = view.revived
+    if latest is None or all(ticket.checkpoint_id != latest.checkpoint_id for ticket in tickets):
+        return view
+    return replace(view, index=view.index.without({latest.checkpoint_id}), revived=None)
+
+
 def _arrivals(spool: Spool, view: RunView, tickets: Sequence[Ticket]) -> dict[str, Arrival]:
     """Return when those came in whose number nobody asked for, and what they must come after.
 
