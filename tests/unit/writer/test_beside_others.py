@@ -13,12 +13,13 @@ from holdfast.core.index import Index, parse_index
 from holdfast.core.litter import PATIENCE_S
 from holdfast.core.rules import RetentionRules
 from holdfast.core.ticket import Progress, Receipt
-from holdfast.errors import Missing, Throttled
+from holdfast.errors import Missing, Throttled, Unavailable
 from holdfast.github.gateway import (
     CommitFiles,
     DeleteFile,
     ListFolder,
     Listing,
+    ReadSnapshot,
     ReadTree,
     Snapshot,
     WriteFile,
@@ -399,6 +400,129 @@ def test_file_that_no_index_names_is_not_overwritten(
     after = repository.files(BRANCH)
     assert receipt.sequence_number == 5
     assert {path: after[path] for path in before if "/cp_" in path}.items() <= before.items()
+
+
+def lose_the_answer(repository: MemoryGateway, workshop: Workshop) -> None:
+    """Let the next commit be made, and let nobody know."""
+    gone = Unavailable(BRANCH, "no answer")
+    repository.fail_next(CommitFiles, gone, is_applied=True)
+    repository.fail_next(ReadSnapshot, gone, times=3)
+    workshop.worker.drain()
+    workshop.clock.sleep(10_000)
+
+
+@pytest.mark.parametrize("has_graphql", [True, False])
+def test_own_latest_that_was_left_alone_is_stored_in_its_turn(
+    tmp_path: Path, repository: MemoryGateway, *, has_graphql: bool
+) -> None:
+    with open_workshop(tmp_path, repository, mode="commit") as workshop:
+        store(workshop, 2)
+        first, second = workshop.save(), workshop.save()
+        lose_the_answer(repository, workshop)
+        trim(repository)
+        repository.has_graphql = has_graphql
+        assert workshop.worker.drain().left == 0
+        numbers = [
+            receipt.sequence_number
+            for each in (first, second)
+            if (receipt := workshop.spool.receipt(each.checkpoint_id))
+        ]
+
+    stored = check_run(repository)
+    assert [stored[number] for number in numbers] == [first.checkpoint_id, second.checkpoint_id]
+    assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_batch_that_cannot_be_read_whole_is_not_swept_away(
+    mode: str, tmp_path: Path, repository: MemoryGateway, clock: VirtualClock
+) -> None:
+    with open_workshop(tmp_path / "theirs", repository, clock=clock) as theirs:
+        usual = theirs.worker.policy
+        theirs.worker.policy = replace(usual, singles_share=0.0)
+        for _ in range(5):
+            theirs.save()
+        assert theirs.worker.drain().left == 0
+        theirs.worker.policy = usual
+        store(theirs)
+    batch = json.loads(repository.files(BRANCH)["checkpoints/r/batch_1_5.json"])
+    batch["checkpoints"][0]["phase"] = "altered"
+    damaged = {"checkpoints/r/batch_1_5.json": json.dumps(batch).encode(), "checkpoints/r/index.json": None}
+    repository.write_as_someone_else(BRANCH, damaged)
+
+    with open_workshop(tmp_path / "ours", repository, mode=mode, clock=clock) as ours:
+        store(ours)
+    with open_desk(tmp_path / "desk", repository, clock) as desk:
+        desk.sweeper.sweep()
+
+    assert "batch_1_5.json" in names_of(repository)
+
+
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_index_that_was_put_back_gives_no_number_twice(
+    mode: str, tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path / "theirs", repository) as theirs:
+        store(theirs, 3)
+        older = repository.files(BRANCH)["checkpoints/r/index.json"]
+        store(theirs, 2)
+    rival = make_envelope("r", 3, trigger="iteration").content
+    changes = {"checkpoints/r/cp_003_iteration.json": rival, "checkpoints/r/index.json": older}
+    repository.write_as_someone_else(BRANCH, dict(changes))
+
+    with open_workshop(tmp_path / "ours", repository, mode=mode) as ours:
+        store(ours)
+
+    assert [entry.sequence for entry in index_of(repository).entries] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_number_that_was_pruned_stays_used_when_an_index_is_put_back(
+    mode: str, tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path / "theirs", repository) as theirs:
+        store(theirs, 3)
+        older = repository.files(BRANCH)["checkpoints/r/index.json"]
+        store(theirs, 7)
+    remove(repository, *(f"cp_00{number}_manual.json" for number in range(1, 8)))
+    repository.write_as_someone_else(BRANCH, {"checkpoints/r/index.json": older})
+
+    with open_workshop(tmp_path / "ours", repository, mode=mode) as ours:
+        (receipt,) = store(ours, sequence_number=5)
+
+    assert receipt.sequence_number > 7
+
+
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_folder_that_was_copied_from_another_run_is_no_way_into_that_one(
+    mode: str, tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path / "theirs", repository) as theirs:
+        store(theirs, 3, run_id="other")
+        copied = repository.files(BRANCH).items()
+        copy = {path.replace("/other/", "/r/"): text for path, text in copied if "/other/" in path}
+        store(theirs, 3, run_id="other")
+    repository.write_as_someone_else(BRANCH, dict(copy))
+    before = check_run(repository, "other")
+
+    with open_workshop(tmp_path / "ours", repository, mode=mode) as ours:
+        ours.save()
+        ours.worker.drain()
+
+    assert check_run(repository, "other") == before
+
+
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_latest_of_another_run_is_not_brought_back(
+    mode: str, tmp_path: Path, repository: MemoryGateway
+) -> None:
+    foreign = make_envelope("other", 3).content
+    repository.write_as_someone_else(BRANCH, {"checkpoints/r/latest.json": foreign})
+
+    with open_workshop(tmp_path / "ours", repository, mode=mode) as ours:
+        (receipt,) = store(ours)
+
+    assert list(check_run(repository).values()) == [receipt.checkpoint_id]
 
 
 class _FilesAloneGateway:
