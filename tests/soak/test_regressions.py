@@ -298,6 +298,87 @@ SCHEDULES = {
         ),
         ("any:500:nth=1:times=1", "any:500:nth=1:times=1"),
     ),
+    "no checkpoint waits for what is to be deleted, however little may be written": Schedule(
+        machines=(
+            Machine(
+                (
+                    Drain(mode="contents", patience_s=5.0, after_s=0.1, dies=None),
+                    Drain(
+                        mode="contents", patience_s=4000.0, after_s=1.0, dies=Death(moment="event", nth=15)
+                    ),
+                    Drain(mode="contents", patience_s=100.0, after_s=400.0, dies=None),
+                    Drain(mode="contents", patience_s=4000.0, after_s=20.0, dies=None),
+                    Drain(mode="commit", patience_s=5.0, after_s=0.2, dies=None),
+                    Drain(mode="commit", patience_s=4000.0, after_s=3.0, dies=None),
+                    Drain(mode="contents", patience_s=4000.0, after_s=3.0, dies=None),
+                    Drain(mode="contents", patience_s=4000.0, after_s=0.5, dies=Death(moment="event", nth=3)),
+                ),
+                "open",
+            ),
+            Machine(
+                (
+                    Drain(mode="commit", patience_s=100.0, after_s=0.2, dies=None),
+                    Drain(
+                        mode="contents",
+                        patience_s=4000.0,
+                        after_s=20.0,
+                        dies=Death(moment="after_spool", nth=16),
+                    ),
+                    Drain(mode="contents", patience_s=0.0, after_s=0.2, dies=None),
+                ),
+                "open",
+            ),
+            Machine(
+                (
+                    Drain(
+                        mode="commit", patience_s=100.0, after_s=0.5, dies=Death(moment="after_spool", nth=4)
+                    ),
+                    Drain(mode="contents", patience_s=4000.0, after_s=400.0, dies=None),
+                    Drain(
+                        mode="commit",
+                        patience_s=0.0,
+                        after_s=0.2,
+                        dies=Death(moment="before_request", nth=12),
+                    ),
+                    Drain(mode="contents", patience_s=4000.0, after_s=3.0, dies=None),
+                    Drain(mode="contents", patience_s=5.0, after_s=3.0, dies=None),
+                    Drain(mode="contents", patience_s=5.0, after_s=0.5, dies=None),
+                    Drain(
+                        mode="contents",
+                        patience_s=4000.0,
+                        after_s=0.2,
+                        dies=Death(moment="before_request", nth=6),
+                    ),
+                ),
+                "few",
+            ),
+        ),
+        calls=(
+            Submit(machine=2, checkpoint=15, number=None, after_s=0.0, dies=None),
+            Submit(machine=1, checkpoint=28, number=None, after_s=20.0, dies=None),
+            Transfer(source=2, target=0, after_s=0.5),
+            Submit(machine=2, checkpoint=2, number=None, after_s=20.0, dies=None),
+            Submit(machine=1, checkpoint=13, number=None, after_s=2.0, dies=None),
+            Submit(machine=2, checkpoint=25, number=None, after_s=0.0, dies=Death("after_spool")),
+            Submit(machine=1, checkpoint=1, number=None, after_s=0.1, dies=None),
+            Submit(machine=2, checkpoint=3, number=None, after_s=2.0, dies=None),
+            Submit(machine=2, checkpoint=23, number=6, after_s=20.0, dies=Death("after_spool")),
+            Submit(machine=0, checkpoint=32, number=9, after_s=0.0, dies=None),
+            Submit(machine=1, checkpoint=33, number=None, after_s=0.0, dies=None),
+            Submit(machine=1, checkpoint=5, number=12, after_s=0.0, dies=None),
+        ),
+        faults=(
+            "read:404:p=0.05:seed=58",
+            "any:503:p=0.5:seed=15",
+            "write:stale-hidden=3:nth=7:times=1",
+            "delete:404:nth=12:times=2",
+            "read:503:nth=9:times=1",
+            "delete:503:nth=4:times=3",
+            "delete:404:nth=1:times=1",
+            "read:503:p=0.5:seed=24",
+        ),
+        pace=88,
+    ),
 }
 
 

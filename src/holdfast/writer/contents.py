@@ -257,11 +257,14 @@ class ContentsWriter:
         for path, sha in intent.files.items():
             if path in indexed:
                 continue
-            litter = Litter(path, sha, self.clock.now() + PATIENCE_S)
-            if work.is_unclear:
-                self._expect(litter)
-            if not self._delete(path, sha) and not work.is_unclear:
-                self._expect(litter)  # it may only not be visible yet
+            try:
+                is_settled = self._delete(path, sha) and not work.is_unclear
+            except GatewayError as error:
+                # No checkpoint waits for this: with little budget left, it might never come to an end.
+                log.info("litter_kept", path=path, cause=str(error))
+                is_settled = False
+            if not is_settled:  # it may only not be visible yet, or come late
+                self._expect(Litter(path, sha, self.clock.now() + PATIENCE_S))
 
     def abandon(self, intent: Intent) -> None:
         """Give up a write; what may have come to exist of it is deleted once nothing of it is under way."""

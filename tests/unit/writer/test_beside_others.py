@@ -525,6 +525,25 @@ def test_latest_of_another_run_is_not_brought_back(
     assert list(check_run(repository).values()) == [receipt.checkpoint_id]
 
 
+def test_no_checkpoint_waits_for_what_is_to_be_deleted(tmp_path: Path, repository: MemoryGateway) -> None:
+    throttled = Throttled("x", "used up", kind="own_budget", retry_after_s=60)
+    with (
+        open_workshop(tmp_path / "ours", repository) as ours,
+        open_workshop(tmp_path / "theirs", repository) as theirs,
+    ):
+        store(ours)
+        store(theirs, 2)
+        trim(repository)
+        repository.fail_next(DeleteFile, throttled)
+        store(ours)  # first as 2, which was used
+        assert "cp_002_manual.json" in names_of(repository)
+
+        ours.clock.sleep(PATIENCE_S)
+        store(ours)
+
+    assert list(check_run(repository)) == [3, 4, 5]
+
+
 class _FilesAloneGateway:
     """Shows files in a snapshot, but no folders."""
 
