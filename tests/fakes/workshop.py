@@ -92,6 +92,13 @@ def open_workshop(
         spool.close()
 
 
+def trim(repository: MemoryGateway, *, keeps: tuple[str, ...] = ("latest.json",)) -> None:
+    """Delete all files of the run r but some, as another machine's cleanup does."""
+    gone = [path for path in repository.files(BRANCH) if path.startswith("checkpoints/r/")]
+    paths = [path for path in gone if path.rpartition("/")[2] not in keeps]
+    repository.write_as_someone_else(BRANCH, dict.fromkeys(paths))
+
+
 def stored_run(repository: MemoryGateway, run_id: str = "r") -> dict[str, Any]:
     """Return the files of a run, by name, parsed."""
     return files_of_run(repository.files(BRANCH), run_id)

@@ -10,7 +10,7 @@ from holdfast.core.index import parse_index
 from holdfast.errors import Unavailable
 from holdfast.github.gateway import ListFolder, ReadFile, WriteFile
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
+from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run, trim
 
 MODES = ("contents", "commit")
 
@@ -30,13 +30,6 @@ def store(workshop: Workshop, count: int = 1) -> None:
     for _ in range(count):
         workshop.save()
         assert workshop.worker.drain().left == 0
-
-
-def trim(repository: MemoryGateway, *, keeps: tuple[str, ...] = ("latest.json",)) -> None:
-    """Delete all files of the run but some, as another machine's cleanup does."""
-    gone = [path for path in repository.files(BRANCH) if path.startswith("checkpoints/r/")]
-    paths = [path for path in gone if path.rpartition("/")[2] not in keeps]
-    repository.write_as_someone_else(BRANCH, dict.fromkeys(paths))
 
 
 def test_index_that_was_removed_does_not_come_back(workshop: Workshop, repository: MemoryGateway) -> None:

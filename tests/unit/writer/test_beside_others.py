@@ -30,7 +30,7 @@ from tests.fakes.desk import open_desk
 from tests.fakes.meddling import LaggingGateway, MeddlingGateway
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.stored_runs import make_envelope, make_run, with_paths
-from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
+from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run, trim
 
 
 @pytest.fixture
@@ -57,11 +57,6 @@ def store(workshop: Workshop, count: int = 1, run_id: str = "r", **fields: Any) 
 
 def remove(repository: MemoryGateway, *names: str) -> None:
     repository.write_as_someone_else(BRANCH, {f"checkpoints/r/{name}": None for name in names})
-
-
-def trim(repository: MemoryGateway, *, keeps: tuple[str, ...] = ("latest.json",)) -> None:
-    """Delete all files of the run but some, as another machine's cleanup does."""
-    remove(repository, *(name for name in names_of(repository) if name not in keeps))
 
 
 def names_of(repository: MemoryGateway) -> list[str]:
