@@ -15,14 +15,13 @@ from holdfast.github.gateway import (
     NO_GRAPHQL,
     Entry,
     Gateway,
-    ListFolder,
     ReadBlob,
     ReadFile,
     ReadHeadIfChanged,
     ReadSnapshot,
-    ReadTree,
     Snapshot,
 )
+from holdfast.github.listing import list_folder, walk_to
 from holdfast.mirror import Catalogue, Folder, Head, Mirror, RemoteFile, Shelf
 
 ItemT = TypeVar("ItemT")
@@ -209,24 +208,13 @@ class GitHubArchive:
         return snapshot
 
     def _list(self, folder: str, commit_sha: str) -> Sequence[Entry]:
-        listing = self.gateway.perform(ListFolder(folder, commit_sha))
-        return listing.entries if listing.is_complete else self._walk(folder, commit_sha)
+        return list_folder(self.gateway, folder, commit_sha)
 
     def _list_base(self, commit_sha: str) -> Sequence[Entry]:
         try:
-            return self._walk(self.layout.base_path, commit_sha)
+            return walk_to(self.gateway, self.layout.base_path, commit_sha)
         except Missing:
             return ()
-
-    def _walk(self, folder: str, commit_sha: str) -> Sequence[Entry]:
-        """List a folder from the top of the tree down: trees, unlike contents, are not cut off at 1,000."""
-        sha = commit_sha
-        for name in folder.split("/"):
-            listing = self.gateway.perform(ReadTree(sha))
-            sha = next((entry.sha for entry in listing.entries if entry.path == name), "")
-            if not sha:
-                raise Missing(folder, "there is no such folder")
-        return self.gateway.perform(ReadTree(sha)).entries
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from holdfast.core.parts import part_paths
 from holdfast.core.publication import RunView
 from holdfast.core.rebuilt import LatestCheckpoint, mark_pruned, rebuild_index, revive, unite
 from holdfast.core.stored import open_file
-from holdfast.errors import IntegrityFailure, Missing, Refused
-from holdfast.github.gateway import Entry, Gateway, ListFolder, ReadBlob, ReadTree, Revision
+from holdfast.errors import IntegrityFailure, Missing
+from holdfast.github.gateway import Gateway, ReadBlob, Revision
+from holdfast.github.listing import list_folder
 from holdfast.logs import log
 from holdfast.mirror import Mirror
 
@@ -86,8 +87,7 @@ class Runs:
     def list_files(self, run_id: str, ref: str, *, is_fresh: bool = False) -> dict[str, str]:
         """Return every file of the run's folder as of `ref`, name to blob SHA. Raises Missing."""
         folder = self._layout.run_folder(run_id)
-        listing = self._gateway.perform(ListFolder(folder, ref, is_fresh=is_fresh))
-        entries = listing.entries if listing.is_complete else self._walk(folder, ref)
+        entries = list_folder(self._gateway, folder, ref, is_fresh=is_fresh)
         return {entry.path: entry.sha for entry in entries if entry.kind == "file"}
 
     def _remember(self, view: RunView) -> None:
@@ -136,22 +136,6 @@ class Runs:
         if whole is index:
             return RunView(index, files.get(INDEX), latest_sha, latest.sequence, files, is_stored)
         return RunView(whole, files.get(INDEX), latest_sha, latest.sequence, files, False, latest.envelope)
-
-    def _walk(self, folder: str, ref: str) -> tuple[Entry, ...]:
-        """List a folder that is too large for the contents API, from the top of the tree down."""
-        sha = ref
-        for name in folder.split("/"):
-            sha = next((entry.sha for entry in self._read_tree(folder, sha) if entry.path == name), "")
-            if not sha:
-                raise Missing(folder, "there is no such folder")
-        return self._read_tree(folder, sha)
-
-    def _read_tree(self, folder: str, sha: str) -> tuple[Entry, ...]:
-        listing = self._gateway.perform(ReadTree(sha))
-        if not listing.is_complete:
-            advice = "Begin a new one with HOLDFAST_BASE_PATH or HOLDFAST_BRANCH."
-            raise Refused(folder, "there is more than GitHub lists of one folder", "invalid", advice)
-        return listing.entries
 
     def _stored_index(
         self, run_id: str, files: Mapping[str, str], read: Callable[[str], bytes]

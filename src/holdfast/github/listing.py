@@ -1,0 +1,31 @@
+"""Folders listed whole, however many files they hold."""
+
+from holdfast.errors import Missing, Refused
+from holdfast.github.gateway import Entry, Gateway, ListFolder, ReadTree
+
+
+def list_folder(gateway: Gateway, folder: str, ref: str, *, is_fresh: bool = False) -> tuple[Entry, ...]:
+    """Return what is in a folder at `ref`. Raises Missing; Refused if GitHub does not list all of it."""
+    listing = gateway.perform(ListFolder(folder, ref, is_fresh=is_fresh))
+    return listing.entries if listing.is_complete else walk_to(gateway, folder, ref)
+
+
+def walk_to(gateway: Gateway, folder: str, ref: str) -> tuple[Entry, ...]:
+    """Return what is in a folder, by the trees from the top down: unlike contents, they are not cut at 1,000.
+
+    Raises like `list_folder`.
+    """
+    sha = ref
+    for name in folder.split("/"):
+        sha = next((entry.sha for entry in _read_tree(gateway, folder, sha) if entry.path == name), "")
+        if not sha:
+            raise Missing(folder, "there is no such folder")
+    return _read_tree(gateway, folder, sha)
+
+
+def _read_tree(gateway: Gateway, folder: str, sha: str) -> tuple[Entry, ...]:
+    listing = gateway.perform(ReadTree(sha))
+    if not listing.is_complete:
+        advice = "Begin a new one with HOLDFAST_BASE_PATH or HOLDFAST_BRANCH."
+        raise Refused(folder, "there is more than GitHub lists of one folder", "invalid", advice)
+    return listing.entries
