@@ -3,9 +3,9 @@
 from uuid import uuid4
 
 from benchmarks.states import encode, make_state
-from holdfast.core.envelope import Draft, draft_from_text
+from holdfast.assembly import Assembly
+from holdfast.format.checkpoint import Draft, draft_from_text
 from holdfast.settings import Settings
-from holdfast.wiring import Assembly
 
 _CHUNK = 500
 _MOMENT = "2026-03-01T12:00:00.000Z"

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
-    from holdfast.core.resume import ResumePlan
-    from holdfast.core.ticket import Receipt
     from holdfast.errors import HoldfastError
+    from holdfast.format.receipt import Receipt
     from holdfast.library import Holdfast
+    from holdfast.styles.resume import ResumePlan
 
 __all__ = ["Holdfast", "HoldfastError", "Receipt", "ResumePlan", "__version__"]
 
 _HOMES = {
     "Holdfast": "holdfast.library",
-    "Receipt": "holdfast.core.ticket",
-    "ResumePlan": "holdfast.core.resume",
+    "Receipt": "holdfast.format.receipt",
+    "ResumePlan": "holdfast.styles.resume",
     "HoldfastError": "holdfast.errors",
 }
 

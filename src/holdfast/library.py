@@ -10,27 +10,23 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 
-from holdfast.core.envelope import Draft, Envelope, RunStatus, draft_from_mapping, draft_from_text
-from holdfast.core.identity import parse_run_id
-from holdfast.core.moments import format_moment
-from holdfast.core.steps import least_need
-from holdfast.core.ticket import Persistence, Progress, Receipt
-from holdfast.core.triggers import Priority, Trigger
-from holdfast.core.trouble import NOTE
+from holdfast.assembly import Assembly
+from holdfast.drain.chunks import least_need
+from holdfast.drain.outage import NOTE
 from holdfast.errors import CheckpointTooLarge, HoldfastError, InvalidCheckpoint, SpoolBusy, Stopped
+from holdfast.format.checkpoint import Draft, Envelope, RunStatus, draft_from_mapping, draft_from_text
+from holdfast.format.ids import parse_run_id
+from holdfast.format.moments import format_moment
+from holdfast.format.receipt import Persistence, Progress, Receipt
+from holdfast.format.triggers import Priority, Trigger
 from holdfast.logs import configure_logs, log
+from holdfast.queue import ImportReport, Manifest, export_spool, import_spool
 from holdfast.settings import MOST_BYTES, Settings
-from holdfast.spool import ImportReport, Manifest, export_spool, import_spool
-from holdfast.wiring import Assembly
 
 if TYPE_CHECKING:
-    from holdfast.core.comparison import Patch
-    from holdfast.core.index import Index
-    from holdfast.core.replay import Story
-    from holdfast.core.resume import ResumePlan
-    from holdfast.core.validation import Report
-    from holdfast.importer import Import
-    from holdfast.reader import RunSummary
+    from holdfast.drain.worker import DrainResult
+    from holdfast.format.index import Index
+    from holdfast.importing.importer import Import
     from holdfast.recorder import (
         AgentsRun,
         LayersRun,
@@ -40,8 +36,12 @@ if TYPE_CHECKING:
         StepsRun,
         TasksRun,
     )
-    from holdfast.sweeper import SquashReport, SweepReport
-    from holdfast.worker import DrainResult
+    from holdfast.repository.findings import Report
+    from holdfast.repository.reader import RunSummary
+    from holdfast.retention import SquashReport, SweepReport
+    from holdfast.styles.diff import Patch
+    from holdfast.styles.replay import Story
+    from holdfast.styles.resume import ResumePlan
 
 # How old the answer to "is the way to GitHub open?" may be: looking costs more than the rest of a save.
 LOOK_EVERY_S = 1.0
@@ -211,7 +211,7 @@ class Holdfast:
         `keep` marks it so that it is not deleted on success. A run that has ended in this way already is left
         as it is. Clean up after the next drain. Raises UnknownRun, and InvalidCheckpoint for another status.
         """
-        from holdfast.core.completion import is_final, write_final
+        from holdfast.format.completion import is_final, write_final
 
         wanted = _parse_final_status(status)
         newest = self.checkpoint(run_id)
@@ -290,7 +290,7 @@ class Holdfast:
 
         Raises UnknownRun, and GatewayError when GitHub is away and nothing of the run is known here.
         """
-        from holdfast.validator import Validator
+        from holdfast.repository.validate import Validator
 
         return Validator(self._assembly.reader).check_run(run_id)
 
@@ -299,13 +299,13 @@ class Holdfast:
 
         Raises UnknownRun, IntegrityFailure.
         """
-        from holdfast.core.comparison import compare
+        from holdfast.styles.diff import compare
 
         return compare(self.checkpoint(run_id, first).content, self.checkpoint(run_id, second).content)
 
     def replay(self, run_id: str) -> "Story":
         """Return what was decided and what changed at each checkpoint of a run. Raises UnknownRun."""
-        from holdfast.core.replay import Story, replay
+        from holdfast.styles.replay import Story, replay
 
         history = self._assembly.reader.history(run_id)
         return Story(run_id, list(replay(history.envelopes)), history.warnings)
@@ -335,7 +335,7 @@ class Holdfast:
 
     def status(self) -> dict[str, Any]:
         """Return the spool, the budget and the last error, without asking GitHub or making anything."""
-        from holdfast.overview import overview
+        from holdfast.status import overview
 
         return overview(self._assembly)
 
@@ -370,7 +370,7 @@ class Holdfast:
 
         `run_id` is for those that name no run. Doing it again changes nothing.
         """
-        from holdfast.importer import Importer
+        from holdfast.importing.importer import Importer
 
         return Importer(self.submit, self.receipt).take_in(sources, run_id=run_id)
 

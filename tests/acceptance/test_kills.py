@@ -17,7 +17,7 @@ import httpx
 import pytest
 import structlog
 
-from holdfast.core.ticket import Progress
+from holdfast.format.receipt import Progress
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
 from tests.fakes.repository import check_files, read_branch

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.ticket import Progress
+from holdfast.format.receipt import Progress
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
 

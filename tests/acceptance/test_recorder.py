@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.envelope import RunStatus
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
+from holdfast.format.checkpoint import RunStatus
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
 from tests.fakes.spooling import start_python

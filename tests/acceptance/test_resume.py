@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.assembly import Assembly
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
-from holdfast.wiring import Assembly
 from tests.fakes.clock import VirtualClock
 from tests.fakes.spooling import start_python
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.ticket import Progress
+from holdfast.assembly import Assembly
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
+from holdfast.format.receipt import Progress
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
-from holdfast.wiring import Assembly
 from tests.fakes.repository import check_files, read_branch
 
 WRITERS = 8

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.limits import Limits
 from holdfast.emulator.app import Emulator
 from holdfast.emulator.options import EmulatorOptions
 from holdfast.emulator.transport import EmulatorTransport
-from holdfast.github.budgeted import BudgetedGateway
+from holdfast.github.calls import Gateway
 from holdfast.github.client import GitHubClient
-from holdfast.github.gateway import Gateway
-from holdfast.github.retrying import RetryingGateway
-from holdfast.github.splitting import SplittingGateway
-from holdfast.github.stopping import StoppableGateway
-from holdfast.ledger import Ledger
+from holdfast.github.wrappers.budgeted import BudgetedGateway
+from holdfast.github.wrappers.retrying import RetryingGateway
+from holdfast.github.wrappers.splitting import SplittingGateway
+from holdfast.github.wrappers.stopping import StoppableGateway
+from holdfast.ratelimit.limits import Limits
+from holdfast.ratelimit.shared_file import Ledger
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 

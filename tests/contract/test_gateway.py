@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.core.git_ids import blob_sha
 from holdfast.errors import Conflict, GatewayError, Missing, Refused
-from holdfast.github.gateway import (
+from holdfast.format.git_ids import blob_sha
+from holdfast.github.calls import (
     Call,
     CommitFiles,
     CountCommits,

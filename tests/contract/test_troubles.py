@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.git_ids import blob_sha
 from holdfast.emulator.app import Emulator
 from holdfast.emulator.faults import (
     AnswerWith,
@@ -22,8 +21,8 @@ from holdfast.emulator.faults import (
 )
 from holdfast.emulator.server import EmulatorServer
 from holdfast.errors import Conflict, Missing, Refused, Throttled, Unavailable
-from holdfast.github.client import GitHubClient
-from holdfast.github.gateway import (
+from holdfast.format.git_ids import blob_sha
+from holdfast.github.calls import (
     NO_GRAPHQL,
     Call,
     CommitFiles,
@@ -33,7 +32,8 @@ from holdfast.github.gateway import (
     Revision,
     WriteFile,
 )
-from holdfast.github.retrying import RetryingGateway
+from holdfast.github.client import GitHubClient
+from holdfast.github.wrappers.retrying import RetryingGateway
 from tests.fakes.clock import VirtualClock
 
 REPOSITORY = "holdfast/checkpoints"

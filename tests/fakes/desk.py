@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.rules import RetentionRules
+from holdfast.cache.mirror import Mirror
 from holdfast.github.presence import GraphqlPresence
-from holdfast.mirror import Mirror
-from holdfast.spool import Spool
-from holdfast.sweeper import Sweeper
-from holdfast.sweeper.committing import Committer
-from holdfast.sweeper.survey import Surveyor
+from holdfast.queue import Spool
+from holdfast.retention import Sweeper
+from holdfast.retention.commit import Committer
+from holdfast.retention.rules import RetentionRules
+from holdfast.retention.scan import Surveyor
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.spooling import open_spool

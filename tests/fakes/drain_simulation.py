@@ -5,17 +5,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from email.utils import formatdate
 
-from holdfast.core.budget import Budget
-from holdfast.core.limits import Cost, Limits
-from holdfast.core.planning import (
+from holdfast.drain.plan import (
     DrainPolicy,
     Step,
     WriteBatch,
     WriteCommit,
     plan_drain,
 )
-from holdfast.core.ticket import Ticket
-from holdfast.core.triggers import Priority, Trigger
+from holdfast.format.receipt import Ticket
+from holdfast.format.triggers import Priority, Trigger
+from holdfast.ratelimit.budget import Budget
+from holdfast.ratelimit.limits import Cost, Limits
 
 START = 1_800_000_000.0
 REQUEST_S = 0.2

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from holdfast.github.gateway import ListFolder
+from holdfast.github.calls import ListFolder
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import BRANCH
 

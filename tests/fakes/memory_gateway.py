@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Any, TypeVar
 
-from holdfast.core.git_ids import blob_sha
 from holdfast.errors import Conflict, GatewayError, Missing, Refused
-from holdfast.github.gateway import (
+from holdfast.format.git_ids import blob_sha
+from holdfast.github.calls import (
     HISTORY_PAGE,
     NO_GRAPHQL,
     Call,

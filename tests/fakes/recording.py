@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 
 import orjson
 
-from holdfast.core.envelope import Draft, Envelope, draft_from_mapping, seal
-from holdfast.core.moments import format_moment
-from holdfast.core.resume import ResumePlan, plan_resume
-from holdfast.core.ticket import Persistence, Progress, Receipt
 from holdfast.errors import UnknownRun
+from holdfast.format.checkpoint import Draft, Envelope, draft_from_mapping, seal
+from holdfast.format.moments import format_moment
+from holdfast.format.receipt import Persistence, Progress, Receipt
 from holdfast.recorder import Options, Outlets, Recorder
+from holdfast.styles.resume import ResumePlan, plan_resume
 from tests.fakes.clock import VirtualClock
 from tests.fakes.spooling import new_id
 

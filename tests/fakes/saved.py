@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from holdfast.core.encoding import encode
-from holdfast.core.envelope import Envelope, RunStatus, draft_from_text, seal
-from holdfast.core.styles.outlook import Saved
-from holdfast.core.triggers import Trigger
+from holdfast.format.checkpoint import Envelope, RunStatus, draft_from_text, seal
+from holdfast.format.triggers import Trigger
+from holdfast.jsontext.encode import encode
+from holdfast.styles.outlook import Saved
 
 NOW = "2026-11-16T10:00:00Z"
 _IDENTITY = "00000000-0000-4000-8000-{:012d}"

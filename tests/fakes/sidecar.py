@@ -9,12 +9,12 @@ from typing import Any
 
 import httpx
 
+from holdfast.assembly import Assembly
 from holdfast.library import Holdfast
 from holdfast.metrics import Metrics
 from holdfast.settings import Settings
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.serving import Ending, serve
-from holdfast.wiring import Assembly
 
 START_S = 30
 

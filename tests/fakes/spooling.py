@@ -7,9 +7,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from holdfast.clock import Clock
-from holdfast.core.layout import Layout
-from holdfast.core.triggers import Priority, Trigger
-from holdfast.spool import Spool, SpoolLimits
+from holdfast.format.paths import Layout
+from holdfast.format.triggers import Priority, Trigger
+from holdfast.queue import Spool, SpoolLimits
 from tests.fakes.clock import VirtualClock
 
 ROOT = Path(__file__).parents[2]

@@ -7,11 +7,11 @@ from uuid import UUID
 
 import pygit2
 
-from holdfast.core.envelope import Envelope, draft_from_mapping, seal
-from holdfast.core.index import Index
-from holdfast.core.layout import Layout, format_checkpoint_name
-from holdfast.core.moments import format_moment
-from holdfast.core.stored import entry_of
+from holdfast.format.checkpoint import Envelope, draft_from_mapping, seal
+from holdfast.format.index import Index
+from holdfast.format.moments import format_moment
+from holdfast.format.paths import Layout, format_checkpoint_name
+from holdfast.format.stored_file import entry_of
 
 LAYOUT = Layout()
 NOON = 1_800_000_000.0

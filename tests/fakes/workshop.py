@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from holdfast.core.envelope import draft_from_mapping
-from holdfast.core.layout import Layout
-from holdfast.core.limits import Limits
-from holdfast.core.parts import MAX_FILE_BYTES
-from holdfast.core.planning import DrainPolicy
-from holdfast.core.ticket import Receipt
-from holdfast.github.budgeted import BudgetedGateway
-from holdfast.github.gateway import Gateway
-from holdfast.ledger import Ledger
-from holdfast.mirror import Mirror
-from holdfast.mirroring import MirroringGateway
-from holdfast.reader import Reader
-from holdfast.runs import Runs
-from holdfast.spool import Spool, SpoolLimits
-from holdfast.worker import Worker
-from holdfast.writer.branch import check_repository
-from holdfast.writer.commits import CommitWriter
-from holdfast.writer.contents import ContentsWriter
+from holdfast.cache.mirror import Mirror
+from holdfast.cache.mirroring import MirroringGateway
+from holdfast.drain.commits import CommitWriter
+from holdfast.drain.contents import ContentsWriter
+from holdfast.drain.plan import DrainPolicy
+from holdfast.drain.worker import Worker
+from holdfast.format.checkpoint import draft_from_mapping
+from holdfast.format.parts import MAX_FILE_BYTES
+from holdfast.format.paths import Layout
+from holdfast.format.receipt import Receipt
+from holdfast.github.calls import Gateway
+from holdfast.github.wrappers.budgeted import BudgetedGateway
+from holdfast.queue import Spool, SpoolLimits
+from holdfast.ratelimit.limits import Limits
+from holdfast.ratelimit.shared_file import Ledger
+from holdfast.repository.branch import check_repository
+from holdfast.repository.reader import Reader
+from holdfast.repository.runs import Runs
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.repository import check_files, files_of_run

@@ -31,13 +31,13 @@ for name in modules:
 MODULES = (
     "holdfast.action.entry",
     "holdfast.library",
-    "holdfast.worker",
-    "holdfast.reader",
-    "holdfast.sweeper",
-    "holdfast.sweeper.reporting",
+    "holdfast.drain.worker",
+    "holdfast.repository.reader",
+    "holdfast.retention",
+    "holdfast.retention.report",
     "holdfast.github.client",
-    "holdfast.writer.commits",
-    "holdfast.writer.contents",
+    "holdfast.drain.commits",
+    "holdfast.drain.contents",
 )
 
 

@@ -16,29 +16,29 @@ import structlog
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from holdfast.core.envelope import draft_from_mapping
-from holdfast.core.moments import format_moment
-from holdfast.core.planning import DrainPolicy
-from holdfast.core.rules import RetentionRules
-from holdfast.core.ticket import Receipt
+from holdfast.cache.mirror import Mirror
+from holdfast.cache.mirroring import MirroringGateway
+from holdfast.drain.commits import CommitWriter
+from holdfast.drain.contents import ContentsWriter
+from holdfast.drain.plan import DrainPolicy
+from holdfast.drain.worker import Worker
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorTransport, Request, parse_fault
 from holdfast.errors import HoldfastError
-from holdfast.github.budgeted import BudgetedGateway
+from holdfast.format.checkpoint import draft_from_mapping
+from holdfast.format.moments import format_moment
+from holdfast.format.receipt import Receipt
 from holdfast.github.client import GitHubClient
 from holdfast.github.presence import GraphqlPresence
-from holdfast.github.retrying import RetryingGateway
-from holdfast.ledger import Ledger
-from holdfast.mirror import Mirror
-from holdfast.mirroring import MirroringGateway
-from holdfast.reader import Reader
-from holdfast.runs import Runs
-from holdfast.sweeper import Squash, Sweeper
-from holdfast.sweeper.committing import Committer
-from holdfast.sweeper.preserving import PreservedRuns
-from holdfast.sweeper.survey import Surveyor
-from holdfast.worker import Worker
-from holdfast.writer.commits import CommitWriter
-from holdfast.writer.contents import ContentsWriter
+from holdfast.github.wrappers.budgeted import BudgetedGateway
+from holdfast.github.wrappers.retrying import RetryingGateway
+from holdfast.ratelimit.shared_file import Ledger
+from holdfast.repository.reader import Reader
+from holdfast.repository.runs import Runs
+from holdfast.retention import Squash, Sweeper
+from holdfast.retention.commit import Committer
+from holdfast.retention.preserved import PreservedRuns
+from holdfast.retention.rules import RetentionRules
+from holdfast.retention.scan import Surveyor
 from tests.soak.machines import BRANCH, LAYOUT, LIMITS, Doom, Killed, Line, count_event, open_spool
 from tests.soak.schedules import EFFECTS, Death, Mode
 from tests.soak.simulation import Simulation

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from holdfast.core.ticket import Progress
 from holdfast.errors import SpoolBusy
+from holdfast.format.receipt import Progress
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
 from tests.fakes.repository import check_files, files_of_run, read_branch

@@ -10,22 +10,22 @@ from typing import Any, TypeVar
 import httpx
 import structlog
 
-from holdfast.core.layout import Layout
-from holdfast.core.limits import Limits
-from holdfast.core.planning import DrainPolicy
+from holdfast.cache.mirror import Mirror
+from holdfast.cache.store import Store
+from holdfast.drain.commits import CommitWriter
+from holdfast.drain.contents import ContentsWriter
+from holdfast.drain.plan import DrainPolicy
+from holdfast.drain.worker import Worker
 from holdfast.emulator import Emulator, EmulatorTransport
-from holdfast.github.budgeted import BudgetedGateway
+from holdfast.format.paths import Layout
 from holdfast.github.client import GitHubClient
-from holdfast.github.retrying import RetryingGateway
-from holdfast.github.stopping import StoppableGateway
-from holdfast.ledger import Ledger
-from holdfast.mirror import Mirror
-from holdfast.runs import Runs
-from holdfast.spool import Spool, SpoolLimits
-from holdfast.store import Store
-from holdfast.worker import Worker
-from holdfast.writer.commits import CommitWriter
-from holdfast.writer.contents import ContentsWriter
+from holdfast.github.wrappers.budgeted import BudgetedGateway
+from holdfast.github.wrappers.retrying import RetryingGateway
+from holdfast.github.wrappers.stopping import StoppableGateway
+from holdfast.queue import Spool, SpoolLimits
+from holdfast.ratelimit.limits import Limits
+from holdfast.ratelimit.shared_file import Ledger
+from holdfast.repository.runs import Runs
 from tests.soak.schedules import Budget, Death, Drain, Moment
 from tests.soak.simulation import Simulation
 

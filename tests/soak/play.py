@@ -9,10 +9,10 @@ from uuid import UUID
 
 import structlog
 
-from holdfast.core.envelope import Draft, draft_from_mapping, draft_from_text
-from holdfast.core.moments import format_moment
 from holdfast.emulator import Emulator, EmulatorOptions, Request, parse_fault
-from holdfast.spool import Spool, export_spool, import_spool
+from holdfast.format.checkpoint import Draft, draft_from_mapping, draft_from_text
+from holdfast.format.moments import format_moment
+from holdfast.queue import Spool, export_spool, import_spool
 from tests.soak.machines import BRANCH, MAX_FILE_BYTES, Doom, Killed, Workplace, count_event, open_spool
 from tests.soak.schedules import Call, Drain, Exhaust, Machine, Schedule, Stranger, Submit, Transfer
 from tests.soak.simulation import Simulation

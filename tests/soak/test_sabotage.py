@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.ticket import Delivery
-from holdfast.ledger import Ledger
-from holdfast.worker import Worker
-from holdfast.writer.contents import ContentsWriter
+from holdfast.drain.contents import ContentsWriter
+from holdfast.drain.worker import Worker
+from holdfast.format.receipt import Delivery
+from holdfast.ratelimit.shared_file import Ledger
 from tests.soak.schedules import Drain, Exhaust, Machine, Schedule, Submit
 from tests.soak.share import play_in_memory
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pygit2
 
-from holdfast.core.ticket import Progress
-from holdfast.spool import Spool
+from holdfast.format.receipt import Progress
+from holdfast.queue import Spool
 from tests.fakes.repository import check_files, files_of_run, read_branch
 from tests.soak.machines import BRANCH
 

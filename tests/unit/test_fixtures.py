@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.envelope import draft_from_text, seal
-from holdfast.core.resume import plan_resume
-from holdfast.core.styles import STYLES
+from holdfast.format.checkpoint import draft_from_text, seal
+from holdfast.styles import STYLES
+from holdfast.styles.resume import plan_resume
 
 CHECKPOINTS = Path(__file__).parents[2] / "fixtures/checkpoints"
 

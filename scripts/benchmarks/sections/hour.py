@@ -17,10 +17,10 @@ from benchmarks.states import make_state
 from benchmarks.virtual_time import Arrival, ArrivalClock
 from benchmarks.workshop import REPOSITORY, TOKEN, Workshop
 from holdfast import Holdfast
+from holdfast.assembly import Assembly
 from holdfast.emulator import Delay, Emulator, EmulatorOptions, EmulatorServer, EmulatorTransport, Rule
 from holdfast.github.client import GitHubClient
 from holdfast.settings import Settings
-from holdfast.wiring import Assembly
 
 NAME = "hour"
 WORK = "5 KB, 10 runs, evenly over an hour"

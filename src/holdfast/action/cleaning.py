@@ -2,11 +2,11 @@
 
 from holdfast.action.outcome import Outcome, Table
 from holdfast.action.step import Step
-from holdfast.cli.exits import ExitCode
-from holdfast.cli.render import format_bytes, format_count
 from holdfast.cli.session import Session
-from holdfast.core.disposal import Action
 from holdfast.errors import Stopped, SweepBusy, Throttled
+from holdfast.presentation.exits import ExitCode
+from holdfast.presentation.render import format_bytes, format_count
+from holdfast.retention.disposal import Action
 
 _COLUMNS = ("run", "action", "files", "bytes", "why")
 

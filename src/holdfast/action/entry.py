@@ -16,10 +16,10 @@ from holdfast.action.runner import Runner
 from holdfast.action.signals import release_signals
 from holdfast.action.step import CANCELLED, Step
 from holdfast.action.summary import budget_sentence, format_summary
-from holdfast.cli.exits import ExitCode, WrongUse, describe, exit_code_of
 from holdfast.cli.session import open_with, stop_on_signals
 from holdfast.errors import HoldfastError
 from holdfast.logs import escape_controls
+from holdfast.presentation.exits import ExitCode, WrongUse, describe, exit_code_of
 
 # A cancelled job gets SIGINT, and SIGTERM 7.5 s later: by then everything is told. At first the work goes on,
 # so that a checkpoint still reaches a GitHub that answers: maybe no later step carries it on.

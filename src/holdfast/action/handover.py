@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.cli.render import format_count
 from holdfast.cli.session import Session
-from holdfast.core.ticket import Progress
+from holdfast.format.receipt import Progress
+from holdfast.presentation.render import format_count
 
 MANIFEST = "manifest.json"
 

@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from holdfast.action.job import Job
-from holdfast.cli.exits import WrongUse
 from holdfast.cli.runs import check_run_id
+from holdfast.presentation.exits import WrongUse
 from holdfast.settings import MOST_BYTES, Settings
 
 PREFIX = "HOLDFAST_INPUT_"

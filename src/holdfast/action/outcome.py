@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from holdfast.cli.exits import ExitCode
+from holdfast.presentation.exits import ExitCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from holdfast.action.outcome import Outcome
 from holdfast.action.step import Step
-from holdfast.core.encoding import encode
-from holdfast.core.resume import ResumePlan
 from holdfast.errors import UnknownRun
+from holdfast.jsontext.encode import encode
+from holdfast.styles.resume import ResumePlan
 
 # Outputs travel with the job, which GitHub allows 1 MB in all.
 MOST_PLAN_BYTES = 128 * 1024

@@ -8,11 +8,11 @@ from holdfast.action.inputs import Inputs
 from holdfast.action.job import Job
 from holdfast.action.outcome import Outcome, StoredFile, Table
 from holdfast.action.step import Step
-from holdfast.cli.exits import ExitCode
-from holdfast.cli.render import format_count
-from holdfast.core.encoding import encode, join_members
-from holdfast.core.ticket import Progress, Receipt
 from holdfast.errors import HoldfastError, SpoolBusy, Stopped
+from holdfast.format.receipt import Progress, Receipt
+from holdfast.jsontext.encode import encode, join_members
+from holdfast.presentation.exits import ExitCode
+from holdfast.presentation.render import format_count
 
 _COLUMNS = ("run", "#", "status", "file")
 # The timeout is for limits and outages; a write that nothing hinders gets this much in any case.

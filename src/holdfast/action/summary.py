@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.action.outcome import Cell, Outcome, StoredFile, Table
-from holdfast.cli.render import format_clock, format_duration
 from holdfast.logs import escape_controls
+from holdfast.presentation.render import format_clock, format_duration
 
 SHOWN_ROWS = 200
 

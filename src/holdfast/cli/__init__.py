@@ -30,10 +30,10 @@ from holdfast.cli import (
     validate,
 )
 from holdfast.cli.arguments import Commands, Parser, add_shared_options
-from holdfast.cli.exits import CommandFailed, ExitCode, WrongUse, describe, exit_code_of
-from holdfast.cli.render import Screen
 from holdfast.errors import HoldfastError
 from holdfast.logs import escape_controls
+from holdfast.presentation.exits import CommandFailed, ExitCode, WrongUse, describe, exit_code_of
+from holdfast.presentation.render import Screen
 
 # In the order in which `holdfast --help` shows them.
 COMMANDS = (

@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
-from holdfast.cli.exits import ExitCode, WrongUse
+from holdfast.presentation.exits import ExitCode, WrongUse
 
 if TYPE_CHECKING:
-    from holdfast.cli.render import Screen
+    from holdfast.presentation.render import Screen
 
 Run = Callable[[argparse.Namespace, "Screen"], ExitCode]
 

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands
-from holdfast.cli.exits import ExitCode, WrongUse
-from holdfast.cli.render import Screen, format_bytes, format_count
 from holdfast.cli.runs import check_run_id
 from holdfast.cli.session import Session, open_session, stop_on_signals
 from holdfast.errors import GatewayError, UnknownRun
+from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.presentation.render import Screen, format_bytes, format_count
 
 if TYPE_CHECKING:
     from holdfast import Holdfast
-    from holdfast.core.disposal import RunPlan
-    from holdfast.sweeper import SquashReport, SweepReport
+    from holdfast.retention import SquashReport, SweepReport
+    from holdfast.retention.disposal import RunPlan
 
 _DESCRIPTION = """\
 Clean up the repository by the rules of retention. Of the runs last written to, 10 keep everything, up to 50
@@ -64,10 +64,10 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 
 def _clean_up(arguments: argparse.Namespace, session: Session, screen: Screen) -> ExitCode:
-    from holdfast.core.retention import RetentionPlan
     from holdfast.errors import Stopped, SweepBusy, Throttled
-    from holdfast.sweeper import SweepReport
-    from holdfast.sweeper.reporting import squash_document, sweep_document
+    from holdfast.retention import SweepReport
+    from holdfast.retention.plan import RetentionPlan
+    from holdfast.retention.report import squash_document, sweep_document
 
     holdfast = session.holdfast
     report, squashed = SweepReport(RetentionPlan(())), None
@@ -92,7 +92,7 @@ def _clean_up(arguments: argparse.Namespace, session: Session, screen: Screen) -
 
 def print_sweep(report: "SweepReport", screen: Screen, *, is_dry_run: bool) -> None:
     """Print what becomes of the runs: a table of those that change or are left alone, and the sum."""
-    from holdfast.core.disposal import Action
+    from holdfast.retention.disposal import Action
 
     changes = report.plan.changes if is_dry_run else report.done
     left = [run for run in report.plan.runs if run.action is Action.LEAVE]

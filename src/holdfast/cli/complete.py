@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, seconds
 from holdfast.cli.drain import drain
-from holdfast.cli.exits import ExitCode
-from holdfast.cli.render import Screen, format_count
 from holdfast.cli.runs import check_run_id
 from holdfast.cli.session import Session, open_session, stop_on_signals
+from holdfast.presentation.exits import ExitCode
+from holdfast.presentation.render import Screen, format_count
 
 if TYPE_CHECKING:
-    from holdfast.core.ticket import Receipt
-    from holdfast.worker import DrainResult
+    from holdfast.drain.worker import DrainResult
+    from holdfast.format.receipt import Receipt
 
 # A running service looks into the spool every few seconds.
 _WAIT_FOR_SERVICE_S = 15.0
@@ -53,7 +53,7 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """End the run, and tell what came of it."""
-    from holdfast.core.ticket import Progress
+    from holdfast.format.receipt import Progress
 
     run_id = check_run_id(arguments.run_id)
     with stop_on_signals() as stop, open_session(arguments, stop=stop) as session:
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
         is_done = is_stored and not stop.is_set()
         deleted = _clean_up(session, screen) if is_done else 0
     if screen.is_json:
-        from holdfast.documents import receipt_document
+        from holdfast.presentation.documents import receipt_document
 
         outlook = {"left": result.left, "reason": result.reason or None, "deleted_files": deleted}
         screen.document({**receipt_document(receipt), **outlook})
@@ -84,8 +84,8 @@ def _store(
 
     Returns how the spool stands, and whether another process is still draining it.
     """
+    from holdfast.drain.worker import DrainResult
     from holdfast.errors import SpoolBusy
-    from holdfast.worker import DrainResult
 
     try:
         return drain(session, screen, timeout_s=timeout_s), False
@@ -100,7 +100,7 @@ def _store(
 
 def _judge(receipt: "Receipt", result: "DrainResult", screen: Screen, *, is_busy: bool) -> ExitCode:
     """Return how this ended, and say what stands in the way of a checkpoint that is not verified."""
-    from holdfast.core.ticket import Progress
+    from holdfast.format.receipt import Progress
 
     if receipt.status is Progress.REFUSED:
         screen.warn(f"the final checkpoint was refused: {receipt.reason}")

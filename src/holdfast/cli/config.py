@@ -4,9 +4,9 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.arguments import Commands
-from holdfast.cli.exits import ExitCode
-from holdfast.cli.render import Screen
 from holdfast.cli.session import read_settings
+from holdfast.presentation.exits import ExitCode
+from holdfast.presentation.render import Screen
 
 if TYPE_CHECKING:
     from holdfast.settings import Settings

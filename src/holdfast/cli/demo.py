@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.arguments import Commands
-from holdfast.cli.exits import ExitCode, WrongUse
-from holdfast.cli.render import Screen, format_count
+from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.presentation.render import Screen, format_count
 
 if TYPE_CHECKING:
     from holdfast.cli.demo_example import Moment
     from holdfast.cli.demo_git import BareRepository
     from holdfast.cli.session import Session
-    from holdfast.core.ticket import Receipt
+    from holdfast.format.receipt import Receipt
     from holdfast.settings import Settings
 
 _DESCRIPTION = """\

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.cli.exits import CommandFailed
+from holdfast.presentation.exits import CommandFailed
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,16 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.arguments import Commands, sequence
-from holdfast.cli.exits import ExitCode
-from holdfast.cli.render import Screen, format_count
 from holdfast.cli.runs import check_run_id
 from holdfast.cli.session import open_session
+from holdfast.presentation.exits import ExitCode
+from holdfast.presentation.render import Screen, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast.core.comparison import Change
-    from holdfast.core.replay import Scene
+    from holdfast.styles.diff import Change
+    from holdfast.styles.replay import Scene
 
 _SHOWN_CHARACTERS = 120
 _SHOWN_CHANGES = 12
@@ -115,7 +115,7 @@ def _plain(value: Any) -> str:
 
 
 def _shorten(value: Any) -> str:
-    from holdfast.core.exact import encode_exact
+    from holdfast.jsontext.exact import encode_exact
 
     text = encode_exact(value).decode()
     return (

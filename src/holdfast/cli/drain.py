@@ -5,12 +5,12 @@ import threading
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, seconds
-from holdfast.cli.exits import ExitCode
-from holdfast.cli.render import Advance, Screen, format_count, format_duration
 from holdfast.cli.session import LastWords, Session, open_session, stop_on_signals
+from holdfast.presentation.exits import ExitCode
+from holdfast.presentation.render import Advance, Screen, format_count, format_duration
 
 if TYPE_CHECKING:
-    from holdfast.worker import DrainResult
+    from holdfast.drain.worker import DrainResult
 
 _DESCRIPTION = """\
 Drain the spool into the repository. Each checkpoint leaves the spool once it is verified there.
@@ -39,8 +39,8 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     last_words = LastWords(ExitCode.DONE)
     # Before anything else: what follows takes a while to load.
     with stop_on_signals(last_words) as stop, open_session(arguments, stop=stop) as session:
+        from holdfast.drain.worker import DrainResult
         from holdfast.errors import SpoolBusy
-        from holdfast.worker import DrainResult
 
         verified = 0
 
@@ -67,8 +67,8 @@ def drain(
     on_progress: Advance = lambda _verified, _left: None,
 ) -> "DrainResult":
     """Drain what is spooled, with a progress bar on a terminal. Raises SpoolBusy."""
+    from holdfast.drain.worker import DrainResult
     from holdfast.errors import Stopped
-    from holdfast.worker import DrainResult
 
     spool = session.assembly.spool
     depth = len(spool.pending())

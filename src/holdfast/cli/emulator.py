@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, count
-from holdfast.cli.exits import CommandFailed, ExitCode, WrongUse
-from holdfast.cli.render import Screen
 from holdfast.cli.session import read_settings, start_logs, stop_on_signals
+from holdfast.presentation.exits import CommandFailed, ExitCode, WrongUse
+from holdfast.presentation.render import Screen
 
 if TYPE_CHECKING:
     from holdfast.emulator import Rule

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 from holdfast.cli.arguments import Commands
-from holdfast.cli.exits import CommandFailed, ExitCode, WrongUse
-from holdfast.cli.render import Screen
+from holdfast.presentation.exits import CommandFailed, ExitCode, WrongUse
+from holdfast.presentation.render import Screen
 
 _DESCRIPTION = """\
 Write the n8n workflows: save a checkpoint, resume a run, an example that uses both, save on failure.

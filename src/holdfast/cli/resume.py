@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.arguments import Commands, sequence
-from holdfast.cli.exits import ExitCode, WrongUse
-from holdfast.cli.render import Screen, format_bytes
 from holdfast.cli.runs import check_run_id
 from holdfast.cli.session import open_session
+from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.presentation.render import Screen, format_bytes
 
 if TYPE_CHECKING:
-    from holdfast.core.resume import ResumePlan
+    from holdfast.styles.resume import ResumePlan
 
 _DESCRIPTION = """\
 Print the resume plan of a run: where it goes on, what is done, what is left, and every warning that matters.
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 
 def _print(plan: "ResumePlan", screen: Screen) -> None:
-    from holdfast.core.styles.outlook import name_all
+    from holdfast.styles.outlook import name_all
 
     for line in plan.message.splitlines():
         screen.say(line)
@@ -75,8 +75,8 @@ def _print(plan: "ResumePlan", screen: Screen) -> None:
 
 def _are_standard_phases(plan: "ResumePlan") -> bool:
     """Return whether the phases that remain are the specification's, as the run has named none."""
-    from holdfast.core.resume import style_of
-    from holdfast.core.styles.outlook import as_mapping
+    from holdfast.styles.outlook import as_mapping
+    from holdfast.styles.resume import style_of
 
     progress = as_mapping(as_mapping(plan.state).get("progress"))
     return style_of(plan.state) == "phases" and not progress.get("phases")
@@ -90,8 +90,8 @@ _SOURCES = {
 
 
 def _read_json(path: Path | None) -> Any:
-    from holdfast.core.encoding import parse_value
     from holdfast.errors import InvalidCheckpoint
+    from holdfast.jsontext.encode import parse_value
 
     if path is None:
         return None

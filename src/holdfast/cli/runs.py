@@ -4,13 +4,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, sequence
-from holdfast.cli.exits import ExitCode, WrongUse
-from holdfast.cli.render import Screen
 from holdfast.cli.session import Session, open_session
+from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.presentation.render import Screen
 
 if TYPE_CHECKING:
-    from holdfast.core.index import Index
-    from holdfast.reader import RunSummary
+    from holdfast.format.index import Index
+    from holdfast.repository.reader import RunSummary
 
 
 def register(commands: Commands) -> None:
@@ -72,7 +72,7 @@ def show_checkpoint(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 def check_run_id(text: str) -> str:
     """Return `text` if it can name a run. Raises WrongUse."""
-    from holdfast.core.identity import parse_run_id
+    from holdfast.format.ids import parse_run_id
 
     try:
         return parse_run_id(text)
@@ -82,7 +82,7 @@ def check_run_id(text: str) -> str:
 
 def print_runs(runs: list["RunSummary"], screen: Screen, *, none: str = "There are no runs.") -> None:
     """Print runs as a table, or as the JSON document that is promised."""
-    from holdfast.documents import runs_document
+    from holdfast.presentation.documents import runs_document
 
     if screen.is_json:
         screen.document(runs_document(runs))
@@ -109,7 +109,7 @@ def print_runs(runs: list["RunSummary"], screen: Screen, *, none: str = "There a
 
 def print_checkpoints(index: "Index", session: Session, screen: Screen) -> None:
     """Print the checkpoints of a run as a table, or as the JSON document that is promised."""
-    from holdfast.documents import list_document
+    from holdfast.presentation.documents import list_document
 
     if screen.is_json:
         screen.document(list_document(index))
@@ -144,7 +144,7 @@ def indent(content: bytes) -> bytes:
     """
     import orjson
 
-    from holdfast.core.scanner import scan_value
+    from holdfast.jsontext.scan import scan_value
 
     exact = scan_value(content, integer=orjson.Fragment, real=orjson.Fragment)
     text = orjson.dumps(exact, option=orjson.OPT_INDENT_2).decode()

@@ -5,9 +5,9 @@ import os
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, count
-from holdfast.cli.exits import CommandFailed, ExitCode
-from holdfast.cli.render import Screen
 from holdfast.cli.session import overrides, settings_from, start_logs, stop_on_signals
+from holdfast.presentation.exits import CommandFailed, ExitCode
+from holdfast.presentation.render import Screen
 
 if TYPE_CHECKING:
     from holdfast.settings import Settings
@@ -29,11 +29,11 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Serve until we are told to stop."""
+    from holdfast.assembly import Assembly
     from holdfast.library import Holdfast
     from holdfast.metrics import Metrics
     from holdfast.sidecar.courtesy import Courtesy
     from holdfast.sidecar.serving import serve
-    from holdfast.wiring import Assembly
 
     settings = _settings(arguments)
 

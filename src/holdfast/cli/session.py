@@ -12,13 +12,13 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import SETTINGS
-from holdfast.cli.render import has_colour, is_terminal
 from holdfast.logs import escape_controls
+from holdfast.presentation.render import has_colour, is_terminal
 
 if TYPE_CHECKING:
+    from holdfast.assembly import Assembly
     from holdfast.library import Holdfast
     from holdfast.settings import Settings
-    from holdfast.wiring import Assembly
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Together less than the 10 s that a stop may take: the write under way, then what is to be told.
@@ -46,8 +46,8 @@ def open_session(
 @contextmanager
 def open_with(settings: "Settings", *, stop: threading.Event | None = None) -> Iterator[Session]:
     """Open what the settings name, and log as they say."""
+    from holdfast.assembly import Assembly
     from holdfast.library import Holdfast
-    from holdfast.wiring import Assembly
 
     assembly = Assembly(settings, stop=stop)
     start_logs(settings, assembly)

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from holdfast.cli.arguments import Commands
-from holdfast.cli.exits import ExitCode, WrongUse
-from holdfast.cli.render import Screen, format_count
 from holdfast.cli.session import open_session
+from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.presentation.render import Screen, format_count
 
 _MANIFEST = "manifest.json"
 

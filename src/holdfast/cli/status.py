@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.cli.arguments import Commands
-from holdfast.cli.exits import ExitCode
-from holdfast.cli.render import Screen, format_bytes, format_clock, format_count, format_duration
 from holdfast.cli.session import open_session
+from holdfast.presentation.exits import ExitCode
+from holdfast.presentation.render import Screen, format_bytes, format_clock, format_count, format_duration
 
 _DESCRIPTION = """\
 Show the spool, the budget and the last error. GitHub is not asked, and nothing is changed."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from holdfast.cli.exits import WrongUse
-from holdfast.core.encoding import check_value, find_members, join_members, parse_document, parse_value
-from holdfast.core.identity import parse_checkpoint_id
-from holdfast.core.triggers import Trigger, parse_trigger
 from holdfast.errors import InvalidCheckpoint
+from holdfast.format.ids import parse_checkpoint_id
+from holdfast.format.triggers import Trigger, parse_trigger
+from holdfast.jsontext.encode import check_value, find_members, join_members, parse_document, parse_value
+from holdfast.presentation.exits import WrongUse
 
 _FIELDS = ("run_id", "trigger", "phase", "status", "priority", "workflow", "checkpoint_id")
 _STATES = ("state", "state_snapshot")

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, seconds
-from holdfast.cli.exits import ExitCode, WrongUse
-from holdfast.cli.render import Screen, format_duration
 from holdfast.cli.session import LastWords, Session, open_session, stop_on_signals
+from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.presentation.render import Screen, format_duration
 
 if TYPE_CHECKING:
-    from holdfast.core.ticket import Receipt
+    from holdfast.format.receipt import Receipt
 
 _WAIT_S = 60.0
 _GO_ON = "holdfast drain goes on"
@@ -77,7 +77,7 @@ def _tell(receipt: "Receipt", session: Session, screen: Screen) -> ExitCode:
 
 def _judge(receipt: "Receipt", session: Session, screen: Screen) -> ExitCode:
     """Return how a wait ended, and say what stands in the way of a checkpoint that is not verified."""
-    from holdfast.core.ticket import Progress
+    from holdfast.format.receipt import Progress
 
     if receipt.status is Progress.VERIFIED:
         return ExitCode.DONE
@@ -93,7 +93,7 @@ def _judge(receipt: "Receipt", session: Session, screen: Screen) -> ExitCode:
 
 
 def _print(receipt: "Receipt", screen: Screen) -> None:
-    from holdfast.documents import receipt_document
+    from holdfast.presentation.documents import receipt_document
 
     document = receipt_document(receipt)
     if screen.is_json:

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands
-from holdfast.cli.exits import ExitCode, WrongUse
-from holdfast.cli.render import Screen, format_count
 from holdfast.cli.runs import check_run_id
 from holdfast.cli.session import open_session
+from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.presentation.render import Screen, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from holdfast.importer import Import
+    from holdfast.importing.importer import Import
 
 _DESCRIPTION = """\
 Take in checkpoints in the formats of other systems: an agentic loop's checkpoint, a build's state.json, a

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands
-from holdfast.cli.exits import ExitCode, WrongUse
-from holdfast.cli.render import Screen, format_count
 from holdfast.cli.runs import check_run_id
 from holdfast.cli.session import open_session
+from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.presentation.render import Screen, format_count
 
 if TYPE_CHECKING:
-    from holdfast.core.validation import Report
+    from holdfast.repository.findings import Report
 
 _DESCRIPTION = """\
 Check a file, or a run with all that is stored and spooled of it: schema, integrity, index against files,
@@ -58,7 +58,7 @@ def _is_file(subject: str) -> bool:
 
 
 def _check_file(path: Path) -> "Report":
-    from holdfast.core.validation import check_file
+    from holdfast.repository.findings import check_file
     from holdfast.settings import MOST_BYTES
 
     try:

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from holdfast.errors import Conflict, GatewayError, Missing, Refused, Throttled, ThrottleKind, Unavailable
-from holdfast.github.gateway import NO_GRAPHQL, Call
+from holdfast.github.calls import NO_GRAPHQL, Call
 from holdfast.github.reply import Reply
 
 RESET_MARGIN_S = 5.0

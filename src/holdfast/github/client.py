@@ -14,8 +14,22 @@ from githubkit.exception import GitHubException
 from holdfast.clock import Clock
 from holdfast.errors import GatewayError, InvalidSettings, Missing, Refused, Unavailable
 from holdfast.github.bodies import LargeBody, encode_body
+from holdfast.github.calls import (
+    NO_GRAPHQL,
+    Answer,
+    Call,
+    CommitFiles,
+    CountCommits,
+    File,
+    Page,
+    ReadBlobs,
+    ReadPage,
+    ReadSnapshot,
+    ReplaceBranch,
+    Revision,
+)
 from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
-from holdfast.github.documents import (
+from holdfast.github.graphql import (
     Document,
     Found,
     FoundFolder,
@@ -32,23 +46,9 @@ from holdfast.github.documents import (
     read_count,
     read_files_of_commit,
 )
-from holdfast.github.gateway import (
-    NO_GRAPHQL,
-    Answer,
-    Call,
-    CommitFiles,
-    CountCommits,
-    File,
-    Page,
-    ReadBlobs,
-    ReadPage,
-    ReadSnapshot,
-    ReplaceBranch,
-    Revision,
-)
 from holdfast.github.reply import Reply
 from holdfast.github.rest import build_request
-from holdfast.github.splitting import read_snapshot
+from holdfast.github.wrappers.splitting import read_snapshot
 from holdfast.version import __version__
 
 ResultT = TypeVar("ResultT")

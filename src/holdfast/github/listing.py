@@ -1,7 +1,7 @@
 """Folders listed whole, however many files they hold."""
 
 from holdfast.errors import Missing, Refused
-from holdfast.github.gateway import Entry, Gateway, ListFolder, ReadTree
+from holdfast.github.calls import Entry, Gateway, ListFolder, ReadTree
 
 
 def list_folder(gateway: Gateway, folder: str, ref: str, *, is_fresh: bool = False) -> tuple[Entry, ...]:

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from holdfast.core.git_ids import blob_sha
 from holdfast.errors import Missing, Refused, Unavailable
+from holdfast.format.git_ids import blob_sha
 from holdfast.github.bodies import Base64
-from holdfast.github.gateway import (
+from holdfast.github.calls import (
     HISTORY_PAGE,
     Call,
     CommitRecord,

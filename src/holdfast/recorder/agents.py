@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.core.progress import agents
-from holdfast.core.progress.decisions import Decision, add_decision
-from holdfast.core.progress.values import Document, freeze
-from holdfast.core.ticket import Receipt
-from holdfast.core.triggers import Trigger
-from holdfast.recorder.journal import Journal
+from holdfast.format.receipt import Receipt
+from holdfast.format.triggers import Trigger
+from holdfast.recorder.block import Scope
 from holdfast.recorder.run import Recorder
-from holdfast.recorder.scope import Scope
+from holdfast.recorder.state import Journal
+from holdfast.styles.progress import agents
+from holdfast.styles.progress.decisions import Decision, add_decision
+from holdfast.styles.progress.values import Document, freeze
 
 
 class AgentsRun(Recorder):

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.core.progress import layers
-from holdfast.core.progress.decisions import Decision, add_decision
-from holdfast.core.progress.values import Document, freeze
-from holdfast.core.triggers import Trigger
-from holdfast.recorder.journal import Journal
+from holdfast.format.triggers import Trigger
+from holdfast.recorder.block import Scope
 from holdfast.recorder.run import Recorder
-from holdfast.recorder.scope import Scope
+from holdfast.recorder.state import Journal
+from holdfast.styles.progress import layers
+from holdfast.styles.progress.decisions import Decision, add_decision
+from holdfast.styles.progress.values import Document, freeze
 
 
 class LayersRun(Recorder):

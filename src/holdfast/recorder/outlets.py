@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict
 
 from holdfast.clock import Clock
-from holdfast.core.envelope import Draft
-from holdfast.core.resume import ResumePlan
-from holdfast.core.ticket import Receipt
+from holdfast.format.checkpoint import Draft
+from holdfast.format.receipt import Receipt
+from holdfast.styles.resume import ResumePlan
 
 AUTOSAVE_S = 30.0
 

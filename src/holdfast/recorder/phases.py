@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from holdfast.core.progress import phases
-from holdfast.core.progress.values import Document
-from holdfast.core.ticket import Receipt
-from holdfast.core.triggers import Trigger
-from holdfast.recorder.journal import Journal
+from holdfast.format.receipt import Receipt
+from holdfast.format.triggers import Trigger
+from holdfast.recorder.block import Scope
 from holdfast.recorder.run import Recorder
-from holdfast.recorder.scope import Scope
+from holdfast.recorder.state import Journal
+from holdfast.styles.progress import phases
+from holdfast.styles.progress.values import Document
 
 
 class PhasesRun(Recorder):

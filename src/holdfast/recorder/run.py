@@ -7,18 +7,18 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, overload
 
-from holdfast.core.envelope import RunStatus
-from holdfast.core.identity import parse_run_id
-from holdfast.core.progress.values import Document, as_dict, format_error, freeze
-from holdfast.core.resume import ResumePlan, style_of
-from holdfast.core.ticket import Receipt
-from holdfast.core.triggers import Trigger
 from holdfast.errors import InvalidCheckpoint, UnknownRun
+from holdfast.format.checkpoint import RunStatus
+from holdfast.format.ids import parse_run_id
+from holdfast.format.receipt import Receipt
+from holdfast.format.triggers import Trigger
 from holdfast.logs import log
 from holdfast.recorder.autosave import Autosave, Pause
-from holdfast.recorder.journal import Journal
+from holdfast.recorder.block import in_thread
 from holdfast.recorder.outlets import Options, Outlets
-from holdfast.recorder.scope import in_thread
+from holdfast.recorder.state import Journal
+from holdfast.styles.progress.values import Document, as_dict, format_error, freeze
+from holdfast.styles.resume import ResumePlan, style_of
 
 IdT = TypeVar("IdT", str, int)
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from holdfast.core.progress import tasks
-from holdfast.core.progress.values import Document, freeze
-from holdfast.core.triggers import Trigger
+from holdfast.format.triggers import Trigger
+from holdfast.recorder.block import Scope
 from holdfast.recorder.run import Recorder
-from holdfast.recorder.scope import Scope
+from holdfast.styles.progress import tasks
+from holdfast.styles.progress.values import Document, freeze
 
 
 class TasksRun(Recorder):

@@ -5,9 +5,9 @@ import ipaddress
 from hashlib import sha256
 
 from holdfast.errors import InvalidSettings
+from holdfast.github.tokens import TokenSource
 from holdfast.settings import Settings
 from holdfast.sidecar.problems import Problem
-from holdfast.tokens import TokenSource
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 OPEN_PATHS = frozenset({"/healthz"})

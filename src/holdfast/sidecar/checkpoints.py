@@ -5,8 +5,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.documents import list_document, run_document, runs_document
 from holdfast.errors import HoldfastError, UnknownRun
+from holdfast.presentation.documents import list_document, run_document, runs_document
 from holdfast.sidecar import parameters
 from holdfast.sidecar.service import Service
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from math import inf
 
 from holdfast.clock import SHORT_PAUSE_S, Clock
+from holdfast.drain.worker import Worker
 from holdfast.errors import DiskFailed, SpoolBusy, Stopped
 from holdfast.logs import log
-from holdfast.worker import Worker
 
 # Another process may have spooled something, or may have stopped draining.
 LOOK_EVERY_S = 5.0

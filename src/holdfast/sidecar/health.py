@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.core.trouble import NOTE, parse_trouble
+from holdfast.drain.outage import NOTE, parse_trouble
 from holdfast.errors import DiskFailed, SpoolError
 from holdfast.metrics import CONTENT_TYPE
 from holdfast.sidecar.checkpoints import JSON, json_response

@@ -4,10 +4,10 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 
-from holdfast.core.envelope import Draft
-from holdfast.core.ticket import Receipt
-from holdfast.core.triggers import Priority
 from holdfast.errors import HoldfastError
+from holdfast.format.checkpoint import Draft
+from holdfast.format.receipt import Receipt
+from holdfast.format.triggers import Priority
 from holdfast.logs import log
 from holdfast.settings import MEGABYTE
 

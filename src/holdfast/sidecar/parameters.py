@@ -4,8 +4,8 @@ import math
 
 from starlette.requests import Request
 
-from holdfast.core.identity import parse_run_id
-from holdfast.core.layout import MOST_DIGITS
+from holdfast.format.ids import parse_run_id
+from holdfast.format.paths import MOST_DIGITS
 from holdfast.sidecar.problems import Problem, invalid
 
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from holdfast.core.disposal import Action
-from holdfast.core.envelope import RunStatus
-from holdfast.core.layout import MAX_SEQUENCE
-from holdfast.core.ticket import Persistence, Progress
-from holdfast.core.triggers import Priority, Trigger
+from holdfast.format.checkpoint import RunStatus
+from holdfast.format.paths import MAX_SEQUENCE
+from holdfast.format.receipt import Persistence, Progress
+from holdfast.format.triggers import Priority, Trigger
+from holdfast.retention.disposal import Action
 
 Schema = dict[str, Any]
 

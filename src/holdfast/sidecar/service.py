@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from holdfast.core.ticket import Progress, Receipt
-from holdfast.core.triggers import Priority
+from holdfast.assembly import Assembly
 from holdfast.errors import DiskFailed, HoldfastError
+from holdfast.format.receipt import Progress, Receipt
+from holdfast.format.triggers import Priority
 from holdfast.library import Holdfast
 from holdfast.logs import log
 from holdfast.metrics import Metrics
@@ -16,7 +17,6 @@ from holdfast.sidecar.bodies import BodyReader
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.drainer import Drainer
 from holdfast.sidecar.intake import Intake, Outcome
-from holdfast.wiring import Assembly
 
 P = ParamSpec("P")
 T = TypeVar("T")

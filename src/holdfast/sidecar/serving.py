@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from uvicorn import Config, Server
 
+from holdfast.assembly import Assembly
 from holdfast.library import Holdfast
 from holdfast.logs import log
 from holdfast.metrics import Metrics
@@ -19,7 +20,6 @@ from holdfast.sidecar.connections import MOST_CONNECTIONS, ConnectionLimits, lim
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.interpreter import even_interpreter
 from holdfast.sidecar.service import Service
-from holdfast.wiring import Assembly
 
 # Together less than the 8 s that a stop may take: the write under way, then the answers under way.
 DRAINER_GRACE_S = 6.0

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from holdfast.core.envelope import Draft, RunStatus
-from holdfast.core.ticket import Progress, Receipt
-from holdfast.documents import receipt_document
 from holdfast.errors import CheckpointChanged, HoldfastError
+from holdfast.format.checkpoint import Draft, RunStatus
+from holdfast.format.receipt import Progress, Receipt
+from holdfast.presentation.documents import receipt_document
 from holdfast.sidecar import parameters
 from holdfast.sidecar.bodies import check_headers
 from holdfast.sidecar.problems import Problem, problem_of

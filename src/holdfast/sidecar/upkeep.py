@@ -7,14 +7,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.core.encoding import parse_value
-from holdfast.documents import receipt_document
+from holdfast.jsontext.encode import parse_value
+from holdfast.presentation.documents import receipt_document
+from holdfast.retention.report import sweep_document
 from holdfast.sidecar import parameters
 from holdfast.sidecar.bodies import BodyReader, check_headers
 from holdfast.sidecar.checkpoints import json_response
 from holdfast.sidecar.problems import invalid
 from holdfast.sidecar.service import Service
-from holdfast.sweeper.reporting import sweep_document
 
 # Enough for what these calls can say.
 MOST_BYTES = 64 * 1024

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.emulator import parse_fault
-from holdfast.sweeper import Sweeper
+from holdfast.retention import Sweeper
 from tests.fakes.repository import check_files, files_of_run
 from tests.unit.action.conftest import TOKEN, Stage
 

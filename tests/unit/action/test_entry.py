@@ -12,8 +12,8 @@ from holdfast.action.entry import finish_in_time
 from holdfast.action.inputs import read_settings
 from holdfast.action.job import Job
 from holdfast.action.outcome import Outcome
+from holdfast.assembly import Assembly
 from holdfast.emulator import Call, Rule
-from holdfast.wiring import Assembly
 from tests.unit.action.conftest import Stage
 
 DONE = Outcome("done")

@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.action.inputs import Command, Inputs, must_fail, read_inputs, read_settings
 from holdfast.action.job import Job
-from holdfast.cli.exits import WrongUse
 from holdfast.errors import InvalidSettings
+from holdfast.presentation.exits import WrongUse
 from holdfast.settings import MOST_BYTES
 
 JOB = Job("CI", "1", "1", "build", "owner/name", "", "", "https://github.com", Path("/runner/temp"))

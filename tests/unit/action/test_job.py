@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.action.job import Job
-from holdfast.core.identity import parse_run_id
+from holdfast.format.ids import parse_run_id
 
 ENVIRONMENT = {
     "GITHUB_WORKFLOW": "CI",

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.assembly import Assembly
 from holdfast.cli import complete
 from holdfast.clock import SystemClock
 from holdfast.emulator import parse_fault
 from holdfast.errors import Throttled
 from holdfast.library import Holdfast as Library
+from holdfast.retention import SweepReport
 from holdfast.settings import Settings
 from holdfast.sidecar import drainer
-from holdfast.sweeper import SweepReport
-from holdfast.wiring import Assembly
 from tests.fakes.repository import files_of_run, read_branch
 from tests.fakes.sidecar import running_sidecar
 

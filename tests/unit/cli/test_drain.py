@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.assembly import Assembly
 from holdfast.cli.drain import drain
-from holdfast.cli.exits import CommandFailed
-from holdfast.cli.render import Screen
 from holdfast.cli.session import Session, open_with
 from holdfast.emulator import parse_fault
 from holdfast.errors import Stopped
+from holdfast.presentation.exits import CommandFailed
+from holdfast.presentation.render import Screen
 from holdfast.settings import Settings
-from holdfast.wiring import Assembly
 
 from .conftest import GitHub, Holdfast
 
@@ -198,11 +198,11 @@ def test_signals_are_taken_before_the_slow_part_is_loaded(
     loaded: list[bool] = []
 
     def look(*_: object) -> None:
-        loaded.append("holdfast.worker" in sys.modules)
+        loaded.append("holdfast.drain.worker" in sys.modules)
         raise CommandFailed("seen")
 
     monkeypatch.setattr(command, "stop_on_signals", look)
-    for name in ("holdfast.worker", "holdfast.library"):
+    for name in ("holdfast.drain.worker", "holdfast.library"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
     assert holdfast("drain").code == 1

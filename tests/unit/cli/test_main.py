@@ -8,7 +8,6 @@ import pytest
 from holdfast import __version__
 from holdfast.cli import status
 from holdfast.cli.arguments import Commands
-from holdfast.cli.exits import CommandFailed, ExitCode, WrongUse, describe, exit_code_of
 from holdfast.errors import (
     CheckpointChanged,
     GatewayError,
@@ -22,6 +21,7 @@ from holdfast.errors import (
     Throttled,
     UnknownRun,
 )
+from holdfast.presentation.exits import CommandFailed, ExitCode, WrongUse, describe, exit_code_of
 
 from .conftest import Holdfast
 
@@ -249,7 +249,15 @@ def test_a_submit_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
     loaded = loaded_modules("submit", str(state), "--run-id", "r", "--json")
 
     assert "holdfast.library" in loaded
-    heavy = {"githubkit", "httpx", "graphql", "pygit2", "structlog", "holdfast.emulator", "holdfast.reader"}
+    heavy = {
+        "githubkit",
+        "httpx",
+        "graphql",
+        "pygit2",
+        "structlog",
+        "holdfast.emulator",
+        "holdfast.repository.reader",
+    }
     assert loaded & heavy == set()
 
 

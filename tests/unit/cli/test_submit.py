@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from holdfast import settings
+from holdfast.assembly import Assembly
 from holdfast.cli import session
 from holdfast.clock import SystemClock
+from holdfast.drain.worker import Worker
 from holdfast.emulator import parse_fault
 from holdfast.errors import Stopped
-from holdfast.github.gateway import Answer, ReadHead
+from holdfast.github.calls import Answer, ReadHead
 from holdfast.settings import Settings
-from holdfast.wiring import Assembly
-from holdfast.worker import Worker
 
 from .conftest import GitHub, Holdfast
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import Conflict, GatewayError, Missing, Refused, Throttled, Unavailable
-from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
-from holdfast.github.gateway import (
+from holdfast.github.calls import (
     NO_GRAPHQL,
     Call,
     CommitFiles,
@@ -18,6 +17,7 @@ from holdfast.github.gateway import (
     WriteFile,
     WriteTree,
 )
+from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
 from holdfast.github.reply import Reply
 
 NOW = 1_800_000_000.0

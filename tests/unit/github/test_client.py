@@ -14,7 +14,6 @@ import pytest
 import respx
 
 from holdfast import __version__
-from holdfast.core.git_ids import blob_sha
 from holdfast.errors import (
     Conflict,
     GatewayError,
@@ -24,8 +23,8 @@ from holdfast.errors import (
     Throttled,
     Unavailable,
 )
-from holdfast.github.client import GitHubClient
-from holdfast.github.gateway import (
+from holdfast.format.git_ids import blob_sha
+from holdfast.github.calls import (
     Answer,
     Call,
     CreateBranch,
@@ -45,6 +44,7 @@ from holdfast.github.gateway import (
     WriteFile,
     WriteTree,
 )
+from holdfast.github.client import GitHubClient
 from tests.fakes.clock import VirtualClock
 
 API = "https://api.github.com"

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 import respx
 
-from holdfast.core.git_ids import blob_sha
 from holdfast.errors import Conflict, Missing, Throttled, Unavailable
-from holdfast.github.client import GitHubClient
-from holdfast.github.gateway import (
+from holdfast.format.git_ids import blob_sha
+from holdfast.github.calls import (
     NO_GRAPHQL,
     Answer,
     Call,
@@ -19,6 +18,7 @@ from holdfast.github.gateway import (
     ReadSnapshot,
     Revision,
 )
+from holdfast.github.client import GitHubClient
 from tests.fakes.clock import VirtualClock
 
 API = "https://api.github.com"

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from holdfast.cli import main
-from holdfast.core.envelope import RunStatus
-from holdfast.core.triggers import Trigger
+from holdfast.format.checkpoint import RunStatus
+from holdfast.format.triggers import Trigger
 from holdfast.n8n.workflows import DEFAULT_URL, NAMES, prepare_workflow, read_workflow
 from holdfast.sidecar.openapi import document
 

@@ -4,8 +4,8 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.core.envelope import Draft
-from holdfast.core.ticket import Receipt
+from holdfast.format.checkpoint import Draft
+from holdfast.format.receipt import Receipt
 from holdfast.recorder import StepsRun, TasksRun
 from tests.fakes.recording import Shelf, Trouble
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.envelope import Draft
-from holdfast.core.ticket import Receipt
+from holdfast.format.checkpoint import Draft
+from holdfast.format.receipt import Receipt
 from holdfast.recorder import AgentsRun, LayersRun, PhasesRun, StepsRun, TasksRun
 from tests.fakes.recording import Shelf
 

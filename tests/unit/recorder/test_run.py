@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from holdfast.core.ticket import Receipt
 from holdfast.errors import InvalidCheckpoint, SpoolUnwritable
+from holdfast.format.receipt import Receipt
 from holdfast.recorder import Options, Outlets, PhasesRun, StepsRun, TasksRun, open_run
 from tests.fakes.recording import Shelf, Trouble
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.envelope import Draft
-from holdfast.core.ticket import Receipt
+from holdfast.format.checkpoint import Draft
+from holdfast.format.receipt import Receipt
 from holdfast.recorder import StepsRun, signals
 from holdfast.recorder.signals import SignalWatch
 from tests.fakes.recording import Shelf

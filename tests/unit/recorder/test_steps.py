@@ -2,7 +2,7 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.core.triggers import Trigger
+from holdfast.format.triggers import Trigger
 from holdfast.recorder import StepsRun
 from tests.fakes.recording import Shelf, Trouble
 

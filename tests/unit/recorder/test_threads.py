@@ -1,8 +1,8 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from holdfast.core.envelope import Draft
-from holdfast.core.ticket import Receipt
+from holdfast.format.checkpoint import Draft
+from holdfast.format.receipt import Receipt
 from holdfast.recorder import LayersRun, StepsRun, TasksRun
 from tests.fakes.recording import Shelf
 

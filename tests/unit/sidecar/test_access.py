@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import InvalidSettings
+from holdfast.github.tokens import TokenSource
 from holdfast.settings import Settings
 from holdfast.sidecar.access import Access, check_binding
 from holdfast.sidecar.problems import Problem
-from holdfast.tokens import TokenSource
 
 
 def settings(**given: object) -> Settings:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.core.envelope import Draft, draft_from_mapping
-from holdfast.core.ticket import Persistence, Progress, Receipt
-from holdfast.core.triggers import Priority
 from holdfast.errors import HoldfastError, SpoolFull, SpoolUnwritable
+from holdfast.format.checkpoint import Draft, draft_from_mapping
+from holdfast.format.receipt import Persistence, Progress, Receipt
+from holdfast.format.triggers import Priority
 from holdfast.sidecar.intake import Intake, Outcome
 from tests.fakes.spooling import new_id
 

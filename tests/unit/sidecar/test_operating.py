@@ -9,9 +9,9 @@ import httpx
 import pytest
 import structlog
 
-from holdfast.core.ticket import Delivery
-from holdfast.core.trouble import NOTE, Trouble
+from holdfast.drain.outage import NOTE, Trouble
 from holdfast.errors import DiskFailed, SpoolUnwritable
+from holdfast.format.receipt import Delivery
 from tests.fakes.sidecar import RunningSidecar, running_sidecar
 
 

@@ -1,0 +1,392 @@
+"""Builds the object graph from the settings. Nothing is opened before it is needed."""
+
+import hashlib
+import threading
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.clock import SHORT_PAUSE_S, Clock, SystemClock
+from holdfast.drain.plan import DrainPolicy
+from holdfast.format.parts import MAX_FILE_BYTES
+from holdfast.format.paths import Layout
+from holdfast.github.tokens import TokenSource
+from holdfast.queue import Spool, SpoolLimits
+from holdfast.ratelimit.limits import Limits
+from holdfast.retention.rules import RetentionRules
+from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH, Settings
+
+if TYPE_CHECKING:
+    from holdfast.cache.mirror import Mirror
+    from holdfast.drain.worker import Worker
+    from holdfast.emulator import EmulatorServer
+    from holdfast.github.calls import Answer, Gateway
+    from holdfast.github.client import GitHubClient
+    from holdfast.github.presence import GraphqlPresence
+    from holdfast.github.wrappers.deadline import Patience
+    from holdfast.github.wrappers.metered import Meter
+    from holdfast.ratelimit.shared_file import Ledger
+    from holdfast.repository.reader import Reader
+    from holdfast.repository.runs import Runs
+    from holdfast.retention import Squash, Sweeper
+    from holdfast.retention.preserved import PreservedRuns
+    from holdfast.retention.schedule import Schedule
+
+ACTIONS_REQUESTS_PER_HOUR = 1000
+# The pause between two writes; anything longer is for whoever plans the work.
+PATIENCE_S = 2.5
+# How often a read is tried before GitHub counts as away.
+ATTEMPTS = 4
+# A sweep is in no hurry: it waits until the next minute's limits hold.
+PATIENCE_OF_A_SWEEP_S = 65.0
+
+
+class Assembly:
+    """Everything that works on one repository, made on first use and closed together.
+
+    Saving needs the spool alone; githubkit and the embedded GitHub are loaded only by what talks to GitHub.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        stop: threading.Event | None = None,
+        meter: "Meter | None" = None,
+        give_way: Callable[[], None] | None = None,
+        breathe: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.settings = settings
+        self.meter = meter
+        self.give_way = give_way
+        self.breathe = breathe
+        self.stop = stop or threading.Event()
+        self.clock = clock or SystemClock(self.stop)
+        self.layout = Layout(settings.base_path)
+        self._open = ExitStack()
+
+    def close(self) -> None:
+        """Close whatever was opened."""
+        self._open.close()
+
+    @property
+    def repository(self) -> str:
+        """Return the repository's full name."""
+        return self.settings.repo or EMBEDDED_REPOSITORY
+
+    @cached_property
+    def folder(self) -> Path:
+        """Return the folder of this repository, branch and base path; checkpoints never stray to another."""
+        settings = self.settings
+        target = "\n".join((self._api_name, self.repository, settings.branch, settings.base_path))
+        digest = hashlib.sha256(target.encode()).hexdigest()[:8]
+        name = "embedded" if settings.is_embedded else self.repository.replace("/", "--")
+        return settings.data_dir / "targets" / f"{name}-{digest}"
+
+    @property
+    def policy(self) -> DrainPolicy:
+        """Return how the spool is to be drained."""
+        return DrainPolicy(mode=self.settings.write_mode, max_file_bytes=self.settings.max_checkpoint_bytes)
+
+    @cached_property
+    def tokens(self) -> TokenSource:
+        """Return where the token comes from."""
+        token = self.settings.token
+        return TokenSource(token.get_secret_value() if token else None, self.settings.token_file)
+
+    @cached_property
+    def api_tokens(self) -> TokenSource:
+        """Return where the token of the sidecar's own HTTP API comes from."""
+        token = self.settings.api_token
+        return TokenSource(token.get_secret_value() if token else None, self.settings.api_token_file)
+
+    @cached_property
+    def spool(self) -> Spool:
+        """Return the durable queue."""
+        settings = self.settings
+        limits = SpoolLimits(
+            max_bytes=settings.max_spool_bytes,
+            max_items=settings.max_spool_items,
+            min_free_bytes=settings.min_free_bytes,
+        )
+        spool = Spool.open(self.folder / "spool", limits=limits, clock=self.clock, layout=self.layout)
+        self._open.callback(spool.close)
+        return spool
+
+    @cached_property
+    def ledger(self) -> "Ledger":
+        """Return what is known of GitHub's limits; all that use the same token on this machine share it."""
+        from holdfast.ratelimit.shared_file import Ledger, ledger_path
+
+        path = ledger_path(self.settings.data_dir / "budgets", self._api_name, self.tokens.fingerprint())
+        ledger = Ledger(path, self.limits, self.clock)
+        self._open.callback(ledger.close)
+        return ledger
+
+    @cached_property
+    def mirror(self) -> "Mirror":
+        """Return the local copy of what was seen of the repository."""
+        from holdfast.cache.mirror import Mirror
+
+        mirror = Mirror.open(self.folder / "mirror")
+        self._open.callback(mirror.close)
+        return mirror
+
+    @cached_property
+    def embedded(self) -> "EmulatorServer":
+        """Return the embedded GitHub, started."""
+        from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
+
+        options = EmulatorOptions(root=self.settings.data_dir / "github", repo=EMBEDDED_REPOSITORY)
+        emulator = Emulator(options)
+        self._open.callback(emulator.close)
+        return self._open.enter_context(EmulatorServer(emulator))
+
+    @cached_property
+    def client(self) -> "GitHubClient":
+        """Return what talks to GitHub."""
+        from holdfast.github.client import GitHubClient
+
+        api_url = self.embedded.url if self.settings.is_embedded else self.settings.api_url
+        client = GitHubClient(
+            self.repository,
+            token=self.tokens.token,
+            api_url=api_url,
+            clock=self.clock,
+            observe=self._observe,
+        )
+        self._open.callback(client.close)
+        return client
+
+    def _gateway(
+        self,
+        *,
+        may_use_reserve: bool,
+        patience_s: float = PATIENCE_S,
+        attempts: int = ATTEMPTS,
+        patience: "Patience | None" = None,
+    ) -> "Gateway":
+        """Return the way to GitHub: each attempt spends budget, and a shutdown gets through.
+
+        With `patience`, nothing is repeated after its deadline.
+        """
+        from holdfast.github.wrappers.budgeted import BudgetedGateway
+        from holdfast.github.wrappers.deadline import HurriedClock, HurriedGateway, Patience
+        from holdfast.github.wrappers.metered import MeteredGateway
+        from holdfast.github.wrappers.retrying import RetryingGateway
+        from holdfast.github.wrappers.skip_ci import QuietGateway
+        from holdfast.github.wrappers.splitting import SplittingGateway
+        from holdfast.github.wrappers.stopping import StoppableGateway
+
+        patience = patience or Patience()
+        gateway: Gateway = MeteredGateway(self.client, self.meter) if self.meter else self.client
+        if self.settings.branch != OWN_BRANCH:
+            gateway = QuietGateway(gateway)
+        waits = HurriedClock(self.clock, patience, kept_s=SHORT_PAUSE_S)
+        budgeted = BudgetedGateway(
+            gateway, self.ledger, waits, may_use_reserve=may_use_reserve, patience_s=patience_s
+        )
+        stoppable = StoppableGateway(budgeted, self.clock, self.stop)
+        hurried = HurriedGateway(stoppable, self.clock, patience)
+        pause = self._pause_before_repeating(self._hurried_clock(patience))
+        return SplittingGateway(RetryingGateway(hurried, sleep=pause, attempts=attempts))
+
+    def _courteous(self, gateway: "Gateway") -> "Gateway":
+        """Return the worker's way to GitHub: where others work in this process, they go first."""
+        from holdfast.github.wrappers.courteous import CourteousGateway
+
+        return CourteousGateway(gateway, self.give_way) if self.give_way else gateway
+
+    def _observe(self, answer: "Answer") -> None:
+        self.ledger.observe(answer)
+        if self.meter:
+            self.meter.request_answered(type(answer.call).__name__, answer.status)
+
+    def _pause_before_repeating(self, clock: Clock) -> Callable[[float], None]:
+        def pause(seconds: float) -> None:
+            if self.meter:
+                self.meter.call_repeated()
+            clock.sleep(seconds)
+
+        return pause
+
+    def _hurried_clock(self, patience: "Patience") -> Clock:
+        """Return a clock for the pauses between attempts: a stop ends them, and so does the deadline."""
+        from holdfast.github.wrappers.deadline import HurriedClock
+        from holdfast.github.wrappers.stopping import ImpatientClock
+
+        return HurriedClock(ImpatientClock(self.clock, self.stop), patience)
+
+    @cached_property
+    def _patience(self) -> "Patience":
+        """Return what knows the deadline of the worker's drain."""
+        from holdfast.github.wrappers.deadline import Patience
+
+        return Patience()
+
+    def _runs(self, gateway: "Gateway") -> "Runs":
+        from holdfast.repository.runs import Runs
+
+        return Runs(gateway, self.mirror, self.layout, self.settings.branch)
+
+    @cached_property
+    def worker(self) -> "Worker":
+        """Return what drains the spool."""
+        from holdfast.cache.mirroring import MirroringGateway
+        from holdfast.drain.commits import CommitWriter
+        from holdfast.drain.contents import ContentsWriter
+        from holdfast.drain.worker import Worker
+        from holdfast.github.wrappers.budgeted import BudgetedGateway
+        from holdfast.repository.branch import check_repository
+
+        # The planner keeps the reserve for critical checkpoints, so the way must let them use it.
+        way = self._courteous(self._gateway(may_use_reserve=True, patience=self._patience))
+        gateway = MirroringGateway(way, self.mirror, self.layout)
+        budgeted = BudgetedGateway(self.client, self.ledger, self.clock)
+        clock = self._hurried_clock(self._patience)
+        parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, clock)
+        return Worker(
+            spool=self.spool,
+            contents=ContentsWriter(*parts, self.settings.max_checkpoint_bytes, self.breathe),
+            commits=CommitWriter(*parts, self.settings.max_checkpoint_bytes, self.breathe),
+            ledger=self.ledger,
+            policy=self.policy,
+            layout=self.layout,
+            clock=self.clock,
+            is_stopping=self.stop.is_set,
+            credentials=self.tokens.fingerprint,
+            probe=lambda: check_repository(budgeted),
+            after_drain=self._prune,
+            patience=self._patience,
+        )
+
+    @cached_property
+    def reader(self) -> "Reader":
+        """Return what reads the repository and the spool as one."""
+        from holdfast.github.wrappers.deferred import DeferredGateway
+        from holdfast.repository.reader import Reader
+
+        # What is spooled is read without githubkit, which takes longer to load than the rest together.
+        gateway = DeferredGateway(lambda: self._gateway(may_use_reserve=False))
+        hasty = DeferredGateway(lambda: self._gateway(may_use_reserve=False, attempts=1))
+        # Some room above what our own writers put into one file; more is not parsed, whoever wrote it.
+        largest = 2 * max(self.settings.max_checkpoint_bytes, MAX_FILE_BYTES)
+        return Reader(gateway, self.spool, self.mirror, self.layout, self.settings.branch, largest, hasty)
+
+    @property
+    def rules(self) -> RetentionRules:
+        """Return how much is kept."""
+        settings = self.settings
+        return RetentionRules(
+            full_runs=settings.keep_full_runs,
+            latest_runs=settings.keep_latest_runs,
+            checkpoints=settings.keep_checkpoints,
+            per_phase=settings.keep_per_phase,
+            days=settings.keep_days,
+            deletes_completed=settings.delete_completed,
+            abandoned_days=settings.abandoned_after_days,
+        )
+
+    @cached_property
+    def sweeper(self) -> "Sweeper":
+        """Return what cleans up the repository."""
+        from holdfast.github.wrappers.deadline import Patience
+
+        return self._make_sweeper(Patience())
+
+    @cached_property
+    def _graphql(self) -> "GraphqlPresence":
+        from holdfast.github.presence import GraphqlPresence
+
+        return GraphqlPresence(self.clock)
+
+    def _make_sweeper(self, patience: "Patience") -> "Sweeper":
+        from holdfast.cache.mirroring import MirroringGateway
+        from holdfast.github.wrappers.deadline import HurriedClock
+        from holdfast.retention import Sweeper
+        from holdfast.retention.commit import Committer
+        from holdfast.retention.scan import Surveyor
+
+        gateway = self._modest_gateway(patience)
+        branch = self.settings.branch
+        return Sweeper(
+            surveyor=Surveyor(gateway, self.mirror, self.layout, branch, self._graphql),
+            committer=Committer(MirroringGateway(gateway, self.mirror, self.layout), branch, self._graphql),
+            spool=self.spool,
+            mirror=self.mirror,
+            layout=self.layout,
+            rules=self.rules,
+            clock=self._server_clock(HurriedClock(self.clock, patience)),
+            lock_folder=self.folder,
+        )
+
+    @property
+    def schedule(self) -> "Schedule | None":
+        """Return what cleans up from time to time while a service runs, if the settings ask for it."""
+        from holdfast.retention.schedule import Schedule
+
+        every_s = self.settings.cleanup_every
+        if every_s is None:
+            return None
+        return Schedule(self.sweeper, self.spool, self.clock, every_s, self.stop.is_set)
+
+    def _prune(self, run_ids: Collection[str]) -> None:
+        from holdfast.retention.prune import Pruner
+
+        def open_sweeper() -> "Sweeper":
+            return self._make_sweeper(self._patience)
+
+        clock = self._server_clock(self.clock)
+        Pruner(open_sweeper, self.mirror, self.layout, self.rules, clock).prune(run_ids)
+
+    @property
+    def squash(self) -> "Squash":
+        """Return what rewrites the branch's history, anew each time."""
+        from holdfast.retention import Squash
+
+        return Squash(self._modest_gateway(), self.settings.branch, self._server_clock(self.clock))
+
+    def _server_clock(self, clock: Clock) -> Clock:
+        """Return the clock by which anything is old; `clock` waits."""
+        from holdfast.ratelimit.server_clock import ServerClock
+
+        return ServerClock(clock, self.ledger)
+
+    @cached_property
+    def preserved(self) -> "PreservedRuns":
+        """Return the list of runs that are never cleaned up."""
+        from holdfast.retention.preserved import PreservedRuns
+
+        gateway = self._gateway(may_use_reserve=False)
+        return PreservedRuns(gateway, self.layout, self.settings.branch, self.clock)
+
+    def _modest_gateway(self, patience: "Patience | None" = None) -> "Gateway":
+        """Return a way to GitHub that waits for a minute's limits, and leaves the hour's last calls alone."""
+        from holdfast.github.wrappers.low_priority import ModestGateway
+
+        gateway = self._gateway(may_use_reserve=False, patience_s=PATIENCE_OF_A_SWEEP_S, patience=patience)
+        return ModestGateway(gateway, self.ledger, self.clock)
+
+    @property
+    def _api_name(self) -> str:
+        return "embedded" if self.settings.is_embedded else self.settings.api_url
+
+    @property
+    def limits(self) -> Limits:
+        """Return the limits that hold for this token on this server."""
+        settings = self.settings
+        return Limits(
+            write_interval_s=settings.write_interval_s,
+            content_per_minute=settings.content_per_minute,
+            content_per_hour=settings.content_per_hour,
+            low_budget=settings.low_budget,
+            requests_per_hour=ACTIONS_REQUESTS_PER_HOUR if self._is_actions_token() else None,
+        )
+
+    def _is_actions_token(self) -> bool:
+        """Return whether the token is an Actions job's: those come as GITHUB_TOKEN and begin with ghs_."""
+        token = self.tokens.token() or ""
+        return self.settings.sources.get("token") == "GITHUB_TOKEN" and token.startswith("ghs_")

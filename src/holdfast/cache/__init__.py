@@ -1,0 +1,1 @@
+"""The local copy of what was last seen of the repository."""

@@ -1,0 +1,283 @@
+"""What we last saw of the repository: blobs by their SHA, and how each run's folder stood.
+
+Everything here can be had again from GitHub; losing it costs requests, nothing else. So nothing that goes
+wrong here is anybody else's trouble: what cannot be kept is not kept.
+"""
+
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+
+from holdfast.cache.store import Store, open_store
+from holdfast.disk import DatabaseDamaged, StoreMoved
+from holdfast.errors import HoldfastError, SpoolError
+from holdfast.format.git_ids import blob_sha
+from holdfast.format.index import Index, parse_index
+from holdfast.format.paths import INDEX, LATEST
+from holdfast.format.run_view import RunView
+from holdfast.logs import log
+
+MAX_BYTES = 256 * 1024 * 1024
+# One file must not push everything else out.
+MAX_BLOB_BYTES = MAX_BYTES // 8
+# The index names older files as well, with their blobs.
+MAX_FILES_OF_OUR_WRITES = 200
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file of the repository: its blob, and how large that is."""
+
+    sha: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The commit that the branch pointed to, and the tag by which to ask whether it still does."""
+
+    commit_sha: str
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The files of one run by name, as of a commit; with our own writes since, no commit is named."""
+
+    commit_sha: str
+    files: Mapping[str, RemoteFile]
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Where one run stands among all of them: the tree of its folder, its index and its latest, if any.
+
+    A run is headless if it has neither, and is not archived either: only its files can tell what it is.
+    """
+
+    tree_sha: str
+    index_sha: str | None
+    latest_sha: str | None
+    is_headless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Every run of the repository as of a commit."""
+
+    commit_sha: str
+    shelves: Mapping[str, Shelf]
+
+
+class Mirror:
+    """A bounded local copy. A blob's name is its content's digest, so it is never out of date."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._store = self._open_store()
+        self._given_up: list[Store] = []
+        self._disbelieved: set[str] = set()
+
+    @classmethod
+    def open(cls, folder: Path) -> "Mirror":
+        """Open the copy that `folder` holds, or begin one. Where that cannot be done, nothing is kept."""
+        return cls(folder)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for store in (*self._given_up, self._store):
+            if store:
+                with suppress(Exception):
+                    store.close()
+
+    def blob(self, sha: str) -> bytes | None:
+        """Return a blob's content if it is here."""
+        return self._get(f"blob/{sha}")
+
+    def blobs(self, shas: Iterable[str]) -> dict[str, bytes]:
+        """Return the contents of those blobs that are here."""
+        keys = [f"blob/{sha}" for sha in shas]
+        found = self._attempt(lambda store: store.get_many(keys)) or {}
+        return {key.removeprefix("blob/"): content for key, content in found.items()}
+
+    def keep_blob(self, sha: str, content: bytes) -> None:
+        """Remember a blob's content for a while."""
+        self._keep(f"blob/{sha}", content)
+
+    def keep_blobs(self, contents: Mapping[str, bytes]) -> None:
+        """Remember the contents of many blobs, by their SHA, for a while."""
+
+        def keep(store: Store) -> None:
+            with store.transact():
+                for sha, content in contents.items():
+                    if len(content) <= MAX_BLOB_BYTES:
+                        store.set(f"blob/{sha}", content)
+
+        self._is_done(keep)
+
+    def part(self, path: str) -> bytes | None:
+        """Return the part of a large checkpoint; its name is its content's digest, so it does not change."""
+        return self._get(f"part/{path}")
+
+    def keep_part(self, path: str, content: bytes) -> None:
+        """Remember a part for a while."""
+        self._keep(f"part/{path}", content)
+
+    def head(self) -> Head | None:
+        """Return where the branch was when we last asked."""
+        return self._recall("head", lambda known: Head(*known))
+
+    def keep_head(self, head: Head) -> None:
+        """Remember where the branch is."""
+        self._keep("head", orjson.dumps((head.commit_sha, head.etag)))
+
+    def folder(self, run_id: str) -> Folder | None:
+        """Return the files of a run as we last saw or wrote them."""
+
+        def read(known: Any) -> Folder:
+            return Folder(known[0], {name: RemoteFile(*file) for name, file in known[1].items()})
+
+        return self._recall(f"folder/{run_id}", read)
+
+    def keep_folder(self, run_id: str, folder: Folder) -> None:
+        """Remember the files of a run."""
+        files = {name: (file.sha, file.size_bytes) for name, file in folder.files.items()}
+        self._keep(f"folder/{run_id}", orjson.dumps((folder.commit_sha, files)))
+
+    def note_writes(self, run_id: str, written: Mapping[str, RemoteFile | None]) -> None:
+        """Remember what we wrote to, or (None) deleted from, the folder of a run."""
+        known = self.folder(run_id)
+        files = dict(known.files) if known else {}
+        for name, file in written.items():
+            files.pop(name, None)
+            if file is not None:
+                files[name] = file
+        excess = len(files) - MAX_FILES_OF_OUR_WRITES
+        droppable = [name for name in files if name not in (INDEX, LATEST)]
+        for name in droppable[: max(0, excess)]:
+            del files[name]
+        self.keep_folder(run_id, Folder("", files))
+
+    def tree(self, sha: str) -> dict[str, RemoteFile] | None:
+        """Return every file below a tree if it is here; named by its content, it never changes."""
+        return self._recall(
+            f"tree/{sha}", lambda known: {name: RemoteFile(*file) for name, file in known.items()}
+        )
+
+    def keep_tree(self, sha: str, files: Mapping[str, RemoteFile]) -> None:
+        """Remember every file below a tree for a while."""
+        known = {name: (file.sha, file.size_bytes) for name, file in files.items()}
+        self._keep(f"tree/{sha}", orjson.dumps(known))
+
+    def catalogue(self) -> Catalogue | None:
+        """Return the runs as we last listed them."""
+
+        def read(known: Any) -> Catalogue:
+            return Catalogue(known[0], {run_id: Shelf(*shelf) for run_id, shelf in known[1].items()})
+
+        return self._recall("catalogue", read)
+
+    def keep_catalogue(self, catalogue: Catalogue) -> None:
+        """Remember the runs."""
+        shelves = {
+            run_id: (shelf.tree_sha, shelf.index_sha, shelf.latest_sha, shelf.is_headless)
+            for run_id, shelf in catalogue.shelves.items()
+        }
+        self._keep("catalogue", orjson.dumps((catalogue.commit_sha, shelves)))
+
+    def known_runs(self) -> list[str]:
+        """Return the runs that we have seen or written ourselves."""
+        catalogue = self.catalogue()
+        folders = self._attempt(lambda store: store.keys("folder/")) or ()
+        seen = {key.removeprefix("folder/") for key in folders}
+        return sorted(seen.union(catalogue.shelves if catalogue else ()))
+
+    def view(self, run_id: str) -> RunView | None:
+        """Return how the run's folder stood when we last wrote or read it; it may have changed since."""
+
+        def read(known: Any) -> RunView | None:
+            index_sha, latest_sha, latest_sequence = known
+            content = self.blob(index_sha)
+            if content is None:
+                return None
+            index: Index = parse_index(content, f"{run_id}/index.json")
+            return RunView(index, index_sha, latest_sha, latest_sequence)
+
+        return None if run_id in self._disbelieved else self._recall(f"view/{run_id}", read)
+
+    def keep_view(self, view: RunView) -> None:
+        """Remember how the run's folder stands."""
+        if view.index_sha is None:
+            return
+        content = view.index.to_bytes()
+        if blob_sha(content) == view.index_sha:  # an index that others wrote is kept as it was read
+            self.keep_blob(view.index_sha, content)
+        known = (view.index_sha, view.latest_sha, view.latest_sequence)
+        if self._keep(f"view/{view.run_id}", orjson.dumps(known)):
+            self._disbelieved.discard(view.run_id)
+
+    def forget_view(self, run_id: str) -> None:
+        """Forget how the run's folder stood; what cannot be deleted is not believed again here."""
+        self._disbelieved.add(run_id)
+        if self._is_done(lambda store: store.delete(f"view/{run_id}")):
+            self._disbelieved.discard(run_id)
+
+    def _get(self, key: str) -> bytes | None:
+        return self._attempt(lambda store: store.get(key))
+
+    def _keep(self, key: str, content: bytes) -> bool:
+        """Keep `content` if that can be done, and tell whether it was."""
+        return len(content) <= MAX_BLOB_BYTES and self._is_done(lambda store: store.set(key, content))
+
+    def _recall(self, key: str, read: Callable[[Any], ResultT]) -> ResultT | None:
+        stored = self._get(key)
+        try:
+            return None if stored is None else read(orjson.loads(stored))
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, HoldfastError):
+            return None  # a copy that cannot be read is no copy
+
+    def _attempt(self, use: Callable[[Store], ResultT | None]) -> ResultT | None:
+        """Return what `use` makes of the store, or None. One that is damaged or replaced is opened anew."""
+        store = self._store
+        try:
+            return use(store) if store else None
+        except (DatabaseDamaged, StoreMoved) as error:
+            self._replace(store, error)
+        except SpoolError as error:
+            log.debug("mirror_not_used", cause=str(error))
+        except Exception as error:
+            log.warning("mirror_failed", exc_info=error)
+        return None
+
+    def _is_done(self, change: Callable[[Store], None]) -> bool:
+        def carry_out(store: Store) -> bool:
+            change(store)
+            return True
+
+        return self._attempt(carry_out) or False
+
+    def _replace(self, store: Store | None, error: SpoolError) -> None:
+        with self._lock:
+            if self._store is not store or store is None:
+                return  # another thread was quicker
+            log.warning("mirror_replaced", cause=str(error))
+            if isinstance(error, DatabaseDamaged):
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._given_up.append(store)  # other threads may still be at work with it
+            self._store = self._open_store()
+
+    def _open_store(self) -> Store | None:
+        try:
+            return open_store(self._folder, is_durable=False, max_bytes=MAX_BYTES)
+        except Exception as error:
+            log.warning("mirror_not_opened", cause=str(error))
+            return None

@@ -1,1 +1,0 @@
-"""Decisions without input or output: time, sizes and limits come in, plans come out."""

@@ -1,0 +1,1 @@
+"""From the queue to the repository."""

@@ -1,0 +1,229 @@
+"""The ways to write what is spooled: how it is cut into steps, and what each step costs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import attrgetter, itemgetter
+from typing import Literal
+
+from holdfast.format.receipt import Ticket
+from holdfast.format.triggers import Priority
+from holdfast.ratelimit.limits import Cost, Need
+
+RUN_FILES = 2  # index and latest, written once for each step
+RUN_READS = 3  # index, latest, and the verifying read
+COMMIT_READS = 1  # the head, with the index and latest of every run
+
+
+@dataclass(frozen=True, slots=True)
+class DrainPolicy:
+    """How to write. Sizes keep files and requests moderate; shares are of what an hour allows."""
+
+    mode: Literal["contents", "commit"] = "contents"
+    max_files_per_step: int = 100
+    max_batch_files: int = 500
+    max_batch_bytes: int = 4_000_000
+    max_commit_files: int = 200
+    max_commit_bytes: int = 25_000_000
+    max_file_bytes: int = 10_000_000
+    singles_share: float = 0.2
+    quiet_share: float = 0.1
+    free_share: float = 0.3
+    longest_pause_s: float = 300.0
+    longest_strained_pause_s: float = 900.0
+    longest_pass_s: float = 60.0
+
+    @property
+    def resource(self) -> Literal["core", "graphql"]:
+        """Return the resource that the writes are counted under."""
+        return "graphql" if self.mode == "commit" else "core"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSingles:
+    """Write each ticket of one run to a file of its own, then the run's index and latest."""
+
+    run_id: str
+    tickets: tuple[Ticket, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBatch:
+    """Write the tickets of one run to one batch file, then the run's index and latest."""
+
+    run_id: str
+    tickets: tuple[Ticket, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCommit:
+    """Write the tickets of any number of runs, with every index and latest, in one commit."""
+
+    tickets: tuple[Ticket, ...]
+
+
+Step = WriteSingles | WriteBatch | WriteCommit
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A step that might be taken, what it needs, and since when it waits."""
+
+    step: Step
+    need: Need
+    is_critical: bool
+    waits_since: float
+
+    def wait_s(self, pause_s: float, now: float) -> float:
+        """Return how much of the pause is left; a critical one, or one from the future, does not wait."""
+        age_s = now - self.waits_since
+        return 0.0 if self.is_critical or age_s < 0 else pause_s - age_s
+
+
+def order_tickets(tickets: Iterable[Ticket]) -> list[Ticket]:
+    """Return the most urgent first, then the oldest; within a run the order of the sequence stays.
+
+    So an urgent checkpoint pulls the earlier ones of its run along with it.
+    """
+    by_run: dict[str, list[Ticket]] = {}
+    for ticket in tickets:
+        by_run.setdefault(ticket.run_id, []).append(ticket)
+    keyed = [pair for of_run in by_run.values() for pair in _with_urgency(of_run)]
+    return [ticket for _, ticket in sorted(keyed, key=itemgetter(0))]
+
+
+def draft_singles(ordered: Sequence[Ticket], policy: DrainPolicy, *, most_files: float) -> list[Draft]:
+    """Return the steps that give each ticket a file of its own, `most_files` in a step at most."""
+    most = max(1, int(min(policy.max_files_per_step, most_files)))
+    return [
+        _draft_of_run(chunk, group, len(chunk), policy, is_batch=False)
+        for group in _groups(ordered)
+        for chunk in _chunks(group, most, policy.max_commit_bytes)
+    ]
+
+
+def draft_batches(ordered: Sequence[Ticket], policy: DrainPolicy) -> list[Draft]:
+    """Return the steps that give the tickets of a run one file; a batch of one is a single file."""
+    return [
+        _draft_of_run(chunk, group, 1, policy, is_batch=len(chunk) > 1)
+        for group in _groups(ordered)
+        for chunk in _chunks(group, policy.max_batch_files, policy.max_batch_bytes)
+    ]
+
+
+def least_need(policy: DrainPolicy) -> Need:
+    """Return what the smallest step of this mode needs: a lone checkpoint, or any commit."""
+    if policy.mode == "commit":
+        return _need("graphql", content=1, reads=COMMIT_READS)
+    return _need("core", content=1 + RUN_FILES, reads=RUN_READS)
+
+
+def draft_commits(ordered: Sequence[Ticket], policy: DrainPolicy) -> list[Draft]:
+    """Return commits of everything, as few as the size of a request allows.
+
+    A run stays together, so that its index and its latest are in as few of them as can be.
+    """
+    waits_since = min(ticket.arrived_at for ticket in ordered)
+    need = least_need(policy)
+    return [
+        Draft(WriteCommit(chunk), need, _has_critical(chunk), waits_since)
+        for chunk in _commit_chunks(_by_run(ordered), policy)
+    ]
+
+
+_Urgency = tuple[int, float, str, int]
+
+
+def _with_urgency(of_run: list[Ticket]) -> Iterator[tuple[_Urgency, Ticket]]:
+    """Pair the tickets of a run with keys that rise with the sequence, as each counts later urgency too."""
+    # After a crash in the middle of renumbering two may have one number: then the older one goes first.
+    in_order = sorted(of_run, key=attrgetter("sequence", "arrived_at"))
+    ranks = accumulate([ticket.priority.rank for ticket in reversed(in_order)], min)
+    arrivals = accumulate([ticket.arrived_at for ticket in in_order], max)
+    for ticket, rank, arrived_at in zip(in_order, reversed(list(ranks)), arrivals, strict=True):
+        yield (rank, arrived_at, ticket.run_id, ticket.sequence), ticket
+
+
+def _groups(ordered: Sequence[Ticket]) -> list[list[Ticket]]:
+    """Split by run, and a run after its last critical one, so that it goes ahead in small company."""
+    urgent_until = {t.run_id: t.sequence for t in ordered if t.priority is Priority.CRITICAL}
+    groups: dict[tuple[bool, str], list[Ticket]] = {}
+    for ticket in ordered:
+        is_urgent = ticket.sequence <= urgent_until.get(ticket.run_id, -1)
+        groups.setdefault((is_urgent, ticket.run_id), []).append(ticket)
+    return list(groups.values())
+
+
+def _by_run(ordered: Sequence[Ticket]) -> list[Ticket]:
+    """Return the tickets of each run next to each other, but no less urgent one before a more urgent one."""
+    ends = sorted({ticket.priority.rank: place for place, ticket in enumerate(ordered)}.items())
+    groups: dict[tuple[int, str], list[Ticket]] = {}
+    for place, ticket in enumerate(ordered):
+        rank = next(rank for rank, end in ends if place <= end)
+        groups.setdefault((rank, ticket.run_id), []).append(ticket)
+    return [ticket for group in groups.values() for ticket in group]
+
+
+def _chunks(group: Sequence[Ticket], most_tickets: int, most_bytes: int) -> Iterator[tuple[Ticket, ...]]:
+    """Cut a group into chunks within both limits; a ticket that is larger than the limit goes alone."""
+    chunk: list[Ticket] = []
+    size_bytes = 0
+    for ticket in group:
+        if chunk and (len(chunk) == most_tickets or size_bytes + ticket.size_bytes > most_bytes):
+            yield tuple(chunk)
+            chunk, size_bytes = [], 0
+        chunk.append(ticket)
+        size_bytes += ticket.size_bytes
+    if chunk:
+        yield tuple(chunk)
+
+
+def _commit_chunks(ordered: Sequence[Ticket], policy: DrainPolicy) -> Iterator[tuple[Ticket, ...]]:
+    """Cut into chunks whose files, with index and latest of every run, stay within a request."""
+    chunk: list[Ticket] = []
+    runs: set[str] = set()
+    files = size_bytes = 0
+    for ticket in ordered:
+        is_new_run = ticket.run_id not in runs
+        more_files = 1 + _parts(ticket, policy) + is_new_run * RUN_FILES
+        more_bytes = ticket.size_bytes * (2 if is_new_run else 1)
+        is_full = (
+            files + more_files > policy.max_commit_files or size_bytes + more_bytes > policy.max_commit_bytes
+        )
+        if chunk and is_full:
+            yield tuple(chunk)
+            chunk, runs, files, size_bytes = [], set(), 0, 0
+            more_files = 1 + _parts(ticket, policy) + RUN_FILES
+            more_bytes = ticket.size_bytes * 2
+        chunk.append(ticket)
+        runs.add(ticket.run_id)
+        files, size_bytes = files + more_files, size_bytes + more_bytes
+    if chunk:
+        yield tuple(chunk)
+
+
+def _draft_of_run(
+    chunk: tuple[Ticket, ...], group: list[Ticket], files: int, policy: DrainPolicy, *, is_batch: bool
+) -> Draft:
+    kind = WriteBatch if is_batch else WriteSingles
+    content = files + sum(_parts(ticket, policy) for ticket in chunk) + RUN_FILES
+    return Draft(
+        step=kind(chunk[0].run_id, chunk),
+        need=_need("core", content, RUN_READS),
+        is_critical=_has_critical(group),
+        waits_since=min(ticket.arrived_at for ticket in group),
+    )
+
+
+def _need(resource: str, content: int, reads: int) -> Need:
+    points = content * Cost(resource, is_mutation=True).points + reads * Cost(resource).points
+    return Need(resource, requests=content + reads, content=content, points=points)
+
+
+def _parts(ticket: Ticket, policy: DrainPolicy) -> int:
+    """Return into how many more files an oversized checkpoint is divided, about."""
+    return max(0, ticket.size_bytes - 1) // policy.max_file_bytes
+
+
+def _has_critical(tickets: Iterable[Ticket]) -> bool:
+    return any(ticket.priority is Priority.CRITICAL for ticket in tickets)

@@ -1,0 +1,240 @@
+"""The commit mode: the files, indexes and latests of every run of a drain in one atomic commit.
+
+GitHub takes the commit only on top of the head that we read, so a write that comes between is always
+noticed, and its own answer names the blobs that it stored: writing and verifying are one request.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from holdfast.clock import Clock
+from holdfast.drain.numbering import disown_revived, settle_numbers
+from holdfast.drain.publish import FileWrite, Publication, plan_publication
+from holdfast.errors import Conflict, GatewayError, Missing, Unavailable, Unverified
+from holdfast.format.index import IndexEntry
+from holdfast.format.moments import format_moment
+from holdfast.format.parts import MAX_FILE_BYTES, seal_in_parts
+from holdfast.format.paths import INDEX, LATEST, Layout, is_single
+from holdfast.format.receipt import Delivery, Ticket
+from holdfast.format.run_view import RunView
+from holdfast.github.calls import (
+    NO_GRAPHQL,
+    CommitFiles,
+    Gateway,
+    ReadFile,
+    ReadSnapshot,
+    Revision,
+    Snapshot,
+)
+from holdfast.github.presence import GraphqlPresence
+from holdfast.logs import log
+from holdfast.queue import Spool
+from holdfast.repository.branch import ensure_branch
+from holdfast.repository.runs import MAX_REMEMBERED_RUNS, Runs
+
+ATTEMPTS = 3
+PAUSE_S = 0.5
+
+
+@dataclass
+class CommitWriter:
+    """Writes checkpoints of many runs in one commit through GraphQL."""
+
+    gateway: Gateway
+    spool: Spool
+    runs: Runs
+    layout: Layout
+    branch: str
+    clock: Clock
+    max_file_bytes: int = MAX_FILE_BYTES
+    breathe: Callable[[], None] = lambda: None
+    _head_sha: str = ""
+    _views: dict[str, RunView] = field(default_factory=dict)
+    _graphql: GraphqlPresence = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._graphql = GraphqlPresence(self.clock)
+
+    @property
+    def is_usable(self) -> bool:
+        """Tell whether the server has GraphQL, as far as is known."""
+        return self._graphql.is_likely
+
+    def write(self, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
+        """Return where each checkpoint now lies, verified, indexed, and copied to the latest if it is that.
+
+        Returns nothing where the server has no GraphQL: then this is not usable for a while. Raises a
+        GatewayError after three attempts; a commit whose answer was lost is found the next time by its
+        checkpoints in the index.
+        """
+        if not self.is_usable:
+            return {}
+        try:
+            deliveries = self._write(tickets)
+        except Missing as error:
+            if error.path != NO_GRAPHQL:
+                raise
+            self._forget()  # what others write meanwhile makes all that is known stale
+            self._graphql.miss()
+            return {}
+        self._graphql.find()
+        return deliveries
+
+    def _write(self, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
+        under_way = list(tickets)
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return self._try(under_way)
+            except (Conflict, Unavailable, Unverified) as error:
+                self._forget()
+                log.info("commit_repeated", attempt=attempt, cause=str(error))
+            self.clock.sleep(PAUSE_S * 2**attempt)
+        try:
+            return self._try(under_way)
+        except (Conflict, Unavailable, Unverified):
+            self._forget()
+            raise
+
+    def _try(self, tickets: list[Ticket]) -> dict[str, Delivery]:
+        try:
+            return self._commit(tickets)
+        except GatewayError as error:
+            # Its traceback would keep all that was to be written in memory while it is written otherwise.
+            raise error.with_traceback(None) from error.__cause__
+
+    def _commit(self, tickets: list[Ticket]) -> dict[str, Delivery]:
+        """Commit everything on top of the head we know; `tickets` is changed when numbers are."""
+        run_ids = list(dict.fromkeys(ticket.run_id for ticket in tickets))
+        self._learn(run_ids)
+        publications = self._plan(run_ids, tickets)
+        writes = [write for publication in publications.values() for write in _writes(publication)]
+        if writes:
+            self._send(publications, writes)
+        self._views.update(
+            {
+                run_id: plan.view_after(self._views[run_id], self.layout)
+                for run_id, plan in publications.items()
+            }
+        )
+        for run_id in list(self._views)[:-MAX_REMEMBERED_RUNS]:
+            if run_id not in publications:
+                del self._views[run_id]
+        return {
+            checkpoint_id: Delivery(entry.sequence, entry.file_path, entry.blob_sha, self._head_sha)
+            for publication in publications.values()
+            for checkpoint_id, entry in publication.entries.items()
+        }
+
+    def _plan(self, run_ids: Sequence[str], tickets: list[Ticket]) -> dict[str, Publication]:
+        by_run = {run_id: [ticket for ticket in tickets if ticket.run_id == run_id] for run_id in run_ids}
+        tickets.clear()
+        publications = {}
+        for run_id, own in by_run.items():
+            view = self._without_unproved(disown_revived(self._views[run_id], own), own)
+            self._views[run_id] = view
+            folder = self.layout.run_folder(run_id)
+            seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
+            numbered = settle_numbers(self.spool, view, own, seal, breathe=self.breathe)
+            tickets += [one.ticket for one in numbered]
+            publications[run_id] = plan_publication(
+                view,
+                [one.envelope for one in numbered],
+                is_batch=False,
+                layout=self.layout,
+                now=format_moment(self.clock.now()),
+            )
+        return publications
+
+    def _without_unproved(self, view: RunView, tickets: Sequence[Ticket]) -> RunView:
+        """Return the view without those of the tickets whose files are not what the index says.
+
+        The index names a ticket if our own commit has lost its answer, or if it failed to be verified.
+        """
+        by_id = view.index.by_id
+        named = [by_id[ticket.checkpoint_id] for ticket in tickets if ticket.checkpoint_id in by_id]
+        if not named:
+            return view
+        unproved = {entry for entry in named if not self._is_proved(entry, view)}
+        if not unproved:
+            return view
+        names = {self.layout.name_of(view.run_id, entry.file_path) for entry in unproved}
+        # The latest may be a copy of one of them: it is written again, too, under the same number.
+        return replace(
+            view,
+            index=replace(view.index, entries=tuple(e for e in view.index.entries if e not in unproved)),
+            latest_sequence=min(view.latest_sequence, *(entry.sequence - 1 for entry in unproved)),
+            blobs={name: sha for name, sha in view.blobs.items() if name not in names},
+        )
+
+    def _is_proved(self, entry: IndexEntry, view: RunView) -> bool:
+        """Tell whether the file of an entry is there, and, if it holds nothing else, is what was sent."""
+        name = self.layout.name_of(view.run_id, entry.file_path)
+        return name in view.blobs and (not is_single(name) or entry.blob_sha in ("", view.blobs[name]))
+
+    def _send(self, publications: Mapping[str, Publication], writes: Sequence[FileWrite]) -> None:
+        ids = [identity for publication in publications.values() for identity in publication.entries]
+        headline, body = _message(ids, len(publications))
+        additions = {write.path: write.content for write in writes}
+        revision = self.gateway.perform(CommitFiles(self.branch, self._head_sha, headline, body, additions))
+        self._verify_unanswered(writes, revision)
+        self._head_sha = revision.commit_sha
+        log.info(
+            "commit_written", commit_sha=revision.commit_sha, checkpoints=len(ids), runs=len(publications)
+        )
+
+    def _verify_unanswered(self, writes: Sequence[FileWrite], revision: Revision) -> None:
+        """Read back the files that the commit's own answer could not speak for: those over 10 MB."""
+        for write in writes:
+            if write.path in revision.blob_shas:
+                continue
+            stored = self.gateway.perform(ReadFile(write.path, revision.commit_sha, is_fresh=True))
+            if stored.blob_sha != write.blob_sha:
+                raise Unverified(write.path, "what GitHub gives back is not what was sent")
+
+    def _learn(self, run_ids: Sequence[str]) -> None:
+        """Know the head and how these runs stand at it, asking GitHub only for what is not known."""
+        if self._head_sha and all(run_id in self._views for run_id in run_ids):
+            return
+        snapshot = self._read_snapshot(run_ids)
+        if snapshot.head_sha != self._head_sha:
+            self._views.clear()
+        self._head_sha = snapshot.head_sha
+        self._views.update({run_id: self._view(run_id, snapshot) for run_id in run_ids})
+
+    def _read_snapshot(self, run_ids: Sequence[str]) -> Snapshot:
+        files = [self.layout.path(run_id, name) for run_id in run_ids for name in (INDEX, LATEST)]
+        paths = (*map(self.layout.run_folder, run_ids), *files)
+        try:
+            return self.gateway.perform(ReadSnapshot(self.branch, paths))
+        except Missing as error:
+            if error.path == NO_GRAPHQL:
+                raise
+            ensure_branch(self.gateway, self.branch)
+        return self.gateway.perform(ReadSnapshot(self.branch, paths))
+
+    def _view(self, run_id: str, snapshot: Snapshot) -> RunView:
+        listed = snapshot.folders.get(self.layout.run_folder(run_id), {})
+        files = {name: snapshot.files[self.layout.path(run_id, name)] for name in (INDEX, LATEST)}
+        found = {name: file for name, file in files.items() if file}
+        if not found.keys() <= listed.keys():
+            # This server lists no folders that way.
+            return self.runs.read_at(run_id, snapshot.head_sha)
+        contents = {file.blob_sha: file.content for file in found.values()}
+        return self.runs.understand(run_id, snapshot.head_sha, listed, contents)
+
+    def _forget(self) -> None:
+        self._head_sha = ""
+        self._views.clear()
+
+
+def _writes(publication: Publication) -> list[FileWrite]:
+    return [*publication.files, *(file for file in (publication.index, publication.latest) if file)]
+
+
+def _message(checkpoint_ids: Sequence[str], runs: int) -> tuple[str, str]:
+    """Return headline and body; every id is in there, so that the history tells what became of each."""
+    if len(checkpoint_ids) == 1:
+        return f"Checkpoint {checkpoint_ids[0]}", ""
+    headline = f"{len(checkpoint_ids)} checkpoints of {runs} run{'s' if runs > 1 else ''}"
+    return headline, "\n".join(f"Checkpoint {identity}" for identity in checkpoint_ids)

@@ -1,0 +1,298 @@
+"""From what a run's folder holds and what is to be added, to the files that must be written.
+
+Everything that concerns merging with other writers is decided here: numbers that are taken,
+files that are there already, the union of two indexes, and which checkpoint is the latest.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import orjson
+
+from holdfast.format.checkpoint import Envelope, Header
+from holdfast.format.git_ids import blob_sha
+from holdfast.format.index import Index, IndexEntry
+from holdfast.format.paths import (
+    INDEX,
+    LATEST,
+    Layout,
+    format_batch_name,
+    format_checkpoint_name,
+    parse_sequences,
+)
+from holdfast.format.run_view import RunView
+from holdfast.format.stored_file import entry_of
+from holdfast.jsontext.weight import is_heavier
+
+# A name that spans more speaks for gaps: what such a batch really holds is told by the index.
+_MOST_IN_A_BATCH = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileWrite:
+    """One file to be put: `expected_sha` is the blob that it replaces, None if it must be new."""
+
+    path: str
+    content: bytes
+    blob_sha: str
+    message: str
+    expected_sha: str | None = None
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What to write so that `entries` are stored, indexed and, if newest, the latest.
+
+    `files` are those still missing; `index` and `latest` are None when they are right as they are.
+    """
+
+    entries: Mapping[str, IndexEntry]
+    files: tuple[FileWrite, ...]
+    index: FileWrite | None
+    latest: FileWrite | None
+    merged: Index
+
+    @property
+    def own_files(self) -> tuple[FileWrite, ...]:
+        """Return the files that are nobody else's; a part may belong to other checkpoints as well."""
+        return tuple(file for file in self.files if not file.is_part)
+
+    def view_after(self, view: RunView, layout: Layout) -> RunView:
+        """Return what the folder holds once everything is written."""
+        own = {layout.name_of(view.run_id, file.path): file.blob_sha for file in self.own_files}
+        newest = self.merged.newest
+        return RunView(
+            index=self.merged,
+            index_sha=self.index.blob_sha if self.index else view.index_sha,
+            latest_sha=self.latest.blob_sha if self.latest else view.latest_sha,
+            latest_sequence=newest.sequence if self.latest and newest else view.latest_sequence,
+            blobs={**view.blobs, **own},
+        )
+
+
+StoredFile = tuple[str, str]
+"""A file of a run's folder: its name and its blob."""
+
+
+class Arrival(NamedTuple):
+    """When a checkpoint came in whose number nobody asked for, and the number that it must come after."""
+
+    rank: int
+    floor: int = 0
+
+
+def assign_sequences(
+    view: RunView,
+    wanted: Sequence[Header],
+    *,
+    tried: Iterable[StoredFile] = (),
+    own: Mapping[str, StoredFile] | None = None,
+    arrivals: Mapping[str, Arrival] | None = None,
+) -> dict[str, int]:
+    """Return new numbers for those checkpoints whose own number another one has: the next free ones.
+
+    `tried` are files of our own earlier attempts: they may be there even if nobody sees them yet, so their
+    numbers are taken. `own` has, by checkpoint, the file that it is about to become; where that is there
+    already, it does not push itself away. `arrivals` has those whose number nobody asked for, by checkpoint.
+    Whoever is in the index first keeps the number. Those whose number nobody asked for stay in the order in
+    which they came in, the others in that of their numbers. A checkpoint that is there itself, by another
+    machine, takes the number that it has there.
+    """
+    own = own or {}
+    tried = set(tried)
+    changed = _assign(view, _in_order(wanted, arrivals or {}), tried, own, arrivals or {})
+    given_up = {own[identity] for identity in changed if identity in own}
+    if any(file in given_up and identity not in changed for identity, file in own.items()):
+        # A batch loses its name with the first of its numbers, and is in the way of the others then.
+        kept = {identity: file for identity, file in own.items() if file not in given_up}
+        return assign_sequences(view, wanted, tried=tried, own=kept, arrivals=arrivals)
+    return changed
+
+
+def _in_order(wanted: Sequence[Header], arrivals: Mapping[str, Arrival]) -> list[Header]:
+    """Return all by number, but those whose number nobody asked for, among themselves, as they came in.
+
+    An attempt that failed may have moved one of them behind a later one.
+    """
+    automatic = [header for header in wanted if header.checkpoint_id in arrivals]
+    in_turn = iter(sorted(automatic, key=lambda header: arrivals[header.checkpoint_id]))
+    by_number = sorted(wanted, key=lambda header: header.sequence_number or 0)
+    return [next(in_turn) if header.checkpoint_id in arrivals else header for header in by_number]
+
+
+def _assign(
+    view: RunView,
+    wanted: Sequence[Header],
+    tried: Set[StoredFile],
+    own: Mapping[str, StoredFile],
+    arrivals: Mapping[str, Arrival],
+) -> dict[str, int]:
+    taken = {entry.sequence for entry in view.index.entries}
+    holders: dict[int, set[StoredFile]] = {}
+    for file in {*view.blobs.items(), *tried}:
+        numbers = parse_sequences(file[0])
+        for number in numbers if len(numbers) <= _MOST_IN_A_BATCH else ():
+            holders.setdefault(number, set()).add(file)
+    changed: dict[str, int] = {}
+    previous = {True: 0, False: 0}
+    for header in wanted:
+        identity, asked = header.checkpoint_id, header.sequence_number or 0
+        is_automatic = identity in arrivals
+        if stored := view.index.by_id.get(identity):
+            if stored.sequence != asked:
+                changed[identity] = stored.sequence
+            continue
+        sequence = max(asked, previous[is_automatic] + 1)
+        itself = {own[identity]} if identity in own and sequence == asked else set()
+        # A number that retention has freed is as good as taken.
+        floor = max(view.pruned_through, arrivals[identity].floor if is_automatic else 0)
+        if sequence <= floor:
+            sequence, itself = floor + 1, set()
+        while sequence in taken or holders.get(sequence, itself) != itself:
+            sequence, itself = sequence + 1, set()
+        if sequence != asked:
+            changed[identity] = sequence
+        taken.add(sequence)
+        previous[is_automatic] = sequence
+    return changed
+
+
+def own_files(
+    view: RunView, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout
+) -> dict[str, StoredFile]:
+    """Return the file that each checkpoint is about to become, unless the index has it already."""
+    return {
+        identity: (layout.name_of(view.run_id, write.path), write.blob_sha)
+        for write, identities in _plan_files(view, envelopes, is_batch=is_batch, layout=layout)
+        for identity in identities
+    }
+
+
+def plan_publication(
+    view: RunView, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout, now: str
+) -> Publication:
+    """Return what must be written to add `envelopes`, whose numbers are settled, to the run."""
+    run_id = view.run_id
+    missing = _missing(view, envelopes)
+    planned = _plan_files(view, envelopes, is_batch=is_batch, layout=layout)
+    paths = {identity: write.path for write, identities in planned for identity in identities}
+    if view.revived:
+        planned += _revived(view, view.revived, layout)
+    added = [entry_of(envelope, paths[envelope.checkpoint_id]) for envelope in missing]
+    workflow = next((e.header.workflow for e in reversed(envelopes) if e.header.workflow), None)
+    is_index_due = bool(added) or not view.is_index_stored
+    merged = view.index
+    if is_index_due:
+        united = view.index.with_entries(added, workflow=workflow, now=now)
+        merged = replace(united, pruned_through=view.pruned_through)
+    parts = [part for envelope in missing for part in _parts(run_id, envelope, layout)]
+    files = [
+        write for write, _ in planned if view.blobs.get(layout.name_of(run_id, write.path)) != write.blob_sha
+    ]
+    return Publication(
+        entries={envelope.checkpoint_id: merged.by_id[envelope.checkpoint_id] for envelope in envelopes},
+        files=(*parts, *files),
+        index=_index_write(view, merged, added, layout) if is_index_due else None,
+        latest=_latest_write(view, merged, envelopes, layout),
+        merged=merged,
+    )
+
+
+def _missing(view: RunView, envelopes: Sequence[Envelope]) -> list[Envelope]:
+    return [envelope for envelope in envelopes if envelope.checkpoint_id not in view.index.by_id]
+
+
+def _plan_files(
+    view: RunView, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout
+) -> list[tuple[FileWrite, list[str]]]:
+    """Return the files for what is missing, and which checkpoints each of them holds."""
+    missing = _missing(view, envelopes)
+    if not is_batch:
+        return _singles(view.run_id, missing, layout)
+    groups = _light_groups(sorted(missing, key=lambda envelope: envelope.sequence))
+    return [
+        planned
+        for group in groups
+        for planned in (_batch if len(group) > 1 else _singles)(view.run_id, group, layout)
+    ]
+
+
+def _light_groups(envelopes: Sequence[Envelope]) -> list[Sequence[Envelope]]:
+    """Return the envelopes in as many groups as it takes for each to be readable in one file."""
+    if len(envelopes) < 2 or not is_heavier(b"".join(envelope.content for envelope in envelopes)):
+        return [envelopes] if envelopes else []
+    middle = len(envelopes) // 2
+    return _light_groups(envelopes[:middle]) + _light_groups(envelopes[middle:])
+
+
+def _singles(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list[tuple[FileWrite, list[str]]]:
+    return [
+        (
+            FileWrite(
+                path=layout.path(run_id, format_checkpoint_name(envelope.sequence, envelope.header.trigger)),
+                content=envelope.content,
+                blob_sha=envelope.blob_sha,
+                message=f"Checkpoint {envelope.checkpoint_id}",
+            ),
+            [envelope.checkpoint_id],
+        )
+        for envelope in envelopes
+    ]
+
+
+def _revived(view: RunView, latest: Envelope, layout: Layout) -> list[tuple[FileWrite, list[str]]]:
+    """Return the file of a latest that had lost it. What lies in its place is damaged, or has to move."""
+    ((write, identities),) = _singles(view.run_id, [latest], layout)
+    in_place = view.blobs.get(layout.name_of(view.run_id, write.path))
+    return [(replace(write, expected_sha=in_place), identities)]
+
+
+def _parts(run_id: str, envelope: Envelope, layout: Layout) -> list[FileWrite]:
+    """Return the parts of a checkpoint; whether they are there already is found out when they are put."""
+    message = f"Part of checkpoint {envelope.checkpoint_id}"
+    return [
+        FileWrite(layout.path(run_id, name), content, blob_sha(content), message, is_part=True)
+        for name, content in envelope.parts.items()
+    ]
+
+
+def _batch(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list[tuple[FileWrite, list[str]]]:
+    first, last = envelopes[0].sequence, envelopes[-1].sequence
+    identities = [envelope.checkpoint_id for envelope in envelopes]
+    metadata = {"first_sequence": first, "last_sequence": last, "checkpoint_count": len(envelopes)}
+    content = b'{"checkpoints":[%s],"batch_metadata":%s}' % (
+        b",".join(envelope.content for envelope in envelopes),
+        orjson.dumps(metadata),
+    )
+    message = f"Checkpoints {first} to {last} of {run_id}\n\n" + "\n".join(
+        f"Checkpoint {id_}" for id_ in identities
+    )
+    path = layout.path(run_id, format_batch_name(first, last))
+    return [(FileWrite(path, content, blob_sha(content), message), identities)]
+
+
+def _index_write(view: RunView, merged: Index, added: Sequence[IndexEntry], layout: Layout) -> FileWrite:
+    content = merged.to_bytes()
+    count = "1 checkpoint" if len(added) == 1 else f"{len(added)} checkpoints"
+    message = f"Index {view.run_id}: {count} added"
+    return FileWrite(layout.path(view.run_id, INDEX), content, blob_sha(content), message, view.index_sha)
+
+
+def _latest_write(
+    view: RunView, merged: Index, envelopes: Sequence[Envelope], layout: Layout
+) -> FileWrite | None:
+    newest = merged.newest
+    if newest is None or newest.sequence <= view.latest_sequence:
+        return None
+    envelope = next((e for e in envelopes if e.checkpoint_id == newest.checkpoint_id), None)
+    if envelope is None:
+        return None  # another writer's checkpoint is the newest: it is that writer's to copy
+    return FileWrite(
+        path=layout.path(view.run_id, LATEST),
+        content=envelope.content,
+        blob_sha=envelope.blob_sha,
+        message=f"Latest {view.run_id}: checkpoint {newest.checkpoint_id}",
+        expected_sha=view.latest_sha,
+    )

@@ -1,0 +1,382 @@
+"""The envelope: the record of one checkpoint, from what a caller hands in to what the repository holds.
+
+A submission becomes a Draft (checked, everything filled in but its number), a draft's body waits in
+the spool, and a sealed body (with its integrity) is a file of the repository. The caller's own bytes
+go through all of this untouched.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, TypeVar
+from uuid import UUID
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint
+from holdfast.format.git_ids import blob_sha
+from holdfast.format.ids import parse_checkpoint_id, parse_run_id, parse_timestamp
+from holdfast.format.paths import MAX_SEQUENCE
+from holdfast.format.state import ContextFields, StateSnapshot, sketch
+from holdfast.format.triggers import Priority, Trigger, parse_trigger
+from holdfast.jsontext.encode import (
+    Document,
+    LargeMembers,
+    canonical_sha256,
+    encode,
+    join_members,
+    parse_document,
+)
+
+FORMAT_VERSION = 1
+UNNAMED_PHASE = "unspecified"
+PARTS_MEMBER = "parts"
+"""The member of a stored checkpoint that lists the places whose values lie in files of their own."""
+
+# The first member after the header. Header values are scalars and a quote inside a JSON string is
+# always escaped, so the first place where these bytes occur is where the header ends.
+_HEADER_END = b',"state_snapshot":'
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_PLACEHOLDERS = {"checkpoint_id": str(UUID(int=0)), "timestamp": "1970-01-01T00:00:00Z"}
+_HEADER_FIELDS = (
+    "format_version",
+    "checkpoint_id",
+    "run_id",
+    "timestamp",
+    "trigger",
+    "phase",
+    "sequence_number",
+    "status",
+    "priority",
+    "workflow",
+)
+
+
+class RunStatus(StrEnum):
+    """How the run stands; all but `completed` can be resumed."""
+
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+def _known_version(version: object) -> object:
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise ValueError(f"format {version} is newer than this Holdfast reads ({FORMAT_VERSION}); upgrade it")
+    return version
+
+
+def _text(parse: Callable[[str], str]) -> BeforeValidator:
+    def check(value: object) -> object:
+        return parse(value) if isinstance(value, str) else value
+
+    return BeforeValidator(check)
+
+
+class Header(BaseModel):
+    """Everything of a checkpoint but the state itself."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format_version: Annotated[int, BeforeValidator(_known_version), Field(ge=1, strict=True)] = FORMAT_VERSION
+    checkpoint_id: Annotated[str, _text(parse_checkpoint_id)]
+    run_id: Annotated[str, _text(parse_run_id)]
+    timestamp: Annotated[str, _text(parse_timestamp)]
+    trigger: Annotated[Trigger, _text(parse_trigger)]
+    phase: Annotated[str, Field(min_length=1, max_length=256)] = UNNAMED_PHASE
+    sequence_number: Annotated[int, Field(ge=1, le=MAX_SEQUENCE, strict=True)] | None = None
+    status: RunStatus = RunStatus.IN_PROGRESS
+    priority: Priority
+    workflow: Annotated[str, Field(max_length=1024)] | None = None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A checked checkpoint that waits for its number."""
+
+    header: Header
+    texts: Mapping[str, bytes]
+    is_id_given: bool
+
+    @property
+    def checkpoint_id(self) -> str:
+        """Return the id, the caller's or the one made for it."""
+        return self.header.checkpoint_id
+
+    @property
+    def run_id(self) -> str:
+        """Return the run that it belongs to."""
+        return self.header.run_id
+
+    @property
+    def trigger(self) -> Trigger:
+        """Return why it was made."""
+        return self.header.trigger
+
+    @property
+    def priority(self) -> Priority:
+        """Return how urgent it is."""
+        return self.header.priority
+
+    @property
+    def sequence(self) -> int | None:
+        """Return the number that its caller asked for, if any."""
+        return self.header.sequence_number
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how large the caller's part of it is."""
+        return sum(len(text) for text in self.texts.values())
+
+    @cached_property
+    def fingerprint(self) -> str | None:
+        """Return a digest of the content by which a repetition is known; None if nobody else knows the id.
+
+        Neither the time nor the number count: a caller that sends again makes them anew.
+        """
+        if not self.is_id_given:
+            return None
+        fields = {"run_id", "trigger", "phase", "status", "priority", "workflow"}
+        header = self.header.model_dump(mode="json", include=fields)
+        return canonical_sha256(join_members({"header": orjson.dumps(header), **self.texts}))
+
+    def body(self, sequence: int) -> bytes:
+        """Return the checkpoint as one JSON object, under its number, still without its integrity."""
+        return _compose(self.header, sequence, self.texts)
+
+    def without_number(self) -> "Draft":
+        """Return the same checkpoint, asking for the run's next number."""
+        return replace(self, header=self.header.model_copy(update={"sequence_number": None}))
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A checkpoint as a file of the repository: its header, and its bytes with their integrity.
+
+    `parts` are the files that it refers to, by their names within the run, when it was too large for one.
+    """
+
+    header: Header
+    content: bytes
+    parts: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def checkpoint_id(self) -> str:
+        """Return the id."""
+        return self.header.checkpoint_id
+
+    @property
+    def sequence(self) -> int:
+        """Return its number within the run."""
+        return self.header.sequence_number or 0
+
+    @cached_property
+    def blob_sha(self) -> str:
+        """Return the id that git gives to these bytes."""
+        return blob_sha(self.content)
+
+
+def draft_from_text(text: bytes, *, now: str, new_id: Callable[[], str], run_id: str | None = None) -> Draft:
+    """Return the draft of a JSON document, whole or in the short form, keeping the caller's bytes.
+
+    `run_id` is the run that the caller named beside the document. Raises InvalidCheckpoint.
+    """
+    document = parse_document(text)
+    members, values = document.members, document.value
+    if isinstance(members, LargeMembers):
+        values = sketch(members, whole={*_HEADER_FIELDS, "integrity"})
+    return _draft(values, members.__getitem__, now=now, new_id=new_id, run_id=run_id)
+
+
+def draft_from_mapping(
+    mapping: Mapping[str, Any], *, now: str, new_id: Callable[[], str], run_id: str | None = None
+) -> Draft:
+    """Return the draft of a checkpoint given as a Python mapping. Raises InvalidCheckpoint."""
+
+    def text_of(name: str) -> bytes:
+        return encode(mapping[name], name)
+
+    return _draft(mapping, text_of, now=now, new_id=new_id, run_id=run_id)
+
+
+def read_header(body: bytes) -> Header:
+    """Return the header of a body that `Draft.body` made."""
+    end = body.index(_HEADER_END)
+    return Header.model_validate(orjson.loads(body[:end] + b"}"))
+
+
+def renumber_body(body: bytes, sequence: int) -> bytes:
+    """Return the same checkpoint under another number.
+
+    >>> renumber_body(b'{"sequence_number":1,"state_snapshot":{}}', 2)
+    b'{"sequence_number":2,"state_snapshot":{}}'
+    """
+    end = body.index(_HEADER_END)
+    header = orjson.loads(body[:end] + b"}")
+    header["sequence_number"] = sequence
+    return b"".join((orjson.dumps(header)[:-1], memoryview(body)[end:]))
+
+
+def seal(body: bytes) -> Envelope:
+    """Return the checkpoint as the repository will hold it. The same body always gives the same bytes."""
+    integrity = b',"integrity":{"sha256":"%b"}}' % canonical_sha256(body).encode()
+    return Envelope(read_header(body), b"".join((memoryview(body)[:-1], integrity)))
+
+
+def open_stored(content: bytes, path: str) -> tuple[Envelope, Document]:
+    """Return a checkpoint that was read from `path`, and its members, after checking its integrity.
+
+    Raises IntegrityFailure with the file and the reason.
+    """
+    try:
+        document = parse_document(content)
+    except InvalidCheckpoint as error:
+        raise IntegrityFailure(path, str(error)) from error
+    return open_document(document, content, path), document
+
+
+def open_document(document: Document, content: bytes, path: str) -> Envelope:
+    """Return a checkpoint whose content was parsed, after checking its integrity. Raises IntegrityFailure."""
+    try:
+        header = _validate(Header, _header_values(document.value))
+    except InvalidCheckpoint as error:
+        raise IntegrityFailure(path, str(error)) from error
+    check_integrity(document, path)
+    return Envelope(header, content)
+
+
+def check_integrity(document: Document, path: str) -> None:
+    """Raise IntegrityFailure unless the document has the content that its own digest stands for."""
+    stated = document.value.get("integrity")
+    stated_digest = stated.get("sha256") if isinstance(stated, dict) else None
+    if stated_digest is None:
+        raise IntegrityFailure(path, "it has no integrity.sha256, so nothing shows that it is whole")
+    if document.sha256_without("integrity") != stated_digest:
+        raise IntegrityFailure(path, "its content does not match its integrity.sha256")
+
+
+def _draft(
+    values: Mapping[str, Any],
+    text_of: Callable[[str], bytes],
+    *,
+    now: str,
+    new_id: Callable[[], str],
+    run_id: str | None,
+) -> Draft:
+    state = _state_name(values)
+    if PARTS_MEMBER in values:
+        raise InvalidCheckpoint(PARTS_MEMBER, "this name is kept for the parts of large checkpoints")
+    header = _fill_in(values, now=now, new_id=new_id, run_id=run_id)
+    _check_snapshot(values, state)
+    texts = {
+        "state_snapshot": text_of(state),
+        "context_fields": text_of("context_fields") if "context_fields" in values else b"{}",
+    }
+    ours = {*_HEADER_FIELDS, "integrity", "context_fields", "state", "state_snapshot"}
+    texts.update({name: text_of(name) for name in values if name not in ours})
+    draft = Draft(header, texts, is_id_given=values.get("checkpoint_id") is not None)
+    if values.get("integrity") is not None:
+        given = {name: text_of(name) for name in values if name != "integrity"}
+        _check_claim(draft, given, values["integrity"])
+    return draft
+
+
+def _check_claim(draft: Draft, given: Mapping[str, bytes], claim: object) -> None:
+    """Refuse a checkpoint whose integrity its content contradicts, as it was given and as it is stored."""
+    advice = "leave integrity out to have it made anew"
+    claimed = claim.get("sha256") if isinstance(claim, dict) else None
+    if not isinstance(claimed, str):
+        raise InvalidCheckpoint("integrity", f'it is not {{"sha256": "…"}}; {advice}')
+    whole = join_members(given) if draft.sequence is None else draft.body(draft.sequence)
+    if claimed not in map(canonical_sha256, (join_members(given), whole)):
+        raise InvalidCheckpoint("integrity.sha256", f"the content does not match it; {advice}")
+
+
+def _state_name(values: Mapping[str, Any]) -> str:
+    if "state" in values and "state_snapshot" in values:
+        raise InvalidCheckpoint("state", "give either state or state_snapshot, not both")
+    for name in ("state_snapshot", "state"):
+        if name in values:
+            return name
+    raise InvalidCheckpoint("state", "is missing; a checkpoint needs state (or state_snapshot)")
+
+
+def _fill_in(values: Mapping[str, Any], *, now: str, new_id: Callable[[], str], run_id: str | None) -> Header:
+    given = _header_values(values)
+    if run_id is not None and given.setdefault("run_id", run_id) != run_id:
+        raise InvalidCheckpoint("run_id", f"{given['run_id']!r} here, but {run_id!r} was named beside it")
+    ours: dict[str, Callable[[], str]] = {"checkpoint_id": new_id, "timestamp": lambda: now}
+    made = {name: make() for name, make in ours.items() if name not in given}
+    if len(made) == len(ours) and _is_usual(made["checkpoint_id"], given):
+        return _check_header(tuple(given.items())).model_copy(update=made)
+    given |= made
+    # A wrong trigger is reported as such below; until then any priority will do.
+    given.setdefault("priority", _priority_of(given.get("trigger")))
+    return _validate(Header, given)
+
+
+def _is_usual(checkpoint_id: str, given: Mapping[str, Any]) -> bool:
+    try:
+        is_usual = parse_checkpoint_id(checkpoint_id) == checkpoint_id
+    except ValueError:
+        return False
+    return is_usual and all(isinstance(value, str) for value in given.values())
+
+
+@lru_cache(maxsize=256)
+def _check_header(given: tuple[tuple[str, str], ...]) -> Header:
+    """Return the header of checkpoints that say this much of themselves; most of a run say the same."""
+    values = dict(given)
+    values.setdefault("priority", _priority_of(values.get("trigger")))
+    return _validate(Header, {**values, **_PLACEHOLDERS})
+
+
+def _header_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the header's values as given; null is as good as left out."""
+    return {name: values[name] for name in _HEADER_FIELDS if values.get(name) is not None}
+
+
+def _priority_of(trigger: object) -> Priority:
+    try:
+        return parse_trigger(str(trigger)).priority
+    except ValueError:
+        return Priority.MEDIUM
+
+
+def _check_snapshot(values: Mapping[str, Any], state: str) -> None:
+    if isinstance(values[state], dict):
+        _validate(StateSnapshot, values[state], state)
+    context = values.get("context_fields")
+    if context is not None:
+        _validate(ContextFields, context, "context_fields")
+
+
+def _validate(model: type[ModelT], values: object, place: str = "") -> ModelT:
+    """Return the model of `values`, or refuse them with every field that is wrong."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False)
+    places = [_place((place, *problem["loc"]) if place else problem["loc"]) for problem in problems]
+    reasons = [problem["msg"].removeprefix("Value error, ") for problem in problems]
+    also = "".join(f"; {where}: {why}" for where, why in zip(places[1:], reasons[1:], strict=True))
+    raise InvalidCheckpoint(places[0], reasons[0] + also)
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return text.removeprefix(".")
+
+
+def _compose(header: Header, sequence: int, texts: Mapping[str, bytes]) -> bytes:
+    values = {name: getattr(header, name) for name in _HEADER_FIELDS}
+    values["sequence_number"] = sequence
+    # One join: each further copy of a large state would cost as much as half of its digest.
+    pieces = [orjson.dumps(values)[:-1]]
+    for name, text in texts.items():
+        pieces += (b",", orjson.dumps(name), b":", text)
+    return b"".join((*pieces, b"}"))

@@ -1,0 +1,222 @@
+"""Oversized checkpoints: the largest members of the state move to files of their own, and come back.
+
+A part is named by the digest of its content, so that the same large output in one checkpoint after the
+other is stored once. The checkpoint lists the places that it left in `parts`: a state that only looks
+like a reference is never taken for one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import orjson
+
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint
+from holdfast.format.checkpoint import PARTS_MEMBER, Envelope, seal
+from holdfast.format.paths import PARTS
+from holdfast.jsontext.encode import (
+    find_members,
+    parse_document,
+    parse_value,
+    sha256_hex,
+)
+from holdfast.jsontext.weight import is_heavier
+
+MAX_FILE_BYTES = 10 * 1024 * 1024
+# Each part is a file, and so a request: a small one is not worth it, nor are many.
+_MOST_PARTS = 8
+_WORTH_BYTES = 64 * 1024
+_DEEPEST = 4
+_STATE = "state_snapshot"
+_PARTS_NAME = b'"%b"' % PARTS_MEMBER.encode()
+
+
+# The name of a member, and where its text begins and ends.
+_Member = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A checkpoint whose body holds references, and the parts they refer to, by name within the run."""
+
+    body: bytes
+    parts: Mapping[str, bytes]
+
+
+def split_body(body: bytes, *, limit_bytes: int, run_folder: str) -> Split:
+    """Return the checkpoint with as few of its largest members moved to parts as `limit_bytes` demands.
+
+    Where a few large members are not enough, all that holds them is moved as one part, which may be larger
+    than the limit. More is moved where what is left would take too much memory. The same body always gives
+    the same result.
+    """
+    worth_bytes = min(_WORTH_BYTES, limit_bytes // 8)
+    split = _split(body, limit_bytes, worth_bytes, run_folder)
+    while limit_bytes > worth_bytes and is_heavier(split.body):
+        limit_bytes = min(limit_bytes, len(body)) // 2
+        split = _split(body, limit_bytes, worth_bytes, run_folder)
+    return split
+
+
+def _split(body: bytes, limit_bytes: int, worth_bytes: int, run_folder: str) -> Split:
+    if len(body) <= limit_bytes:
+        return Split(body, {})
+    ((_, start, end),) = find_members(body, lambda name, _: name == _STATE)
+    shrinking = _Shrinking(body, len(body) - limit_bytes, worth_bytes, run_folder)
+    shrinking.shrink(start, end, (_STATE,))
+    last = len(body) - 1
+    shrinking.references[last, last] = b',"%b":%b' % (PARTS_MEMBER.encode(), orjson.dumps(shrinking.places))
+    return Split(_replace(body, shrinking.references), shrinking.parts)
+
+
+def seal_in_parts(body: bytes, *, limit_bytes: int, run_folder: str) -> Envelope:
+    """Return the checkpoint as the repository will hold it, in several files if it is too large for one."""
+    split = split_body(body, limit_bytes=limit_bytes, run_folder=run_folder)
+    return replace(seal(split.body), parts=split.parts)
+
+
+def join_envelope(envelope: Envelope, read: Callable[[str], bytes], path: str) -> Envelope:
+    """Return the checkpoint put together again, if it was stored in parts. Raises IntegrityFailure."""
+    # To look for the bytes first saves parsing nearly every checkpoint once more.
+    if _PARTS_NAME not in envelope.content or PARTS_MEMBER not in parse_document(envelope.content).members:
+        return envelope
+    return seal(join_parts(envelope.content, read, path))
+
+
+def join_parts(content: bytes, read: Callable[[str], bytes], path: str) -> bytes:
+    """Return the body of a stored checkpoint with its parts in their places again, without its integrity.
+
+    `read` gives the content of a part by its path. Raises IntegrityFailure for a part that is not as it was.
+    """
+    places = parse_value(parse_document(content).members.get(PARTS_MEMBER, b"[]"))
+    spans = [_find_reference(content, place, path) for place in places]
+    _check_apart(spans, path)
+    parts = {(start, end): _read_part(content[start:end], read, path) for start, end in spans}
+    members = find_members(content, lambda name, _: name not in ("integrity", PARTS_MEMBER))
+    pieces: list[bytes | memoryview] = []
+    for name, start, end in members:
+        pieces += (b"," if pieces else b"{", orjson.dumps(name), b":", *_pieces(content, parts, start, end))
+    return b"".join((*pieces, b"}"))
+
+
+def part_paths(document: Mapping[str, Any], path: str) -> list[str]:
+    """Return the paths of the parts that a parsed checkpoint, in the file at `path`, refers to.
+
+    Raises IntegrityFailure.
+    """
+    paths = []
+    try:
+        for place in document.get(PARTS_MEMBER, []):
+            value: Any = document
+            for name in place:
+                value = value[name]
+            paths.append(str(value["$part"]))
+    except (LookupError, TypeError) as error:
+        raise IntegrityFailure(path, "it lists a part where there is no reference to one") from error
+    return paths
+
+
+class _Shrinking:
+    """Takes the largest values out of a state until enough is saved."""
+
+    def __init__(self, body: bytes, excess_bytes: int, worth_bytes: int, run_folder: str) -> None:
+        self._body = body
+        self._excess_bytes = excess_bytes + len(b',"":[]') + len(PARTS_MEMBER)
+        self._worth_bytes = worth_bytes
+        self._run_folder = run_folder
+        self.parts: dict[str, bytes] = {}
+        self.places: list[list[str]] = []
+        self.references: dict[tuple[int, int], bytes] = {}
+
+    def shrink(self, start: int, end: int, place: tuple[str, ...]) -> None:
+        """Replace the largest members of a part of the body; all of it if these do not save enough."""
+        chosen = self._choose(start, end, place)
+        if not chosen:
+            self._take(start, end, place)
+        # The largest first: only for the last is it ever enough to move a part of it.
+        for name, begins, ends in chosen:
+            self.shrink(begins, ends, (*place, name))
+
+    def _choose(self, start: int, end: int, place: tuple[str, ...]) -> list[_Member]:
+        """Return the members to move, the largest first and as few as can be; none if all must go."""
+        if not self._body.startswith(b"{", start) or len(place) > _DEEPEST:
+            return []
+        members = find_members(self._body, lambda _, size_bytes: size_bytes >= self._worth_bytes, start, end)
+        members.sort(key=_size, reverse=True)
+        # Further down, only one member that makes most of the whole is better to move than all of it.
+        if not members or (len(place) > 1 and 2 * _size(members[0]) < end - start):
+            return []
+        saved_bytes = 0
+        for count, member in enumerate(members[: _MOST_PARTS - len(self.places)], 1):
+            saved_bytes += self._saving(_size(member), (*place, member[0]))
+            if saved_bytes >= self._excess_bytes:
+                return members[:count]
+        return []
+
+    def _saving(self, size_bytes: int, place: tuple[str, ...]) -> int:
+        # The reference, and the place in the list of places.
+        return size_bytes - 256 - len(self._run_folder) - len(orjson.dumps(place))
+
+    def _take(self, start: int, end: int, place: tuple[str, ...]) -> None:
+        text = self._body[start:end]
+        digest = sha256_hex(text)
+        name = f"{PARTS}/{digest}.json"
+        self.parts[name] = text
+        self.places.append(list(place))
+        reference = {"$part": f"{self._run_folder}/{name}", "sha256": digest, "bytes": len(text)}
+        self._excess_bytes -= self._saving(len(text), place)
+        self.references[start, end] = orjson.dumps(reference)
+
+
+def _size(member: _Member) -> int:
+    return member[2] - member[1]
+
+
+def _replace(text: bytes, replacements: Mapping[tuple[int, int], bytes]) -> bytes:
+    return b"".join(_pieces(text, replacements, 0, len(text)))
+
+
+def _pieces(
+    text: bytes, replacements: Mapping[tuple[int, int], bytes], start: int, end: int
+) -> Iterator[bytes | memoryview]:
+    """Yield a part of the text, with what is to replace parts of that."""
+    view, rest = memoryview(text), start
+    for (begins, ends), replacement in sorted(replacements.items()):
+        if start <= begins and ends <= end:
+            yield view[rest:begins]
+            yield replacement
+            rest = ends
+    yield view[rest:end]
+
+
+def _find_reference(content: bytes, place: list[str], path: str) -> tuple[int, int]:
+    """Return where a place of the content begins and ends. Raises IntegrityFailure."""
+    start, end = 0, len(content)
+    for name in place:
+        found = _find_member(content, name, start, end) if content.startswith(b"{", start) else []
+        if not found:
+            raise IntegrityFailure(path, f"it lists a part at {'.'.join(place[1:])}, where there is nothing")
+        ((_, start, end),) = found
+    return start, end
+
+
+def _find_member(content: bytes, wanted: str, start: int, end: int) -> list[_Member]:
+    return find_members(content, lambda name, _: name == wanted, start, end)
+
+
+def _check_apart(spans: Iterable[tuple[int, int]], path: str) -> None:
+    if any(end > start for (_, end), (start, _) in pairwise(sorted(set(spans)))):
+        raise IntegrityFailure(path, "it lists a part that lies within another one")
+
+
+def _read_part(reference: bytes, read: Callable[[str], bytes], path: str) -> bytes:
+    try:
+        stated = parse_value(reference)
+        part_path, digest, size = str(stated["$part"]), stated["sha256"], stated["bytes"]
+    except (TypeError, KeyError, InvalidCheckpoint) as error:
+        raise IntegrityFailure(path, "it lists a part where there is no reference to one") from error
+    content = read(part_path)
+    if len(content) != size or sha256_hex(content) != digest:
+        raise IntegrityFailure(part_path, f"it is not the part that {path} refers to")
+    return content

@@ -1,0 +1,148 @@
+"""Checkpoint files as the repository holds them: one checkpoint, or a batch of them."""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat
+from holdfast.format.checkpoint import (
+    FORMAT_VERSION,
+    Envelope,
+    check_integrity,
+    draft_from_text,
+    open_document,
+    open_stored,
+    seal,
+)
+from holdfast.format.index import IndexEntry
+from holdfast.jsontext.encode import Document, parse_document, split_items
+
+_REQUIRED = (
+    "checkpoint_id",
+    "run_id",
+    "timestamp",
+    "trigger",
+    "phase",
+    "sequence_number",
+    "state_snapshot",
+)
+
+_BATCH_MEMBER = b'"checkpoints"'
+
+
+def open_file(content: bytes, path: str) -> list[tuple[Envelope, IndexEntry]]:
+    """Return every checkpoint in a file, each with the entry that an index would have for it.
+
+    Raises IntegrityFailure when the file, or any checkpoint in it, is not what was written.
+    """
+    envelopes = [open_stored(text, path)[0] for text in split_file(content, path)]
+    return [(envelope, entry_of(envelope, path)) for envelope in envelopes]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a file holds: its good checkpoints by number, and what is wrong with the others.
+
+    `unsealed` are the numbers of those that are of the format before ours, and so have no integrity.
+    """
+
+    envelopes: Mapping[int, Envelope]
+    unsealed: Set[int]
+    failures: Sequence[IntegrityFailure]
+
+    def find(self, sequence: int) -> Envelope | None:
+        """Return the checkpoint with this number; None if it is not among these.
+
+        Raises IntegrityFailure when it may be one of those that are damaged.
+        """
+        if sequence not in self.envelopes and self.failures:
+            raise self.failures[0]
+        return self.envelopes.get(sequence)
+
+
+def open_contents(content: bytes, path: str) -> Contents:
+    """Return what is good in a file, even if other checkpoints in the same batch are damaged.
+
+    Raises NewerFormat if one of them is of a later format, IntegrityFailure if the file cannot be read.
+    """
+    envelopes: dict[int, Envelope] = {}
+    unsealed: set[int] = set()
+    failures: list[IntegrityFailure] = []
+    for text in split_file(content, path):
+        try:
+            envelope = open_checkpoint(text, path)
+        except NewerFormat:
+            raise
+        except IntegrityFailure as failure:
+            # Without its traceback, which would keep the whole document in memory.
+            failures.append(IntegrityFailure(failure.path, failure.reason))
+            continue
+        envelopes.setdefault(envelope.sequence, envelope)
+        if envelope.content != text:
+            unsealed.add(envelope.sequence)
+    return Contents(envelopes, unsealed, failures)
+
+
+def open_checkpoint(content: bytes, path: str) -> Envelope:
+    """Return a checkpoint of our format, or of the one before it: the specification's own, without integrity.
+
+    Raises NewerFormat if it is whole but of a later one, IntegrityFailure if it is not whole.
+    """
+    document = _parse(content, path)
+    version = document.value.get("format_version")
+    if is_unsealed(document.value):
+        return _seal_older(document, content, path)
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        check_integrity(document, path)
+        raise NewerFormat(path, version, FORMAT_VERSION)
+    return open_document(document, content, path)
+
+
+def is_unsealed(document: Mapping[str, Any]) -> bool:
+    """Tell whether a checkpoint is of the specification's own format: without version and integrity."""
+    return "integrity" not in document and "format_version" not in document
+
+
+def _seal_older(document: Document, content: bytes, path: str) -> Envelope:
+    """Return a checkpoint of the older format in ours; all that the specification requires must be there."""
+    lacking = [name for name in _REQUIRED if document.value.get(name) is None]
+    if lacking:
+        raise IntegrityFailure(path, f"it has neither an integrity nor {', '.join(lacking)}")
+    try:
+        draft = draft_from_text(content, now="", new_id=lambda: "")
+        return seal(draft.body(draft.sequence or 0))
+    except InvalidCheckpoint as error:
+        raise IntegrityFailure(path, str(error)) from error
+
+
+def _parse(content: bytes, path: str) -> Document:
+    try:
+        return parse_document(content)
+    except InvalidCheckpoint as error:
+        raise IntegrityFailure(path, str(error)) from error
+
+
+def split_file(content: bytes, path: str) -> list[bytes]:
+    """Return the text of every checkpoint in a file. Raises IntegrityFailure."""
+    if _BATCH_MEMBER not in content:
+        return [content]
+    members = _parse(content, path).members
+    try:
+        return split_items(members["checkpoints"]) if "checkpoints" in members else [content]
+    except InvalidCheckpoint as error:
+        raise IntegrityFailure(path, str(error)) from error
+
+
+def entry_of(envelope: Envelope, path: str) -> IndexEntry:
+    """Return the index entry of a checkpoint that lies in the file at `path`."""
+    header = envelope.header
+    return IndexEntry(
+        sequence=envelope.sequence,
+        checkpoint_id=header.checkpoint_id,
+        trigger=header.trigger.value,
+        timestamp=header.timestamp,
+        file_path=path,
+        status=header.status.value,
+        blob_sha=envelope.blob_sha,
+        phase=header.phase,
+    )

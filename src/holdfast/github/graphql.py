@@ -1,0 +1,222 @@
+"""The GraphQL documents we send, and how their answers are read.
+
+Paths travel as variables, never inside the text. Everything here is pure. At an answer that makes no sense,
+reading may raise AttributeError, LookupError, TypeError or ValueError.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import Missing, Unavailable
+from holdfast.format.git_ids import blob_sha
+from holdfast.github.bodies import Base64
+from holdfast.github.calls import CommitFiles, ReplaceBranch, Revision
+
+LARGEST_ASKED_BACK_BYTES = 10_000_000
+"""Above this, asking GitHub for a file's blob fails although the commit was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A GraphQL document and the values of its variables."""
+
+    text: str
+    variables: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file as a query found it; `content` is None when GraphQL did not give it whole."""
+
+    blob_sha: str
+    content: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFolder:
+    """A folder as a query found it: its files' blobs, by name."""
+
+    blobs: dict[str, str]
+
+
+Found = FoundFile | FoundFolder
+
+
+def build_commit(call: CommitFiles, repository: str) -> Document:
+    """Return the mutation that makes the commit and asks back the blob of every file written."""
+    asked_back = _asked_back(call)
+    text = (
+        f"mutation($input: CreateCommitOnBranchInput!{_declare_paths(asked_back)}) {{\n"
+        f"  createCommitOnBranch(input: $input) {{ commit {{ oid{_select_files(asked_back, 'oid')} }} }}\n"
+        "}"
+    )
+    additions = [{"path": path, "contents": Base64(content)} for path, content in call.additions.items()]
+    message = {"headline": call.headline} | ({"body": call.body} if call.body else {})
+    commit = {
+        "branch": {"repositoryNameWithOwner": repository, "branchName": call.branch},
+        "expectedHeadOid": call.expected_head_sha,
+        "message": message,
+        "fileChanges": {"additions": additions, "deletions": [{"path": path} for path in call.deletions]},
+    }
+    return Document(text, {"input": commit, **_path_variables(asked_back)})
+
+
+def read_commit(found: Mapping[str, Any], call: CommitFiles) -> Revision:
+    """Return the commit that was made. Raises Unavailable when it is not certain that it is ours."""
+    commit = (found.get("createCommitOnBranch") or {}).get("commit")
+    if not commit:
+        raise Unavailable(call.branch, "GitHub does not say whether it made the commit")
+    blob_shas: dict[str, str] = {}
+    for number, path in enumerate(_asked_back(call)):
+        blob_shas[path] = (commit[f"f{number}"] or {}).get("oid", "")
+        if blob_shas[path] != blob_sha(call.additions[path]):
+            raise Unavailable(path, "what GitHub stored is not what was sent")
+    return Revision(str(commit["oid"]), blob_shas)
+
+
+def build_branch_query(branch: str, paths: Sequence[str], repository: str) -> Document:
+    """Return the query for the branch's newest commit and the files and folders at `paths` as of it."""
+    selection = "ref(qualifiedName: $ref) { target { ...files } }"
+    return _build_query("$ref: String!", {"ref": f"refs/heads/{branch}"}, selection, paths, repository)
+
+
+def build_commit_query(commit_sha: str, paths: Sequence[str], repository: str) -> Document:
+    """Return the query for the files and folders at `paths` as of a commit."""
+    selection = "object(oid: $oid) { ...files }"
+    return _build_query("$oid: GitObjectID!", {"oid": commit_sha}, selection, paths, repository)
+
+
+def read_branch(
+    found: Mapping[str, Any], branch: str, paths: Sequence[str]
+) -> tuple[str, dict[str, Found | None]]:
+    """Return the head and what was found. Raises Missing when there is no such branch."""
+    repository = found["repository"]
+    if repository is None or repository["ref"] is None:
+        raise Missing(branch, "there is no such branch or repository, or the token may not see it")
+    commit = repository["ref"]["target"]
+    return str(commit["oid"]), _read_files(commit, paths)
+
+
+def read_files_of_commit(found: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Found | None]:
+    """Return what a commit query found. Raises TypeError when the commit is not there."""
+    return _read_files(found["repository"]["object"], paths)
+
+
+def build_blobs_query(shas: Sequence[str], repository: str) -> Document:
+    """Return the query for blobs by their SHAs."""
+    owner, name = repository.split("/")
+    declarations = "".join(f", $o{number}: GitObjectID!" for number in range(len(shas)))
+    fields = "... on Blob { oid text isBinary isTruncated }"
+    selection = "".join(f" f{number}: object(oid: $o{number}) {{ {fields} }}" for number in range(len(shas)))
+    text = (
+        f"query($owner: String!, $name: String!{declarations}) {{\n"
+        f"  repository(owner: $owner, name: $name) {{ id{selection} }}\n"
+        "}"
+    )
+    oids = {f"o{number}": sha for number, sha in enumerate(shas)}
+    return Document(text, {"owner": owner, "name": name, **oids})
+
+
+def read_blobs(found: Mapping[str, Any], shas: Sequence[str]) -> list[FoundFile]:
+    """Return the blobs in the order asked for. Raises Missing for the first that is not there."""
+    blobs = []
+    for number, sha in enumerate(shas):
+        blob = _read_file(found["repository"][f"f{number}"] or {})
+        if blob is None:
+            raise Missing(sha, "there is no such blob")
+        blobs.append(blob)
+    return blobs
+
+
+def build_count(branch: str, repository: str) -> Document:
+    """Return the query for the number of commits of a branch."""
+    owner, name = repository.split("/")
+    text = (
+        "query($owner: String!, $name: String!, $ref: String!) {\n"
+        "  repository(owner: $owner, name: $name) { ref(qualifiedName: $ref) {"
+        " target { ... on Commit { history(first: 1) { totalCount } } } } }\n"
+        "}"
+    )
+    return Document(text, {"owner": owner, "name": name, "ref": f"refs/heads/{branch}"})
+
+
+def read_count(found: Mapping[str, Any], branch: str) -> int:
+    """Return the number of commits. Raises Missing when there is no such branch."""
+    repository = found["repository"]
+    if repository is None or repository["ref"] is None:
+        raise Missing(branch, "there is no such branch or repository, or the token may not see it")
+    return int(repository["ref"]["target"]["history"]["totalCount"])
+
+
+def build_replacement(call: ReplaceBranch) -> Document:
+    """Return the mutation that moves a branch if it is where we expect it."""
+    text = "mutation($input: UpdateRefsInput!) { updateRefs(input: $input) { clientMutationId } }"
+    update = {
+        "name": f"refs/heads/{call.branch}",
+        "beforeOid": call.expected_head_sha,
+        "afterOid": call.commit_sha,
+        "force": True,
+    }
+    return Document(text, {"input": {"repositoryId": call.repository_id, "refUpdates": [update]}})
+
+
+def is_absent_file(error: Mapping[str, Any]) -> bool:
+    """Whether a query's error only says that one of the files is not there."""
+    path = error.get("path")
+    is_file = isinstance(path, list) and len(path) > 2 and str(path[-1]).startswith("f")
+    return is_file and error.get("type") == "NOT_FOUND"
+
+
+def _build_query(
+    declaration: str, variables: dict[str, str], selection: str, paths: Sequence[str], repository: str
+) -> Document:
+    owner, name = repository.split("/")
+    content = (
+        "object { ... on Blob { oid text isBinary isTruncated } ... on Tree { entries { name oid type } } }"
+    )
+    text = (
+        f"query($owner: String!, $name: String!, {declaration}{_declare_paths(paths)}) {{\n"
+        f"  repository(owner: $owner, name: $name) {{ {selection} }}\n"
+        "}\n"
+        f"fragment files on Commit {{ oid{_select_files(paths, content)} }}"
+    )
+    return Document(text, {"owner": owner, "name": name, **variables, **_path_variables(paths)})
+
+
+def _read_files(commit: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Found | None]:
+    return {path: _read_entry(commit[f"f{number}"]) for number, path in enumerate(paths)}
+
+
+def _read_entry(entry: Mapping[str, Any] | None) -> Found | None:
+    found = (entry or {}).get("object") or {}
+    if "entries" not in found:
+        return _read_file(found)
+    files = (each for each in found["entries"] if each["type"] == "blob")
+    return FoundFolder({str(each["name"]): str(each["oid"]) for each in files})
+
+
+def _read_file(blob: Mapping[str, Any]) -> FoundFile | None:
+    if "oid" not in blob:
+        return None
+    oid, text = str(blob["oid"]), blob["text"]
+    if text is None or blob["isTruncated"] or blob["isBinary"]:
+        return FoundFile(oid, None)
+    content = text.encode()
+    return FoundFile(oid, content if blob_sha(content) == oid else None)
+
+
+def _asked_back(call: CommitFiles) -> list[str]:
+    return [path for path, content in call.additions.items() if len(content) <= LARGEST_ASKED_BACK_BYTES]
+
+
+def _declare_paths(paths: Sequence[str]) -> str:
+    return "".join(f", $p{number}: String!" for number in range(len(paths)))
+
+
+def _select_files(paths: Sequence[str], fields: str) -> str:
+    return "".join(f" f{number}: file(path: $p{number}) {{ {fields} }}" for number in range(len(paths)))
+
+
+def _path_variables(paths: Sequence[str]) -> dict[str, str]:
+    return {f"p{number}": path for number, path in enumerate(paths)}

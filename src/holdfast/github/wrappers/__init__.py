@@ -1,0 +1,1 @@
+"""Gateways around gateways, each with one rule."""

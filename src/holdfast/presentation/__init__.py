@@ -1,0 +1,1 @@
+"""What the doors share: exit codes, rendering, JSON documents."""

@@ -1,0 +1,1 @@
+"""GitHub's limits, and what of them is left."""

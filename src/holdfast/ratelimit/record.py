@@ -1,0 +1,88 @@
+"""The budget as a few bytes, so that it survives a restart."""
+
+from typing import Any
+
+import orjson
+
+from holdfast.errors import ThrottleKind
+from holdfast.ratelimit.budget import HOUR_S, MINUTE_S, Block, Budget, Window
+from holdfast.ratelimit.clock_skew import Timeline
+from holdfast.ratelimit.limits import Limits
+from holdfast.ratelimit.window import Tally
+
+FORMAT_VERSION = 1
+_KINDS: dict[str, ThrottleKind] = {"primary": "primary", "secondary": "secondary"}
+
+
+def format_budget(budget: Budget) -> bytes:
+    """Return everything of `budget` but its limits, which are settings. Times that never were are null."""
+    timeline = budget.timeline
+    return orjson.dumps(
+        {
+            "format_version": FORMAT_VERSION,
+            "seen_at": timeline.seen_at,
+            "shift_s": timeline.shift_s,
+            "server_ahead_s": timeline.server_ahead_s,
+            "windows": {
+                name: [window.limit, window.remaining, window.used, window.reset_at]
+                for name, window in budget.windows.items()
+            },
+            "blocks": {
+                name: [block.until, block.kind, block.reason] for name, block in budget.blocks.items()
+            },
+            "content": budget.content.entries,
+            "points": {name: tally.entries for name, tally in budget.points.items()},
+            "last_mutation_at": budget.last_mutation_at,
+            "strikes": budget.strikes,
+            "slow_until": budget.slow_until,
+            "last_resource": budget.last_resource,
+            "calls_this_run": budget.calls_this_run,
+        }
+    )
+
+
+def parse_budget(raw: bytes, limits: Limits) -> Budget:
+    """Return the budget that `raw` holds; a fresh one if it is damaged or of another format.
+
+    >>> parse_budget(b"not a budget", Limits()) == Budget(Limits())
+    True
+    """
+    try:
+        record = orjson.loads(raw)
+        if record["format_version"] != FORMAT_VERSION:
+            return Budget(limits)
+        return _budget_of(record, limits)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return Budget(limits)
+
+
+def _budget_of(record: dict[str, Any], limits: Limits) -> Budget:
+    return Budget(
+        limits=limits,
+        timeline=Timeline(
+            _time(record["seen_at"]), float(record["shift_s"]), float(record["server_ahead_s"])
+        ),
+        windows={
+            str(name): Window(int(limit), int(remaining), int(used), float(reset_at))
+            for name, (limit, remaining, used, reset_at) in record["windows"].items()
+        },
+        blocks={
+            str(name): Block(float(until), _KINDS[kind], str(reason))
+            for name, (until, kind, reason) in record["blocks"].items()
+        },
+        content=Tally(HOUR_S, _entries(record["content"])),
+        points={str(name): Tally(MINUTE_S, _entries(spent)) for name, spent in record["points"].items()},
+        last_mutation_at=_time(record["last_mutation_at"]),
+        strikes=int(record["strikes"]),
+        slow_until=_time(record["slow_until"]),
+        last_resource=str(record["last_resource"]),
+        calls_this_run=int(record["calls_this_run"]),
+    )
+
+
+def _time(value: float | None) -> float:
+    return float("-inf") if value is None else float(value)
+
+
+def _entries(stored: list[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
+    return tuple((float(at), int(amount)) for at, amount in stored)

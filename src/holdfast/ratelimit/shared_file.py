@@ -1,0 +1,198 @@
+"""The budget, remembered: across threads, restarts, and the processes of one machine."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from hashlib import sha256
+from math import inf
+from pathlib import Path
+from typing import TypeVar
+
+from filelock import FileLock, Timeout
+
+from holdfast.clock import Clock
+from holdfast.disk import sync_folder
+from holdfast.errors import Throttled
+from holdfast.github.calls import Answer
+from holdfast.logs import log
+from holdfast.ratelimit.budget import Budget
+from holdfast.ratelimit.limits import Cost, Limits, Need, Wait
+from holdfast.ratelimit.record import format_budget, parse_budget
+
+ResultT = TypeVar("ResultT")
+LONGEST_LOCK_WAIT_S = 1.0
+STORE_OPEN_EVERY_S = 1.0  # where no limit of ours holds, so that a fast server is not slowed down
+
+
+def ledger_path(folder: Path, *identity: str) -> Path:
+    """Return the file in `folder` for one `identity`: the API and what tells one token's pot from another.
+
+    Nothing of the identity can be read from the name.
+    """
+    digest = sha256("\n".join(identity).encode()).hexdigest()
+    return folder / f"budget-{digest[:16]}.json"
+
+
+class Ledger:
+    """Keeps one budget in the file at `path`, together with every other process that uses this file.
+
+    Each change is applied to what the file holds at that moment. If the file cannot be used, the ledger
+    says so once and keeps the budget in memory.
+    """
+
+    def __init__(self, path: Path, limits: Limits, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._limits = limits
+        self._budget = Budget(limits)
+        self._thread_lock = threading.Lock()
+        self._file_lock = FileLock(f"{path}.lock", timeout=LONGEST_LOCK_WAIT_S, poll_interval=0.002)
+        self._version: tuple[int, ...] | None = None
+        self._stored_at = -inf
+        self._is_stored = True
+        self._has_warned = False
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def budget(self) -> Budget:
+        """The budget as it is now."""
+        with self._thread_lock:
+            self._load()
+            self._budget = self._budget.at(self._clock.now())
+            return self._budget
+
+    def close(self) -> None:
+        """Store what is not stored yet."""
+        with self._thread_lock, self._shared() as is_shared:
+            if is_shared and not self._is_stored:
+                self._store(is_synced=False)
+
+    def begin_run(self) -> None:
+        """Count `calls_this_run` from here."""
+        self._change(lambda budget, _: (replace(budget, calls_this_run=0), None))
+
+    def take(self, cost: Cost, *, is_critical: bool = False) -> Wait:
+        """Spend `cost` if there is room for it, or spend nothing and return how long to wait."""
+
+        def spend_if_allowed(budget: Budget, now: float) -> tuple[Budget, Wait]:
+            seen = budget.at(now)
+            wait = seen.delay(cost, now, is_critical=is_critical)
+            return (seen if wait.seconds else seen.spend(cost, now)), wait
+
+        return self._change(spend_if_allowed)
+
+    def spend(self, cost: Cost) -> None:
+        """Count a call of `cost`, room or not."""
+        self._change(lambda budget, now: (budget.spend(cost, now), None))
+
+    def wait_before(self, cost: Cost, *, is_critical: bool = False) -> float:
+        """Return the seconds to wait before a call of `cost`; 0 means: go."""
+        return self.budget.wait_before(cost, self._clock.now(), is_critical=is_critical)
+
+    def blocked_by_urgency(self, need: Need) -> dict[bool, bool]:
+        """Return whether there is no room for `need` now: True has the answer for critical checkpoints."""
+        budget, now = self.budget, self._clock.now()
+        return {
+            is_critical: budget.delay_for(need, now, is_critical=is_critical).seconds > 0
+            for is_critical in (True, False)
+        }
+
+    def observe(self, answer: Answer) -> None:
+        """Learn from the headers of `answer`."""
+        status, headers, resource = answer.status, answer.headers, answer.call.resource
+        self._change(lambda budget, _: (budget.observe(status, headers, answer.received_at, resource), None))
+
+    def block(self, throttled: Throttled) -> float:
+        """Remember that GitHub told us to stay away, and return for how many seconds; it survives a crash."""
+
+        def blocked(budget: Budget, now: float) -> tuple[Budget, float]:
+            after = budget.block(
+                throttled.kind, throttled.retry_after_s, throttled.resource, now, throttled.reason
+            )
+            wait_s = after.wait_before(Cost(throttled.resource), now, is_critical=True)
+            return after, max(wait_s, throttled.retry_after_s)
+
+        return self._change(blocked, is_synced=True)
+
+    def report(self, *, spool_depth: int = 0, drain_forecast_s: float | None = 0.0) -> dict[str, object]:
+        """Return the budget as `status` shows it."""
+        return self.budget.report(
+            self._clock.now(), spool_depth=spool_depth, drain_forecast_s=drain_forecast_s
+        )
+
+    def _change(
+        self, change: Callable[[Budget, float], tuple[Budget, ResultT]], *, is_synced: bool = False
+    ) -> ResultT:
+        """Apply `change` to the newest budget, in memory and in the file, and return its result."""
+        with self._thread_lock:
+            if not (is_synced or self._is_time_to_store()):
+                self._is_stored = False
+                self._budget, result = change(self._budget, self._clock.now())
+                return result
+            with self._shared() as is_shared:
+                self._load()
+                self._budget, result = change(self._budget, self._clock.now())
+                if is_shared:
+                    self._store(is_synced=is_synced)
+                return result
+
+    def _is_time_to_store(self) -> bool:
+        """Whether a change goes to the file: each one counts, unless no limit of ours holds."""
+        return not self._limits.is_open or abs(self._clock.now() - self._stored_at) >= STORE_OPEN_EVERY_S
+
+    @contextmanager
+    def _shared(self) -> Iterator[bool]:
+        """Hold the file against other processes; false if that cannot be done in a moment."""
+        try:
+            self._file_lock.acquire()
+        except (OSError, Timeout) as error:
+            self._warn(error)
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self._file_lock.release()
+
+    def _load(self) -> None:
+        """Take over what another process has stored since we last looked."""
+        try:
+            version = _version_of(self._path.stat())
+            if version != self._version:
+                self._budget = parse_budget(self._path.read_bytes(), self._limits)
+                self._version = version
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._warn(error)
+
+    def _store(self, *, is_synced: bool) -> None:
+        """Replace the file as a whole; `is_synced` makes that survive a power cut."""
+        temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(format_budget(self._budget))
+                file.flush()
+                if is_synced:
+                    os.fsync(descriptor)
+                version = _version_of(os.fstat(descriptor))
+            temporary.replace(self._path)
+            self._version = version
+            self._stored_at, self._is_stored = self._clock.now(), True
+            if is_synced:
+                sync_folder(self._path.parent)
+        except OSError as error:
+            self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            log.warning("budget_not_stored", path=str(self._path), cause=str(error))
+
+
+def _version_of(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -1,0 +1,1 @@
+"""What a run's folder holds, read from GitHub, the cache and the queue."""

@@ -1,0 +1,150 @@
+"""Finds runs: every one that is stored or spooled, in a line each, without a request for each."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from holdfast.cache.mirror import Mirror, RemoteFile, Shelf
+from holdfast.errors import IntegrityFailure, SpoolDamaged, UnknownRun
+from holdfast.format.checkpoint import Header, RunStatus
+from holdfast.format.ids import parse_run_id
+from holdfast.format.index import Index, parse_index
+from holdfast.format.moments import format_moment
+from holdfast.format.paths import INDEX, LATEST, Layout
+from holdfast.format.receipt import Ticket
+from holdfast.format.stored_file import open_file
+from holdfast.logs import log
+from holdfast.queue import Spool
+from holdfast.repository.queued import open_ticket
+from holdfast.repository.run_folder import StoredRun
+from holdfast.repository.snapshot import Archive
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One run, in a line."""
+
+    run_id: str
+    status: RunStatus
+    resumable: bool
+    checkpoint_count: int
+    last_updated: str
+    workflow: str | None
+
+
+def read_indexes(archive: Archive, mirror: Mirror, layout: Layout) -> Iterator[Index]:
+    """Yield the index of every stored run; what is damaged is made anew from the files, or left out."""
+    shelves = {run_id: shelf for run_id, shelf in archive.shelves().items() if _can_name_run(run_id)}
+    files = {
+        layout.path(run_id, INDEX if shelf.index_sha else LATEST): RemoteFile(sha, 0)
+        for run_id, shelf in shelves.items()
+        if (sha := _blob_of(shelf))
+    }
+    archive.fetch(files)
+    contents = mirror.blobs(file.sha for file in files.values())
+    for path, file in files.items():
+        run_id, name = layout.parse_path(path)
+        try:
+            content = contents.get(file.sha) or archive.read(path, file)
+            yield (
+                _read_index(content, path, run_id)
+                if name == INDEX
+                else _index_of_latest(content, path, run_id)
+            )
+        except IntegrityFailure as error:
+            log.warning("run_damaged", run_id=run_id, path=error.path, cause=error.reason)
+            yield from _rebuild(StoredRun(archive, layout, run_id))
+    for run_id, shelf in shelves.items():
+        if shelf.is_headless:
+            yield from _rebuild(StoredRun(archive, layout, run_id))
+
+
+def summarise_runs(indexes: Sequence[Index], pending: Sequence[Ticket], spool: Spool) -> list[RunSummary]:
+    """Return every run, stored or spooled, the one last written to first.
+
+    `pending` is what waited before the indexes were read: what has left the spool since is in them.
+    """
+    spooled: dict[str, list[Ticket]] = {}
+    for ticket in pending:
+        spooled.setdefault(ticket.run_id, []).append(ticket)
+    stored = {index.run_id: index for index in indexes}
+    summaries = [
+        _summarise(stored.get(run_id, Index(run_id)), spooled.get(run_id, []), spool)
+        for run_id in {*stored, *spooled}
+    ]
+    return sorted(summaries, key=lambda run: (run.last_updated, run.run_id), reverse=True)
+
+
+def is_workflow(stored: str | None, wanted: str) -> bool:
+    """Tell whether a run's workflow is the one asked for: by its path, the end of it, or its bare name.
+
+    >>> is_workflow("flows/ci.yml", "ci.yml"), is_workflow("flows/ci.yml", "ci"), is_workflow("ci.yml", "i")
+    (True, True, False)
+    """
+    if stored is None:
+        return False
+    path, wanted = stored.removeprefix("./"), wanted.removeprefix("./")
+    stem = path.rpartition("/")[2].rpartition(".")[0]
+    return path == wanted or path.endswith(f"/{wanted}") or (bool(stem) and stem == wanted)
+
+
+def _summarise(index: Index, tickets: Sequence[Ticket], spool: Spool) -> RunSummary:
+    """Return the run in a line; of what is spooled only the newest is opened, and it counts as the newest."""
+    added = [ticket for ticket in tickets if ticket.checkpoint_id not in index.by_id]
+    newest = max(added, key=lambda ticket: ticket.sequence, default=None)
+    header = _header_of(newest, spool) if newest else None
+    status = header.status if header else index.status
+    return RunSummary(
+        run_id=index.run_id,
+        status=status,
+        resumable=status is not RunStatus.COMPLETED,
+        checkpoint_count=len(index.entries) + len(added),
+        last_updated=format_moment(newest.arrived_at) if newest else index.last_updated,
+        workflow=(header.workflow if header else None) or index.workflow,
+    )
+
+
+def _header_of(ticket: Ticket, spool: Spool) -> Header | None:
+    try:
+        envelope = open_ticket(spool, ticket)
+    except SpoolDamaged as error:
+        log.warning("checkpoint_damaged", checkpoint_id=ticket.checkpoint_id, cause=str(error))
+        return None
+    return envelope.header if envelope else None
+
+
+def _can_name_run(name: str) -> bool:
+    try:
+        return parse_run_id(name) == name
+    except ValueError:
+        return False
+
+
+def _blob_of(shelf: Shelf) -> str | None:
+    return shelf.index_sha or shelf.latest_sha
+
+
+def _read_index(content: bytes, path: str, run_id: str) -> Index:
+    index = parse_index(content, path)
+    if index.run_id != run_id:
+        raise IntegrityFailure(path, f"it is the index of run {index.run_id!r}")
+    return index
+
+
+def _index_of_latest(content: bytes, path: str, run_id: str) -> Index:
+    found = open_file(content, path)
+    if any(envelope.header.run_id != run_id for envelope, _ in found):
+        raise IntegrityFailure(path, f"it does not belong to run {run_id!r}")
+    entries = [entry for _, entry in found]
+    workflow = found[-1][0].header.workflow if found else None
+    now = entries[-1].timestamp if entries else ""
+    return Index(run_id).with_entries(entries, workflow=workflow, now=now)
+
+
+def _rebuild(run: StoredRun) -> Iterator[Index]:
+    try:
+        index = run.listing()
+    except (IntegrityFailure, UnknownRun) as error:
+        log.warning("run_left_out", run_id=run.run_id, cause=str(error))
+        return
+    if index.entries:
+        yield index

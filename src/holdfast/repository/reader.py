@@ -1,0 +1,269 @@
+"""Reads what is stored and what is still spooled, as one, and from the local copy when GitHub is away."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from holdfast.cache.mirror import Mirror
+from holdfast.errors import (
+    GatewayError,
+    HoldfastError,
+    Missing,
+    Refused,
+    Throttled,
+    Unavailable,
+    UnknownRun,
+)
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.index import Index
+from holdfast.format.paths import Layout
+from holdfast.format.stored_file import entry_of
+from holdfast.github.calls import Gateway
+from holdfast.logs import log
+from holdfast.queue import Spool
+from holdfast.repository.catalog import RunSummary, is_workflow, read_indexes, summarise_runs
+from holdfast.repository.queued import SpooledRun
+from holdfast.repository.run_folder import StoredRun
+from holdfast.repository.snapshot import MAX_FILE_BYTES, CachedArchive, GitHubArchive
+from holdfast.styles.resume import ResumePlan, Source, plan_resume
+
+__all__ = ["History", "Loaded", "Reader", "RunSummary"]
+
+ResultT = TypeVar("ResultT")
+
+# What makes us read the local copy instead. GitHub answers 404 to those who may not see a repository.
+_AWAY = (Unavailable, Throttled, Refused, Missing)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checkpoint that was found to be whole, where it came from, and what was passed over on the way.
+
+    `earlier` reads the checkpoints before it, the newest first, as far as they can be had.
+    """
+
+    envelope: Envelope
+    source: Source
+    warnings: Sequence[str]
+    earlier: Iterable[Envelope] = ()
+
+
+@dataclass(frozen=True)
+class History:
+    """Every good checkpoint of a run, in order, and what is wrong with the others."""
+
+    run_id: str
+    envelopes: Sequence[Envelope]
+    warnings: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Answers what runs and checkpoints there are; what is spooled here is newer than what GitHub has.
+
+    `hasty` is the way to GitHub that gives up at once: it is taken where the local copy or the spool has an
+    answer too, so that nobody waits in vain for a GitHub that is away.
+    """
+
+    gateway: Gateway
+    spool: Spool
+    mirror: Mirror
+    layout: Layout
+    branch: str
+    max_file_bytes: int = MAX_FILE_BYTES
+    hasty: Gateway | None = None
+
+    def list_runs(self, *, is_resumable: bool = False, workflow: str | None = None) -> list[RunSummary]:
+        """Return every run, or those that are asked for, the one last written to first.
+
+        `workflow` is the path of a workflow, the end of one, or its name.
+        """
+        pending = self.spool.pending()
+        return [
+            run
+            for run in summarise_runs(self._indexes(), pending, self.spool)
+            if (run.resumable or not is_resumable)
+            and (workflow is None or is_workflow(run.workflow, workflow))
+        ]
+
+    def list_checkpoints(self, run_id: str) -> Index:
+        """Return every checkpoint of a run, stored or spooled. Raises UnknownRun."""
+        waiting = SpooledRun.look(self.spool, run_id)
+        entries = [
+            entry_of(
+                envelope, self.layout.checkpoint_path(run_id, envelope.sequence, envelope.header.trigger)
+            )
+            for envelope in waiting.open_all(waiting.pending)
+        ]
+        try:
+            stored = self.use_stored(run_id, StoredRun.listing, is_patient=False if entries else None)
+        except (UnknownRun, *_AWAY) as error:
+            if not entries:
+                raise
+            if not isinstance(error, UnknownRun):
+                log.warning("github_not_read", cause=str(error))
+            stored = Index(run_id)
+        return stored.with_entries(entries, workflow=None, now="") if entries else stored
+
+    def read_checkpoint(self, run_id: str, sequence: int | None = None) -> Envelope:
+        """Return one checkpoint of a run, the newest good one unless its number is given.
+
+        Raises UnknownRun, or IntegrityFailure when the stored file is not what was written.
+        """
+        loaded = self.load(run_id, at=sequence)
+        for warning in loaded.warnings:
+            log.warning("checkpoint_passed_over", run_id=run_id, cause=warning)
+        return loaded.envelope
+
+    def resume(
+        self,
+        run_id: str,
+        *,
+        at: int | None = None,
+        active_lessons: Sequence[Any] | None = None,
+        dag: Any = None,
+    ) -> ResumePlan:
+        """Return where the run goes on, from its newest good checkpoint or from the one numbered `at`.
+
+        Raises UnknownRun, IntegrityFailure when nothing good is left, GatewayError when GitHub is away and
+        nothing of the run is known here.
+        """
+        loaded = self.load(run_id, at=at)
+        plan = plan_resume(
+            loaded.envelope,
+            source=loaded.source,
+            active_lessons=active_lessons,
+            dag=dag,
+            earlier=loaded.earlier if at is None else (),
+            warnings=loaded.warnings,
+        )
+        log.info(
+            "resume_planned",
+            run_id=run_id,
+            checkpoint_id=plan.checkpoint_id,
+            resume_at=plan.resume_at,
+            completed=len(plan.completed),
+            cost_accumulated=plan.cost_accumulated,
+            source=plan.source,
+            warnings=len(plan.warnings),
+            message=plan.message,
+        )
+        return plan
+
+    def load(self, run_id: str, *, at: int | None = None) -> Loaded:
+        """Return the newest good checkpoint, or the one numbered `at`. Raises like `resume`."""
+        waiting = SpooledRun.look(self.spool, run_id)
+        return self._load_newest(waiting) if at is None else self._load_at(waiting, at)
+
+    def history(self, run_id: str) -> History:
+        """Return every good checkpoint of a run, stored or spooled, in order. Raises UnknownRun."""
+        waiting = SpooledRun.look(self.spool, run_id)
+        spooled = waiting.open_all(waiting.pending)
+        try:
+            stored, warnings = self.use_stored(
+                run_id, lambda run: (run.read_all(), run.warnings), is_patient=False if spooled else None
+            )
+        except (UnknownRun, *_AWAY) as error:
+            if not spooled:
+                raise
+            is_away = not isinstance(error, UnknownRun)
+            stored, warnings = [], [f"GitHub could not be read ({error})"] if is_away else []
+        every = {envelope.checkpoint_id: envelope for envelope in [*stored, *spooled]}
+        ordered = sorted(every.values(), key=lambda envelope: envelope.sequence)
+        return History(run_id, ordered, [*waiting.warnings, *warnings])
+
+    def use_stored(
+        self, run_id: str, use: Callable[[StoredRun], ResultT], *, is_patient: bool | None = None
+    ) -> ResultT:
+        """Return what `use` makes of the stored files of a run; of the local copy if GitHub is away.
+
+        Unless told, it is patient with GitHub only if the local copy does not have the newest checkpoint.
+        Raises UnknownRun if there is no such repository, GatewayError if nothing of the run is known here.
+        """
+        if is_patient is None:
+            is_patient = not self._cache().has_latest(run_id)
+        github = self._github(is_hasty=not is_patient)
+        try:
+            return use(StoredRun(github, self.layout, run_id))
+        except _AWAY as error:
+            absence = f"GitHub could not be read ({error}): this is what was last read or written here"
+            cached = StoredRun(self._cache(), self.layout, run_id, warnings=[absence])
+            if cached.exists:
+                log.warning("github_not_read", run_id=run_id, cause=str(error))
+                return use(cached)
+            if isinstance(error, Missing):
+                unknown = f"there is no run {run_id!r}, neither stored nor spooled; see holdfast runs"
+                raise UnknownRun(unknown) from error
+            raise
+
+    def _load_newest(self, waiting: SpooledRun) -> Loaded:
+        spooled = waiting.newest()
+        if spooled:
+            loaded = Loaded(spooled, "spool", waiting.warnings, self._before_spooled(spooled, waiting))
+            return _prefer_aside(loaded, waiting)
+        try:
+            loaded = self.use_stored(waiting.run_id, lambda run: _load(run.newest(), run, waiting))
+        except HoldfastError as error:
+            return _rescue(waiting, error)
+        return _prefer_aside(loaded, waiting)
+
+    def _load_at(self, waiting: SpooledRun, sequence: int) -> Loaded:
+        spooled = waiting.at(sequence)
+        if spooled:
+            return Loaded(spooled, "spool", waiting.warnings)
+        return self.use_stored(waiting.run_id, lambda run: _load(run.at(sequence), run, waiting))
+
+    def _indexes(self) -> list[Index]:
+        github = self._github(is_hasty=bool(self.mirror.known_runs()))
+        try:
+            return list(read_indexes(github, self.mirror, self.layout))
+        except _AWAY as error:
+            indexes = list(read_indexes(self._cache(), self.mirror, self.layout))
+            is_all_there_is = not indexes and not self.spool.pending()
+            if is_all_there_is and not isinstance(error, Missing):
+                raise
+            if not isinstance(error, Missing) or indexes:
+                log.warning("github_not_read", cause=str(error))
+            return indexes
+
+    def _github(self, *, is_hasty: bool) -> GitHubArchive:
+        gateway = self.hasty if is_hasty and self.hasty else self.gateway
+        return GitHubArchive(gateway, self.mirror, self.layout, self.branch, self.max_file_bytes)
+
+    def _cache(self) -> CachedArchive:
+        return CachedArchive(self.mirror, self.layout, self.max_file_bytes)
+
+    def _before_spooled(self, newest: Envelope, waiting: SpooledRun) -> Iterator[Envelope]:
+        older = [ticket for ticket in waiting.pending if ticket.sequence < newest.sequence]
+        yield from waiting.open_all(older)
+        run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id)
+        yield from _while_they_can_be_had(run.before(newest.sequence))
+
+
+def _load(envelope: Envelope, run: StoredRun, waiting: SpooledRun) -> Loaded:
+    earlier = _while_they_can_be_had(run.before(envelope.sequence))
+    return Loaded(envelope, run.archive.source, [*waiting.warnings, *run.warnings], earlier)
+
+
+def _prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:
+    """Take a newer checkpoint that was acknowledged, but that the repository does not take as it is."""
+    newer = waiting.newest_aside(loaded.envelope.sequence)
+    if newer is None:
+        return loaded
+    return Loaded(newer, "spool", [*loaded.warnings, waiting.tell_aside(newer)], loaded.earlier)
+
+
+def _rescue(waiting: SpooledRun, error: HoldfastError) -> Loaded:
+    """Return the newest of what is set aside when there is nothing else. Raises `error` if that is not."""
+    newest = waiting.newest_aside(0)
+    if newest is None:
+        raise error
+    return Loaded(newest, "spool", [*waiting.warnings, str(error), waiting.tell_aside(newest)])
+
+
+def _while_they_can_be_had(envelopes: Iterator[Envelope]) -> Iterator[Envelope]:
+    """Yield checkpoints until GitHub does not answer any more."""
+    try:
+        yield from envelopes
+    except GatewayError as error:
+        log.warning("history_not_read", cause=str(error))

@@ -1,0 +1,339 @@
+"""Loads the checkpoints of one run, whatever has become of its files: the newest good one, or any by number.
+
+Nothing that is not proved whole is ever returned. What had to be passed over on the way is told.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+
+from holdfast.cache.mirror import RemoteFile
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, UnknownRun
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.index import Index, IndexEntry, parse_index
+from holdfast.format.parts import join_envelope
+from holdfast.format.paths import INDEX, LATEST, PARTS, SUMMARY, Layout, is_single, parse_sequences
+from holdfast.format.stored_file import Contents, entry_of, open_checkpoint, open_contents
+from holdfast.repository.snapshot import Archive, Files
+
+MAX_PARTS_BYTES = 100 * 1024 * 1024
+
+_SHOWN_REASONS = 5
+# The checkpoints of a batch are asked for one by one, and batches can lie in each other's gaps.
+_MOST_BYTES_OPEN = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A place where a checkpoint may lie: a file by name, and the index's entry for it, if there is one."""
+
+    sequence: int
+    name: str
+    entry: IndexEntry | None = None
+
+
+class _Lacking(IntegrityFailure):
+    """The file at `path` is whole, but another checkpoint than the one that was expected is in it."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Turn:
+    """When a candidate comes: by its number, downwards.
+
+    Of one number, a batch comes first, to be opened (rank 0), then what the index names (1), then others (2).
+    """
+
+    place: int
+    rank: int
+    candidate: Candidate = field(compare=False)
+
+
+@dataclass
+class StoredRun:
+    """What an archive holds of one run. `warnings` grow with all that is found to be wrong.
+
+    `damages` grow with what is wrong inside of batches, whether or not anyone asks for that checkpoint. Its
+    methods raise GatewayError when the archive is GitHub and does not answer.
+    """
+
+    archive: Archive
+    layout: Layout
+    run_id: str
+    warnings: list[str] = field(default_factory=list)
+    damages: list[IntegrityFailure] = field(default_factory=list)
+    _open: dict[str, tuple[int, Contents]] = field(default_factory=dict)
+
+    @cached_property
+    def files(self) -> Files:
+        """Return the files of the run, by name."""
+        return self.archive.files(self.run_id)
+
+    @property
+    def exists(self) -> bool:
+        """Tell whether there is any checkpoint, or what was one."""
+        return LATEST in self.files or INDEX in self.files or any(map(parse_sequences, self.files))
+
+    @cached_property
+    def index(self) -> Index | None:
+        """Return the index; None if it is missing or bad."""
+        try:
+            return self.read_index()
+        except IntegrityFailure as failure:
+            self._warn(failure)
+            return None
+
+    def read_index(self) -> Index:
+        """Return the index. Raises IntegrityFailure with the reason why it cannot be used."""
+        path = self.layout.path(self.run_id, INDEX)
+        if INDEX not in self.files:
+            raise IntegrityFailure(path, "it is missing")
+        index = parse_index(self.archive.read(path, self.files[INDEX]), path)
+        if index.run_id != self.run_id:
+            raise IntegrityFailure(path, f"it is the index of run {index.run_id!r}")
+        return index
+
+    def read_latest(self) -> Envelope:
+        """Return the checkpoint that `latest.json` holds. Raises IntegrityFailure."""
+        path = self.layout.path(self.run_id, LATEST)
+        if LATEST not in self.files:
+            raise IntegrityFailure(path, "it is missing")
+        content = self.archive.read(path, self.files[LATEST])
+        envelope = open_checkpoint(content, path)
+        self._check_owner(envelope, path)
+        return self._join(envelope, path, is_sealed=envelope.content == content)
+
+    def newest(self) -> Envelope:
+        """Return the newest good checkpoint: the latest; else by the index; else by the files themselves.
+
+        Raises UnknownRun if there is no such run, IntegrityFailure if nothing of it is good.
+        """
+        self._check_exists()
+        latest = self._try_latest()
+        highest = max((numbers[-1] for name in self.files if (numbers := parse_sequences(name))), default=0)
+        if latest and latest.sequence >= highest:
+            return latest
+        if latest:
+            path = self.layout.path(self.run_id, LATEST)
+            self.warnings.append(
+                f"{path}: it holds checkpoint {latest.sequence}, but {highest} is stored as well"
+            )
+        for candidate in self.candidates():
+            if latest and candidate.sequence <= latest.sequence:
+                return latest
+            envelope = self.try_open(candidate)
+            if envelope:
+                return envelope
+        if latest:
+            return latest
+        reasons = "; ".join(self.warnings[:_SHOWN_REASONS])
+        raise IntegrityFailure(self.layout.run_folder(self.run_id), f"no checkpoint in it is good: {reasons}")
+
+    def at(self, sequence: int) -> Envelope:
+        """Return the checkpoint with this number. Raises UnknownRun, IntegrityFailure."""
+        named = [candidate for candidate in self._named() if candidate.sequence == sequence]
+        known = {candidate.name for candidate in named}
+        others = [
+            Candidate(sequence, name)
+            for name in sorted(self.files)
+            if sequence in parse_sequences(name) and name not in known
+        ]
+        failure: IntegrityFailure | None = None
+        for candidate in (*named, *others):
+            try:
+                return self.open(candidate)
+            except IntegrityFailure as error:
+                is_gap = isinstance(error, _Lacking) and candidate in others and not is_single(candidate.name)
+                failure = failure or (None if is_gap else error)
+        latest = self._try_latest() if LATEST in self.files else None
+        if latest and latest.sequence == sequence:
+            return latest
+        if failure:
+            raise failure
+        raise UnknownRun(f"run {self.run_id!r} has no checkpoint {sequence}; see holdfast list {self.run_id}")
+
+    def before(self, sequence: int) -> Iterator[Envelope]:
+        """Yield the good checkpoints with smaller numbers, the newest first."""
+        for candidate in self.candidates():
+            if candidate.sequence < sequence:
+                envelope = self.try_open(candidate)
+                if envelope:
+                    yield envelope
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Yield every place where a checkpoint may lie, by index and file names, the newest first.
+
+        Of two that claim a number, the one that is in the index comes first. A batch is opened when its turn
+        comes, since its name does not tell which numbers it lacks.
+        """
+        waiting = [_Turn(-candidate.sequence, 1, candidate) for candidate in self._named()]
+        known = {(turn.candidate.sequence, turn.candidate.name) for turn in waiting}
+        for name in self.files:
+            numbers = parse_sequences(name)
+            if numbers and not is_single(name):
+                waiting.append(_Turn(-numbers[-1], 0, Candidate(numbers[-1], name)))
+            elif numbers and (numbers[0], name) not in known:
+                waiting.append(_Turn(-numbers[0], 2, Candidate(numbers[0], name)))
+        heapify(waiting)
+        while waiting:
+            turn = heappop(waiting)
+            if turn.rank:
+                yield turn.candidate
+                continue
+            for number in self._numbers_in(turn.candidate):
+                if (number, turn.candidate.name) not in known:
+                    heappush(waiting, _Turn(-number, 2, Candidate(number, turn.candidate.name)))
+
+    def _named(self) -> list[Candidate]:
+        """Return the places that the index names."""
+        entries = self.index.entries if self.index else ()
+        return [
+            Candidate(entry.sequence, self.layout.name_of(self.run_id, entry.file_path), entry)
+            for entry in entries
+        ]
+
+    def _numbers_in(self, batch: Candidate) -> Iterable[int]:
+        """Return the numbers that a batch holds; the last one that it claims, if it cannot be opened."""
+        try:
+            return self._contents(self.path_of(batch), self.files[batch.name]).envelopes
+        except IntegrityFailure:
+            return (batch.sequence,)
+
+    def open(self, candidate: Candidate) -> Envelope:
+        """Return the checkpoint that lies there, whole again. Raises IntegrityFailure."""
+        entry, file, path = candidate.entry, self.files.get(candidate.name), self.path_of(candidate)
+        if file is None:
+            raise IntegrityFailure(path, "the index names it, but it is not there")
+        contents = self._contents(path, file)
+        envelope = contents.find(candidate.sequence)
+        if envelope is None:
+            raise _Lacking(path, f"it does not hold checkpoint {candidate.sequence}")
+        self._check_owner(envelope, path)
+        if entry and entry.checkpoint_id != envelope.checkpoint_id:
+            raise IntegrityFailure(path, f"the index says that it holds checkpoint {entry.checkpoint_id}")
+        if entry and entry.blob_sha and entry.blob_sha != envelope.blob_sha:
+            raise IntegrityFailure(path, "it is not the file that the index names")
+        return self._join(envelope, path, is_sealed=candidate.sequence not in contents.unsealed)
+
+    def _contents(self, path: str, file: RemoteFile) -> Contents:
+        """Return what a file holds. The last ones opened stay open."""
+        if path in self._open:
+            return self._open[path][1]
+        content = self.archive.read(path, file)
+        contents = open_contents(content, path)
+        self.damages.extend(contents.failures)
+        for failure in contents.failures:
+            self._warn(failure)
+        self._open[path] = len(content), contents
+        while len(self._open) > 1 and sum(size for size, _ in self._open.values()) > _MOST_BYTES_OPEN:
+            del self._open[next(iter(self._open))]
+        return contents
+
+    def path_of(self, candidate: Candidate) -> str:
+        """Return the whole path of the file that is meant."""
+        entry = candidate.entry
+        return entry.file_path if entry else self.layout.path(self.run_id, candidate.name)
+
+    def try_open(self, candidate: Candidate) -> Envelope | None:
+        """Return the checkpoint that lies there, or None with a warning. Raises NewerFormat."""
+        try:
+            return self.open(candidate)
+        except NewerFormat:
+            raise  # to go on from an older one would undo what a newer Holdfast has done
+        except IntegrityFailure as failure:
+            self._warn(failure)
+            return None
+
+    def _try_latest(self) -> Envelope | None:
+        try:
+            return self.read_latest()
+        except NewerFormat:
+            raise
+        except IntegrityFailure as failure:
+            self._warn(failure)
+            return None
+
+    def _check_owner(self, envelope: Envelope, path: str) -> None:
+        if envelope.header.run_id != self.run_id:
+            raise IntegrityFailure(path, f"it belongs to run {envelope.header.run_id!r}")
+        if not envelope.sequence:
+            raise IntegrityFailure(path, "it has no sequence_number")
+
+    def _join(self, envelope: Envelope, path: str, *, is_sealed: bool) -> Envelope:
+        """Return a checkpoint put together again from its parts."""
+        if not is_sealed:
+            self._warn(
+                IntegrityFailure(path, "it has no integrity.sha256, so nothing shows that it is whole")
+            )
+        try:
+            return join_envelope(envelope, _Allowance(self._read_part), path)
+        except (LookupError, TypeError, ValueError, AttributeError, InvalidCheckpoint) as error:
+            raise IntegrityFailure(path, f"its list of parts makes no sense: {error!r}") from error
+
+    def _check_exists(self) -> None:
+        if self.exists:
+            return
+        if SUMMARY in self.files:
+            raise UnknownRun(f"run {self.run_id!r} is archived: of its checkpoints only a summary is left")
+        raise UnknownRun(f"there is no run {self.run_id!r}, neither stored nor spooled; see holdfast runs")
+
+    def _read_part(self, path: str) -> bytes:
+        run_id, name = self.layout.parse_path(path)
+        if run_id != self.run_id or not name.startswith(f"{PARTS}/"):
+            raise IntegrityFailure(
+                path, f"a checkpoint of run {self.run_id!r} refers to it, but it is no part of it"
+            )
+        return self.archive.read_part(path)
+
+    def listing(self) -> Index:
+        """Return the index, made anew from the files if it is missing or bad. Raises UnknownRun."""
+        self._check_exists()
+        if self.index is not None:
+            return self.index
+        self.fetch_all()
+        entries = [entry_of(envelope, path) for envelope, path in self._good()]
+        return Index(self.run_id).with_entries(
+            entries, workflow=None, now=entries[-1].timestamp if entries else ""
+        )
+
+    def read_all(self) -> list[Envelope]:
+        """Return every good checkpoint, the oldest first. Raises UnknownRun."""
+        self._check_exists()
+        self.fetch_all()
+        return [envelope for envelope, _ in self._good()]
+
+    def fetch_all(self) -> None:
+        """Get every checkpoint file with as few requests as can be."""
+        names = [name for name in self.files if parse_sequences(name)]
+        self.archive.fetch({self.layout.path(self.run_id, name): self.files[name] for name in names})
+
+    def _good(self) -> Iterator[tuple[Envelope, str]]:
+        """Yield what is good, the oldest first, with the path where it lies."""
+        candidates = list(self.candidates())[::-1]
+        for candidate in candidates:
+            envelope = self.try_open(candidate)
+            if envelope:
+                yield envelope, self.layout.path(self.run_id, candidate.name)
+        if not candidates and LATEST in self.files:
+            latest = self._try_latest()
+            if latest:
+                yield latest, self.layout.path(self.run_id, LATEST)
+
+    def _warn(self, failure: IntegrityFailure) -> None:
+        if str(failure) not in self.warnings:
+            self.warnings.append(str(failure))
+
+
+class _Allowance:
+    """Reads the parts of one checkpoint, as long as they are not more than any checkpoint can have."""
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        self._read = read
+        self._left_bytes = MAX_PARTS_BYTES
+
+    def __call__(self, path: str) -> bytes:
+        content = self._read(path)
+        self._left_bytes -= len(content)
+        if self._left_bytes < 0:
+            raise IntegrityFailure(path, f"the parts have more than {MAX_PARTS_BYTES:,} bytes together")
+        return content

@@ -1,0 +1,120 @@
+"""From what the repository holds to what may go: a listing, the rules and the time give a plan.
+
+Nothing is ever deleted that someone may still need: a protected run, the checkpoint that a run would be
+resumed from, a part that a kept checkpoint refers to, a file that we did not write. A run that is not at
+rest, because a writer is in the middle of it or because it is damaged, is left alone and told of.
+"""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.format.paths import Layout
+from holdfast.repository.folder import RunFolder, epoch
+from holdfast.retention.disposal import Candidate, RunPlan, decide, decide_pruning
+from holdfast.retention.log import RetentionLog, RunRecord, SweepRecord
+from holdfast.retention.rules import RetentionRules
+
+
+@dataclass(frozen=True)
+class RetentionPlan:
+    """What becomes of every run, the one last written to first."""
+
+    runs: tuple[RunPlan, ...]
+
+    @property
+    def unread(self) -> dict[str, tuple[str, ...]]:
+        """Return the files that must be opened before the plan is complete, by run."""
+        return {run.run_id: run.unread for run in self.runs if run.unread}
+
+    @property
+    def changes(self) -> tuple[RunPlan, ...]:
+        """Return the runs that lose something."""
+        return tuple(run for run in self.runs if run.is_change)
+
+    def groups(self, max_files: int) -> list[tuple[RunPlan, ...]]:
+        """Return the changes in as few groups as `max_files` allows; a run is never torn apart."""
+        groups: list[list[RunPlan]] = []
+        room = 0
+        for run in self.changes:
+            size = len(run.delete) + len(run.write)
+            if size > room or not groups:
+                groups.append([])
+                room = max_files
+            groups[-1].append(run)
+            room -= size
+        return [tuple(group) for group in groups]
+
+    def records_after(self, done: Container[str]) -> dict[str, RunRecord]:
+        """Return what the log must know of runs once those in `done` are changed as planned."""
+        records = {run.run_id: run.record if run.run_id in done else run.record_before for run in self.runs}
+        return {run_id: record for run_id, record in records.items() if record}
+
+
+def plan_retention(
+    folders: Sequence[RunFolder],
+    rules: RetentionRules,
+    *,
+    protected: Mapping[str, str],
+    log: RetentionLog,
+    layout: Layout,
+    now: float,
+) -> RetentionPlan:
+    """Return what becomes of each run. `protected` has, by run, why it must not be touched.
+
+    Runs count by when they were last written to; one of which no checkpoint is left takes no place.
+    """
+    written = {folder.run_id: last_written(folder, log) for folder in folders}
+
+    def recency(folder: RunFolder) -> tuple[float, float, str]:
+        return epoch(written[folder.run_id]), epoch(folder.last_checkpoint_at), folder.run_id
+
+    runs = []
+    place = 0
+    for folder in sorted(folders, key=recency, reverse=True):
+        moment = written[folder.run_id]
+        record = log.records.get(folder.run_id)
+        run = Candidate(folder, place, moment, record, rules, layout, now)
+        runs.append(decide(run, protected.get(folder.run_id, "")))
+        place += bool(moment) and not folder.is_archived
+    return RetentionPlan(tuple(runs))
+
+
+def plan_pruning(
+    folders: Sequence[RunFolder],
+    rules: RetentionRules,
+    *,
+    protected: Mapping[str, str],
+    log: RetentionLog,
+    layout: Layout,
+    now: float,
+) -> RetentionPlan:
+    """Return what the rules within a run take from each of these; which tier it is in does not matter."""
+    runs = []
+    for folder in folders:
+        record = log.records.get(folder.run_id)
+        run = Candidate(folder, 0, last_written(folder, log), record, rules, layout, now)
+        runs.append(decide_pruning(run, protected.get(folder.run_id, "")))
+    return RetentionPlan(tuple(runs))
+
+
+def last_written(folder: RunFolder, log: RetentionLog) -> str:
+    """Return when a run was last written to: its index says so, or the log, or its newest checkpoint.
+
+    A checkpoint's own time is its caller's, whose clock may be wrong: it counts only where nothing else does.
+    """
+    if folder.index:
+        return folder.index.last_updated or folder.last_checkpoint_at
+    if folder.latest:
+        record = log.records.get(folder.run_id)
+        return record.last_written if record else folder.latest.timestamp
+    return folder.summary.completed_at if folder.summary else ""
+
+
+def describe_sweep(runs: Sequence[RunPlan], at: str) -> SweepRecord:
+    """Return what the log says of one commit."""
+    return SweepRecord(
+        at=at,
+        deleted_files=sum(len(run.delete) for run in runs),
+        deleted_bytes=sum(run.deleted_bytes for run in runs),
+        actions=tuple((run.run_id, run.action.value) for run in runs),
+    )

@@ -1,0 +1,63 @@
+"""Prunes runs in the background, when they were just written to and have grown well beyond the rules."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from holdfast.cache.mirror import Mirror
+from holdfast.clock import Clock
+from holdfast.errors import HoldfastError
+from holdfast.format.checkpoint import RunStatus
+from holdfast.format.index import Index, parse_index
+from holdfast.format.paths import INDEX, LATEST, Layout
+from holdfast.logs import log
+from holdfast.retention.disposal import find_prunable
+from holdfast.retention.rules import LAYERS, RetentionRules
+from holdfast.retention.sweep import Sweeper
+from holdfast.styles.resume import style_of_text
+
+# A sweep costs several requests, so it is worth this many checkpoints, or a tenth of those that stay.
+LEAST_EXCESS = 10
+
+
+@dataclass(frozen=True)
+class Pruner:
+    """Looks at the local copy of what was written, and asks GitHub only if there is something to prune."""
+
+    open_sweeper: Callable[[], Sweeper]
+    mirror: Mirror
+    layout: Layout
+    rules: RetentionRules
+    clock: Clock
+
+    def prune(self, run_ids: Iterable[str]) -> None:
+        """Prune those of the runs that need it. What goes wrong is logged: the next drain tries again."""
+        try:
+            due = [run_id for run_id in run_ids if self._is_due(run_id)]
+            if due:
+                self.open_sweeper().prune(due)
+        except HoldfastError as error:
+            log.info("pruning_put_off", cause=str(error))
+
+    def _is_due(self, run_id: str) -> bool:
+        folder = self.mirror.folder(run_id)
+        if folder is None or not {INDEX, LATEST} <= folder.files.keys():
+            return False
+        contents = self.mirror.blobs(folder.files[name].sha for name in (INDEX, LATEST))
+        index_text = contents.get(folder.files[INDEX].sha)
+        latest_text = contents.get(folder.files[LATEST].sha)
+        if index_text is None or latest_text is None:
+            return False
+        index = parse_index(index_text, self.layout.path(run_id, INDEX))
+        style = style_of_text(latest_text)
+        prunable = find_prunable(index, style, self.rules, self.layout, now=self.clock.now())
+        excess = sum(len(entries) for entries in prunable.values())
+        return excess >= self._worth_a_sweep(index, style, excess)
+
+    def _worth_a_sweep(self, index: Index, style: str, excess: int) -> int:
+        """Return from how many checkpoints beyond the rules on a run is pruned.
+
+        A completed run has no next time, and layers promise their limit after each drain.
+        """
+        if index.status is RunStatus.COMPLETED or style == LAYERS:
+            return 1
+        return max(LEAST_EXCESS, (len(index.entries) - excess) // 10)

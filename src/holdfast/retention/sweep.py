@@ -1,0 +1,237 @@
+"""The sweep: plans what may go, and carries that out in one commit on top of the head it was planned on.
+
+When the branch has moved meanwhile, the plan is made again; it is never forced.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from holdfast.cache.mirror import Mirror, RemoteFile
+from holdfast.clock import Clock
+from holdfast.disk import make_private_folder, translate
+from holdfast.errors import Conflict, GatewayError, Refused, Stopped, SweepBusy, Throttled, Unavailable
+from holdfast.format.git_ids import blob_sha, tree_sha
+from holdfast.format.moments import format_moment
+from holdfast.format.paths import RETENTION_LOG, Layout
+from holdfast.logs import log
+from holdfast.queue import Spool
+from holdfast.retention.commit import Change, Committer
+from holdfast.retention.disposal import RunPlan
+from holdfast.retention.log import SweepRecord
+from holdfast.retention.plan import RetentionPlan, describe_sweep, plan_pruning, plan_retention
+from holdfast.retention.rules import RetentionRules
+from holdfast.retention.scan import Survey, Surveyor
+
+ATTEMPTS = 8
+PAUSE_S = 0.5
+LONGEST_PAUSE_S = 8.0
+# One commit for all of it, as a rule. GitHub names no limit, but gives up on what takes long.
+MAX_FILES = 2000
+MAX_NAMED_RUNS = 200
+
+MakePlan = Callable[..., RetentionPlan]
+
+
+@dataclass
+class SweepReport:
+    """What becomes of every run, and what is done already.
+
+    `strangers` are paths that we did not write, and leave alone. Without `commits`, nothing was changed.
+    `rest_because` says why the next sweep has to go on, if this one could not finish.
+    """
+
+    plan: RetentionPlan
+    strangers: tuple[str, ...] = ()
+    done: list[RunPlan] = field(default_factory=list)
+    commits: list[str] = field(default_factory=list)
+    rest_because: str = ""
+
+
+@dataclass
+class Sweeper:
+    """Cleans up one branch; one at a time on this machine."""
+
+    surveyor: Surveyor
+    committer: Committer
+    spool: Spool
+    mirror: Mirror
+    layout: Layout
+    rules: RetentionRules
+    clock: Clock
+    lock_folder: Path
+    max_files: int = MAX_FILES
+
+    def plan(self) -> SweepReport:
+        """Return what a sweep would do."""
+        survey, plan = self._plan(None, plan_retention)
+        return SweepReport(plan, self._strangers(survey))
+
+    def sweep(self) -> SweepReport:
+        """Do what the rules ask, now.
+
+        When the rest of the budget is for checkpoints, or we are told to stop, what was committed by then
+        stays, and the next sweep goes on from there; if that is nothing, Throttled or Stopped is raised.
+        Raises SweepBusy when another process is at it.
+        """
+        with self._alone():
+            return self._carry_out(None, plan_retention)
+
+    def prune(self, run_ids: Collection[str]) -> SweepReport:
+        """Take from these runs what the rules within a run do not let them keep. Raises like `sweep`."""
+        with self._alone():
+            return self._carry_out(run_ids, plan_pruning)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        make_private_folder(self.lock_folder)
+        lock = FileLock(self.lock_folder / "sweep.lock", timeout=0, thread_local=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise SweepBusy("another process is cleaning up; let it finish") from None
+        except OSError as error:
+            raise translate(error, self.lock_folder) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _carry_out(self, only: Collection[str] | None, make: MakePlan) -> SweepReport:
+        report = SweepReport(RetentionPlan(()))
+        try:
+            self._plan_and_commit(report, only, make)
+        except (Throttled, Stopped) as error:
+            if not report.commits:
+                raise
+            report.rest_because = str(error)
+        return report
+
+    def _plan_and_commit(self, report: SweepReport, only: Collection[str] | None, make: MakePlan) -> None:
+        """Plan and commit; whenever the branch moves or a commit is too much, again."""
+        max_files = self.max_files
+        for attempt in range(1, ATTEMPTS + 1):
+            survey, report.plan = self._plan(only, make)
+            report.strangers = self._strangers(survey)
+            try:
+                self._commit_all(survey, report, max_files)
+            except (Conflict, Unavailable, Refused) as error:
+                if attempt == ATTEMPTS or not _is_worth_another(error):
+                    raise
+                if not isinstance(error, Conflict):
+                    max_files = max(1, max_files // 2)  # it may have been too much at once
+                log.info("sweep_planned_again", attempt=attempt, cause=str(error))
+                self.clock.sleep(min(PAUSE_S * 2**attempt, LONGEST_PAUSE_S))
+            else:
+                return
+
+    def _plan(self, only: Collection[str] | None, make: MakePlan) -> tuple[Survey, RetentionPlan]:
+        """Survey, and plan; what the plan must know of single files is read until it is complete."""
+        survey = self.surveyor.survey(only)
+        while True:
+            plan = make(
+                list(survey.folders.values()),
+                self.rules,
+                protected=self._protected(survey),
+                log=survey.log,
+                layout=self.layout,
+                now=self.clock.now(),
+            )
+            if not plan.unread:
+                return survey, plan
+            self.surveyor.open(survey.folders, plan.unread)
+
+    def _strangers(self, survey: Survey) -> tuple[str, ...]:
+        """Return every path that we did not write, and leave alone."""
+        within = (
+            self.layout.path(folder.run_id, name)
+            for folder in survey.folders.values()
+            for name in folder.foreign
+        )
+        return (*survey.strangers, *within)
+
+    def _protected(self, survey: Survey) -> dict[str, str]:
+        spooled = dict.fromkeys(self._spooled(), "it has checkpoints in the spool")
+        return spooled | dict.fromkeys(survey.preserved, "preserved")
+
+    def _spooled(self) -> set[str]:
+        waiting = {ticket.run_id for ticket in self.spool.pending()}
+        return waiting | {each.ticket.run_id for each in self.spool.set_aside_entries()}
+
+    def _commit_all(self, survey: Survey, report: SweepReport, max_files: int) -> None:
+        """Commit the plan group by group, each on top of the one before.
+
+        Raises Conflict if anyone came between.
+        """
+        head_sha, journal = survey.head_sha, survey.log
+        blobs = {f"{self.layout.base_path}/{name}": blob.sha for name, blob in survey.files.items()}
+        done: set[str] = set()
+        for group in report.plan.groups(max_files):
+            if newly_spooled := self._spooled() & {run.run_id for run in group}:
+                raise Conflict(min(newly_spooled), "checkpoints of it came in meanwhile", kind="head_moved")
+            done |= {run.run_id for run in group}
+            sweep = describe_sweep(group, format_moment(self.clock.now()))
+            journal = journal.after(sweep, report.plan.records_after(done))
+            change = self._change(survey, group, sweep, journal.to_bytes(), blobs)
+            head_sha = self.committer.commit(head_sha, change)
+            blobs[self._log_path] = blob_sha(change.write[self._log_path])
+            self.mirror.keep_blob(blobs[self._log_path], change.write[self._log_path])
+            self._note(report, group, head_sha)
+            self._remember(survey, group)
+
+    @property
+    def _log_path(self) -> str:
+        return f"{self.layout.base_path}/{RETENTION_LOG}"
+
+    def _change(
+        self,
+        survey: Survey,
+        group: Sequence[RunPlan],
+        sweep: SweepRecord,
+        journal: bytes,
+        blobs: Mapping[str, str],
+    ) -> Change:
+        write: dict[str, bytes] = {}
+        known = dict(blobs)
+        for run in group:
+            write |= {self.layout.path(run.run_id, name): content for name, content in run.write.items()}
+            files = survey.folders[run.run_id].files
+            known |= {self.layout.path(run.run_id, name): blob.sha for name, blob in files.items()}
+        delete = tuple(self.layout.path(run.run_id, name) for run in group for name in run.delete)
+        runs = "1 run" if len(group) == 1 else f"{len(group)} runs"
+        headline = f"Retention: {sweep.deleted_files} files of {runs} deleted"
+        body = "\n".join(f"{run.action} {run.run_id}" for run in group[:MAX_NAMED_RUNS])
+        return Change(headline, body, {**write, self._log_path: journal}, delete, known)
+
+    def _remember(self, survey: Survey, group: Sequence[RunPlan]) -> None:
+        """Keep what each folder holds now, so that the next sweep need not ask."""
+        for run in group:
+            self.mirror.forget_view(run.run_id)
+            files = {
+                name: RemoteFile(blob.sha, blob.size_bytes)
+                for name, blob in survey.folders[run.run_id].files.items()
+                if name not in run.delete
+            }
+            for name, content in run.write.items():
+                files[name] = RemoteFile(blob_sha(content), len(content))
+                self.mirror.keep_blob(files[name].sha, content)
+            self.mirror.keep_tree(tree_sha({name: file.sha for name, file in files.items()}), files)
+
+    def _note(self, report: SweepReport, group: Sequence[RunPlan], commit_sha: str) -> None:
+        report.done += group
+        report.commits.append(commit_sha)
+        log.info(
+            "sweep_committed",
+            commit_sha=commit_sha,
+            runs=len(group),
+            deleted_files=sum(len(run.delete) for run in group),
+            deleted_bytes=sum(run.deleted_bytes for run in group),
+        )
+
+
+def _is_worth_another(error: GatewayError) -> bool:
+    """Whether a new plan, or a smaller commit, may succeed where this one failed."""
+    return not isinstance(error, Refused) or error.kind == "invalid"

@@ -1,0 +1,104 @@
+"""Agents: specialists that work side by side, phase by phase. A failed one is restarted, three times."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from holdfast.format.triggers import Trigger
+from holdfast.styles.outlook import Outlook, Saved, Today, as_index, as_mapping, as_sequence, name_all
+from holdfast.styles.phases import parse_ordinal
+
+MAX_RECOVERIES = 3
+_COMPLETED = "completed"
+_FAILED = "failed"
+
+
+def plan(saved: Saved, today: Today) -> Outlook:
+    """Return the saved phase, with every agent that is not completed still to go on."""
+    agents, flaws = _agents(saved)
+    phase, phase_flaws = _phase(saved)
+    failed = failed_agents(saved.progress)
+    counts = {agent: recoveries_of(agent, saved.progress, today.recoveries) for agent in failed}
+    given_up = tuple(agent for agent, count in counts.items() if count >= MAX_RECOVERIES)
+    return Outlook(
+        resume_at=phase,
+        completed=tuple(agent for agent, status in agents.items() if status == _COMPLETED),
+        remaining=tuple(agent for agent, status in agents.items() if status != _COMPLETED),
+        retry_current=bool(failed) and not given_up,
+        flaws=(*flaws, *phase_flaws),
+        warnings=_blockers(saved),
+        given_up=given_up,
+    )
+
+
+def failed_agents(progress: Mapping[str, Any]) -> list[str]:
+    """Return the agents that a checkpoint shows as failed."""
+    return [
+        agent for agent, record in as_mapping(progress.get("agents")).items() if _status(record) == _FAILED
+    ]
+
+
+def recoveries_of(agent: str, progress: Mapping[str, Any], counted: Mapping[str, int]) -> int:
+    """Return how often a failed agent was restarted: as the checkpoint says, else as was counted.
+
+    A checkpoint says it as `recovery_attempts` of the agent, or in `metrics` by agent or for all.
+    """
+    record = as_mapping(as_mapping(progress.get("agents")).get(agent))
+    overall = as_mapping(progress.get("metrics")).get("recovery_attempts")
+    for stated in (record.get("recovery_attempts"), as_mapping(overall).get(agent), overall):
+        number = as_index(stated)
+        if number is not None:
+            return number
+    return counted.get(agent, 0)
+
+
+def count_recoveries(agents: Iterable[str], earlier: Iterable[Saved]) -> dict[str, int]:
+    """Return how many earlier checkpoints, the newest first, show each agent as failed already.
+
+    Each of them stands for a restart that failed again. The count ends where the agent was completed or not
+    there yet; a checkpoint that was only made by the clock tells nothing new.
+    """
+    counts = dict.fromkeys(agents, 0)
+    counting = set(counts)
+    for saved in earlier:
+        records = as_mapping(saved.progress.get("agents"))
+        counting -= {agent for agent in counting if _status(records.get(agent)) in (None, _COMPLETED)}
+        if not counting or min(counts[agent] for agent in counting) >= MAX_RECOVERIES:
+            break
+        for agent in counting:
+            if _status(records.get(agent)) == _FAILED and saved.trigger is not Trigger.INTERVAL:
+                counts[agent] += 1
+    return counts
+
+
+def _agents(saved: Saved) -> tuple[dict[str, str | None], tuple[str, ...]]:
+    agents = saved.progress.get("agents")
+    if not isinstance(agents, dict):
+        return {}, ("progress.agents is not an object: no agent can be restored",)
+    statuses = {agent: _status(record) for agent, record in agents.items()}
+    unclear = [agent for agent, status in statuses.items() if status is None]
+    flaw = f"agents without a status are taken as not completed: {name_all(unclear)}"
+    return statuses, (flaw,) if unclear else ()
+
+
+def _status(record: Any) -> str | None:
+    status = as_mapping(record).get("status")
+    return status if isinstance(status, str) else None
+
+
+def _phase(saved: Saved) -> tuple[int | None, tuple[str, ...]]:
+    phase = as_index(saved.progress.get("phase"))
+    if phase is not None:
+        return phase, ()
+    ordinal = parse_ordinal(saved.phase)
+    if ordinal is not None:
+        return ordinal[0], (f"progress.phase is not a number: {ordinal[0]} was taken from {saved.phase!r}",)
+    return None, ("progress.phase is not a number: nothing says which phase the run was in",)
+
+
+def _blockers(saved: Saved) -> tuple[str, ...]:
+    blocked = []
+    for agent, record in as_mapping(saved.progress.get("agents")).items():
+        blockers = as_sequence(as_mapping(record).get("blockers"))
+        if blockers and _status(record) != _COMPLETED:
+            blocked.append(f"agent {agent} is blocked: {name_all(map(str, blockers))}")
+    return tuple(blocked)

@@ -1,0 +1,143 @@
+"""Layers: a DAG whose tasks run layer by layer. Only completed tasks are stored."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.format.triggers import Trigger
+from holdfast.styles.outlook import Outlook, Saved, Today, as_index, as_mapping, as_sequence, name_all
+
+Layers = tuple[tuple[str, ...], ...]
+_BROKEN_OFF = frozenset({Trigger.ERROR, Trigger.INTERRUPTED, Trigger.STEP_FAILED})
+
+
+@dataclass(slots=True)
+class _Findings:
+    flaws: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def plan(saved: Saved, today: Today) -> Outlook:
+    """Return the saved layer. In a DAG that has changed: the first layer with something left to do."""
+    found = _Findings()
+    layers = _stored_layers(saved, found)
+    index = as_index(saved.progress.get("layer_index"))
+    completed = _completed(saved, layers, index, found)
+    present = _present_layers(today, found)
+    if present is not None and present != layers:
+        found.warnings += [] if layers is None else [_compare(layers, present, completed)]
+        layers, index = present, _first_open(present, completed)
+    if index is None:
+        index = _first_open(layers or (), completed)
+        found.flaws.append(f"progress.layer_index is not a layer's number: layer {index} was taken")
+    if layers is not None and index > len(layers):
+        found.flaws.append(f"progress.layer_index is {index}, but the DAG has {len(layers)} layers")
+    return Outlook(
+        resume_at=index,
+        completed=completed,
+        remaining=None if layers is None else _open_tasks(layers, completed),
+        retry_current=_is_repeated(saved, layers, index, completed),
+        flaws=tuple(found.flaws),
+        warnings=tuple(found.warnings),
+    )
+
+
+def parse_layers(dag: Any) -> Layers | None:
+    """Return the layers of a DAG, given as `{layers: [[task ids]]}` or as the list alone; None if neither.
+
+    >>> parse_layers({"layers": [["a"], ["b", "c"]]})
+    (('a',), ('b', 'c'))
+    """
+    layers = dag.get("layers") if isinstance(dag, dict) else dag
+    if not isinstance(layers, list | tuple):
+        return None
+    if not all(isinstance(layer, list | tuple) for layer in layers):
+        return None
+    if not all(isinstance(task, str) for layer in layers for task in layer):
+        return None
+    return tuple(tuple(layer) for layer in layers)
+
+
+def task_id_of(task: Any) -> str | None:
+    """Return the id of a completed task's record, in either spelling."""
+    identity = as_mapping(task).get("task_id", as_mapping(task).get("taskId"))
+    return identity if isinstance(identity, str) else None
+
+
+def _completed(saved: Saved, layers: Layers | None, index: int | None, found: _Findings) -> tuple[str, ...]:
+    """Return the tasks that are recorded, and those of the layers before the saved one: they are done."""
+    recorded = _recorded(saved, found)
+    known = set(recorded)
+    for layer in (layers or ())[: index or 0]:
+        lacking = [task for task in layer if task not in known]
+        if 0 < len(lacking) < len(layer):
+            found.warnings.append(
+                f"a layer is done, but has no record of these of its tasks: {name_all(lacking)}"
+            )
+        recorded += lacking
+    return tuple(dict.fromkeys(recorded))
+
+
+def _recorded(saved: Saved, found: _Findings) -> list[str]:
+    tasks = saved.progress.get("tasks", [])
+    if not isinstance(tasks, list):
+        found.flaws.append("progress.tasks is not a list: no task is taken as completed")
+    named = [task_id_of(task) for task in as_sequence(tasks)]
+    if None in named:
+        found.flaws.append("an entry of progress.tasks has no task_id: it is not taken as completed")
+    return [name for name in named if name is not None]
+
+
+def _stored_layers(saved: Saved, found: _Findings) -> Layers | None:
+    stored = saved.progress.get("dag_structure")
+    layers = parse_layers(stored)
+    if stored is not None and layers is None:
+        found.flaws.append("progress.dag_structure is not {layers: [[task ids]]}: what remains is not known")
+    return layers
+
+
+def _present_layers(today: Today, found: _Findings) -> Layers | None:
+    present = parse_layers(today.dag)
+    if today.dag is not None and present is None:
+        found.warnings.append("the DAG that was given is not {layers: [[task ids]]}, so it was not compared")
+    return present
+
+
+def _compare(stored: Layers, present: Layers, completed: Sequence[str]) -> str:
+    """Say how the DAG has changed, and which tasks no longer fit."""
+    before, now = _places(stored), _places(present)
+    gone = [task for task in before if task not in now]
+    added = [task for task in now if task not in before]
+    moved = [task for task in before if task in now and now[task] != before[task]]
+    first_open = _first_open(present, completed)
+    early = [task for task in completed if now.get(task, -1) > first_open]
+    parts = ["the DAG has changed since the checkpoint"]
+    parts += [f"no longer in it: {name_all(gone)}"] if gone else []
+    parts += [f"new: {name_all(added)}"] if added else []
+    parts += [f"in another layer: {name_all(moved)}"] if moved else []
+    parts += [f"completed, but now after tasks that are not: {name_all(early)}"] if early else []
+    return "; ".join(parts)
+
+
+def _first_open(layers: Layers, completed: Iterable[str]) -> int:
+    done = set(completed)
+    return next((place for place, layer in enumerate(layers) if not done.issuperset(layer)), len(layers))
+
+
+def _open_tasks(layers: Layers, completed: Iterable[str]) -> tuple[str, ...]:
+    done = set(completed)
+    return tuple(task for task in _tasks_of(layers) if task not in done)
+
+
+def _is_repeated(saved: Saved, layers: Layers | None, index: int, completed: Sequence[str]) -> bool:
+    """Tell whether the layer was begun already, so that a part of it runs a second time."""
+    layer = layers[index] if layers and index < len(layers) else ()
+    return saved.trigger in _BROKEN_OFF or not set(completed).isdisjoint(layer)
+
+
+def _tasks_of(layers: Layers) -> list[str]:
+    return list(dict.fromkeys(task for layer in layers for task in layer))
+
+
+def _places(layers: Layers) -> dict[str, int]:
+    return {task: place for place, layer in enumerate(layers) for task in layer}

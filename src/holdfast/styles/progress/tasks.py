@@ -1,0 +1,66 @@
+"""Progress of a run of tasks: each by its id, with its status, its times and its error."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from holdfast.styles.progress.values import Document, as_dict
+
+STYLE = "tasks"
+
+
+def new_progress(task_ids: Iterable[str] = (), metadata: Mapping[str, Any] | None = None) -> Document:
+    """Return the progress of a run that has not begun; the tasks that are named are pending."""
+    return {
+        "style": STYLE,
+        "tasks": {task_id: _record("pending") for task_id in task_ids},
+        "metadata": dict(metadata or {}),
+    }
+
+
+def restore(stored: Document, fresh: Document) -> Document:
+    """Return the stored progress, with the tasks of `fresh` that it does not know as pending."""
+    tasks = {**as_dict(fresh["tasks"]), **as_dict(stored.get("tasks"))}
+    return {**fresh, **stored, "tasks": tasks, "metadata": as_dict(stored.get("metadata"))}
+
+
+def begin(progress: Document, task_id: str, now: str) -> Document:
+    """Return the progress with the task in progress, whatever it was before."""
+    return _with(progress, task_id, _record("in_progress", started_at=now))
+
+
+def complete(progress: Document, task_id: str, now: str) -> Document:
+    """Return the progress with the task completed."""
+    return _with(progress, task_id, _record("completed", _started_at(progress, task_id), now))
+
+
+def fail(progress: Document, task_id: str, now: str, error: str) -> Document:
+    """Return the progress with the task failed."""
+    return _with(progress, task_id, _record("failed", _started_at(progress, task_id), now, error))
+
+
+def is_done(progress: Document, task_id: str) -> bool:
+    """Tell whether the task is completed."""
+    record = progress["tasks"].get(task_id)
+    return isinstance(record, dict) and record.get("status") == "completed"
+
+
+def name_current(progress: Document) -> str | None:
+    """Return the id of the first task that is not completed, or of the last one."""
+    every = list(progress["tasks"])
+    unfinished = [task_id for task_id in every if not is_done(progress, task_id)]
+    return next(iter(unfinished or every[-1:]), None)
+
+
+def _started_at(progress: Document, task_id: str) -> str | None:
+    started_at = progress["tasks"].get(task_id, {}).get("started_at")
+    return started_at if isinstance(started_at, str) else None
+
+
+def _record(
+    status: str, started_at: str | None = None, completed_at: str | None = None, error: str | None = None
+) -> Document:
+    return {"status": status, "started_at": started_at, "completed_at": completed_at, "error": error}
+
+
+def _with(progress: Document, task_id: str, record: Document) -> Document:
+    return {**progress, "tasks": {**progress["tasks"], task_id: record}}

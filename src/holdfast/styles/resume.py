@@ -1,0 +1,246 @@
+"""From stored checkpoints to what runs next: picks the style, restores the state, adds the warnings."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Literal
+
+from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope, Header, RunStatus
+from holdfast.jsontext.encode import LargeMembers, canonical, encode, join_members, parse_document
+from holdfast.jsontext.pieces import LARGE_BYTES
+from holdfast.styles import DEFAULT_STYLE, plan_style
+from holdfast.styles.agents import MAX_RECOVERIES, count_recoveries, failed_agents
+from holdfast.styles.outlook import Outlook, Place, Saved, Today, as_mapping, name_all
+
+Source = Literal["spool", "github", "cache"]
+
+LOOK_BACK = 20
+"""How many earlier checkpoints are looked at, at most, for how often an agent was restarted."""
+
+_NOUNS = {"layers": "Tasks", "agents": "Agents", "tasks": "Tasks", "steps": "Steps"}
+_FIELDS = (
+    "run_id",
+    "checkpoint_id",
+    "sequence_number",
+    "source",
+    "status",
+    "resumable",
+    "resume_at",
+    "completed",
+    "remaining",
+    "retry_current",
+    "state",
+    "cost_accumulated",
+    "warnings",
+)
+
+
+@dataclass(frozen=True)
+class ResumePlan:
+    """Where a run goes on, what is done, what is left, and the state to go on with.
+
+    `state` has Python's numbers; `to_bytes` writes state and cost with every digit as it was stored.
+    """
+
+    run_id: str
+    checkpoint_id: str
+    sequence_number: int
+    source: Source
+    status: RunStatus
+    resumable: bool
+    resume_at: Place | None
+    completed: list[Place]
+    remaining: list[Place] | None
+    retry_current: bool
+    state: Any
+    cost_accumulated: int | float | None
+    warnings: list[str]
+    state_text: bytes = field(repr=False, default=b"null")
+
+    @property
+    def message(self) -> str:
+        """Return the specification's words about a resume; of other styles, what it is that they complete."""
+        cost = self._cost_text()
+        what = "Continuing" if self.resumable else "Nothing to continue in completed"
+        return (
+            f"RESUME: {what} run {self.run_id} from checkpoint {self.checkpoint_id}\n"
+            f"Resume point: {self._point_text()}\n"
+            f"{_NOUNS.get(style_of(self.state), 'Phases')} completed: {name_all(self.completed) or 'none'}\n"
+            f"Cost so far: {'not recorded' if cost == b'null' else '$' + cost.decode()}"
+        )
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the plan as plain Python values."""
+        return {name: getattr(self, name) for name in _FIELDS}
+
+    def to_bytes(self) -> bytes:
+        """Return the plan as JSON, with the stored text of the state in it."""
+        texts = {name: encode(getattr(self, name)) for name in _FIELDS if name != "state"}
+        texts |= {"state": self.state_text, "cost_accumulated": self._cost_text()}
+        return join_members({name: texts[name] for name in _FIELDS})
+
+    def _point_text(self) -> str:
+        if self.resume_at is None:
+            return "not known"
+        is_named = self.resume_at != UNNAMED_PHASE
+        return str(self.resume_at) if is_named else f"{self.resume_at} (the checkpoint names no phase)"
+
+    def _cost_text(self) -> bytes:
+        if self.cost_accumulated is None:
+            return b"null"
+        return parse_document(self.state_text).members["cost_accumulated"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A checkpoint with its state read."""
+
+    header: Header
+    state: Any
+    state_text: bytes
+
+    @property
+    def saved(self) -> Saved:
+        state = as_mapping(self.state)
+        header = self.header
+        return Saved(header.trigger, header.phase, header.status, state, as_mapping(state.get("progress")))
+
+
+def plan_resume(
+    envelope: Envelope,
+    *,
+    source: Source = "github",
+    active_lessons: Sequence[Any] | None = None,
+    dag: Any = None,
+    earlier: Iterable[Envelope] = (),
+    warnings: Iterable[str] = (),
+) -> ResumePlan:
+    """Return what to do with the newest checkpoint of a run, whose integrity was checked.
+
+    `active_lessons` and `dag` are what is in force now. `earlier` are the checkpoints before it, the newest
+    first; only a failed agent makes us look at them. `warnings` come before the plan's own.
+    """
+    opened = _open(envelope)
+    before = _Lookback(earlier)
+    outlook = plan_style(opened.saved, Today(dag=dag, recoveries=_recoveries(opened.saved, before)))
+    added: list[str] = []
+    if outlook.given_up and opened.header.status is not RunStatus.COMPLETED:
+        opened, outlook, added = _step_back(opened, outlook, before, dag)
+    every = [
+        *warnings,
+        *added,
+        *outlook.flaws,
+        *outlook.warnings,
+        *_lesson_changes(opened.state, active_lessons),
+    ]
+    return _compose(opened, outlook, source, list(dict.fromkeys(every)))
+
+
+def find_flaws(envelope: Envelope) -> list[str]:
+    """Return what is wrong with the progress that a checkpoint stores."""
+    return list(plan_style(_open(envelope).saved, Today()).flaws)
+
+
+def style_of(state: Any) -> str:
+    """Return the name of a state's style."""
+    return str(as_mapping(as_mapping(state).get("progress")).get("style", DEFAULT_STYLE))
+
+
+def style_of_text(content: bytes) -> str:
+    """Return the name of the style of a stored checkpoint, whose state is not read whole if it is large."""
+    document = parse_document(content)
+    members, state = document.members, "state_snapshot"
+    if not isinstance(members, LargeMembers) or state not in members:
+        return style_of(document.value.get(state))
+    if members.size_bytes(state) < LARGE_BYTES or not members.is_object(state):
+        return style_of(members.read(state))
+    inside = members.inside(state, lambda name, _: name == "progress")
+    return style_of({name: inside.read(name) for name in inside})
+
+
+def _open(envelope: Envelope) -> _Opened:
+    document = parse_document(envelope.content)
+    text = document.members.get("state_snapshot", b"null")
+    return _Opened(envelope.header, document.value.get("state_snapshot"), text)
+
+
+class _Lookback:
+    """The checkpoints before the newest, read when they are looked at, and only once."""
+
+    def __init__(self, earlier: Iterable[Envelope]) -> None:
+        self._rest = islice(earlier, LOOK_BACK)
+        self._seen: list[_Opened] = []
+
+    def __iter__(self) -> Iterator[_Opened]:
+        yield from self._seen
+        for envelope in self._rest:
+            opened = _open(envelope)
+            self._seen.append(opened)
+            yield opened
+
+
+def _recoveries(saved: Saved, before: _Lookback) -> dict[str, int]:
+    if saved.progress.get("style") != "agents":
+        return {}
+    failed = failed_agents(saved.progress)
+    return count_recoveries(failed, (opened.saved for opened in before)) if failed else {}
+
+
+def _step_back(
+    newest: _Opened, outlook: Outlook, before: _Lookback, dag: Any
+) -> tuple[_Opened, Outlook, list[str]]:
+    """Go back to the newest checkpoint in which the agents that were given up had not failed."""
+    why = f"{name_all(outlook.given_up)} failed again after {MAX_RECOVERIES} recovery attempts"
+    for opened in before:
+        if not set(outlook.given_up) & set(failed_agents(opened.saved.progress)):
+            number = opened.header.sequence_number
+            warning = f"{why}: the plan goes back to checkpoint {number}, the last one before that"
+            return opened, plan_style(opened.saved, Today(dag=dag)), [warning]
+    return (
+        newest,
+        outlook,
+        [f"{why}, and no earlier checkpoint is without that failure: a person must decide"],
+    )
+
+
+def _lesson_changes(state: Any, active: Sequence[Any] | None) -> list[str]:
+    if active is None:
+        return []
+    stored = as_mapping(state).get("active_lessons")
+    before, now = _count(stored if isinstance(stored, list) else []), _count(active)
+    if before == now:
+        return []
+    added, removed = (now - before).total(), (before - now).total()
+    changed = f"the active lessons have changed since the checkpoint ({added} added, {removed} removed)"
+    return [f"{changed}: the run may behave differently"]
+
+
+def _count(lessons: Iterable[Any]) -> Counter[bytes]:
+    return Counter(canonical(encode(lesson)) for lesson in lessons)
+
+
+def _compose(opened: _Opened, outlook: Outlook, source: Source, warnings: list[str]) -> ResumePlan:
+    header = opened.header
+    return ResumePlan(
+        run_id=header.run_id,
+        checkpoint_id=header.checkpoint_id,
+        sequence_number=header.sequence_number or 0,
+        source=source,
+        status=header.status,
+        resumable=header.status is not RunStatus.COMPLETED,
+        resume_at=outlook.resume_at,
+        completed=list(outlook.completed),
+        remaining=None if outlook.remaining is None else list(outlook.remaining),
+        retry_current=outlook.retry_current and header.status is not RunStatus.COMPLETED,
+        state=opened.state,
+        cost_accumulated=_cost(opened.state),
+        warnings=warnings,
+        state_text=opened.state_text,
+    )
+
+
+def _cost(state: Any) -> int | float | None:
+    cost = as_mapping(state).get("cost_accumulated")
+    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
+    return cost if is_number else None

@@ -1,1 +1,0 @@
-"""Writing: put checkpoints into the repository, verify them, settle conflicts with other writers."""

@@ -1,0 +1,311 @@
+"""Merging with other writers: numbers, files that are there already, indexes, the latest."""
+
+import json
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from holdfast.drain.publish import Arrival, Publication, assign_sequences, own_files, plan_publication
+from holdfast.errors import IntegrityFailure
+from holdfast.format.checkpoint import Envelope, draft_from_mapping, seal
+from holdfast.format.git_ids import blob_sha
+from holdfast.format.index import Index, parse_index
+from holdfast.format.paths import Layout
+from holdfast.format.run_view import RunView
+from holdfast.format.stored_file import entry_of, open_file
+
+NOW = "2026-11-16T10:00:00.000Z"
+LAYOUT = Layout()
+
+
+def envelope(number: int, sequence: int | None = None, *, trigger: str = "manual") -> Envelope:
+    checkpoint = {"run_id": "r", "trigger": trigger, "state": {"n": number}, "workflow": "ci.yml"}
+    draft = draft_from_mapping(checkpoint, now=NOW, new_id=lambda: str(UUID(int=number)))
+    return seal(draft.body(sequence or number))
+
+
+def publish(view: RunView, *envelopes: Envelope, is_batch: bool = False) -> Publication:
+    return plan_publication(view, envelopes, is_batch=is_batch, layout=LAYOUT, now=NOW)
+
+
+def view_of(*envelopes: Envelope) -> RunView:
+    """Return the view of a run after these were published to an empty folder."""
+    empty = RunView(Index("r"))
+    return publish(empty, *envelopes).view_after(empty, LAYOUT)
+
+
+def test_first_checkpoint_makes_file_index_and_latest() -> None:
+    publication = publish(RunView(Index("r")), envelope(1))
+
+    assert [file.path for file in publication.files] == ["checkpoints/r/cp_001_manual.json"]
+    assert publication.files[0].message == f"Checkpoint {UUID(int=1)}"
+    assert publication.index is not None
+    assert publication.index.path == "checkpoints/r/index.json"
+    assert publication.latest is not None
+    assert publication.latest.content == publication.files[0].content
+    assert {file.expected_sha for file in (publication.index, publication.latest)} == {None}
+
+
+def test_index_has_the_fields_of_the_specification() -> None:
+    publication = publish(RunView(Index("r")), envelope(1), envelope(2))
+    assert publication.index is not None
+
+    index = json.loads(publication.index.content)
+
+    assert index["run_id"] == "r"
+    assert index["checkpoint_count"] == 2
+    assert index["last_updated"] == NOW
+    assert index["checkpoints"][0] == {
+        "sequence": 1,
+        "checkpoint_id": str(UUID(int=1)),
+        "trigger": "manual",
+        "timestamp": NOW,
+        "file_path": "checkpoints/r/cp_001_manual.json",
+        "status": "in_progress",
+        "phase": "unspecified",
+        "blob_sha": envelope(1).blob_sha,
+    }
+    assert parse_index(publication.index.content, "index.json") == publication.merged
+
+
+def test_next_checkpoint_replaces_index_and_latest_by_their_known_blobs() -> None:
+    view = view_of(envelope(1))
+
+    publication = publish(view, envelope(2))
+
+    assert publication.index is not None
+    assert publication.index.expected_sha == view.index_sha
+    assert publication.latest is not None
+    assert publication.latest.expected_sha == view.latest_sha == envelope(1).blob_sha
+
+
+def test_what_is_in_the_index_is_not_written_again() -> None:
+    publication = publish(view_of(envelope(1), envelope(2)), envelope(1), envelope(2))
+
+    assert publication.files == ()
+    assert publication.index is None
+    assert publication.latest is None
+    assert set(publication.entries) == {str(UUID(int=1)), str(UUID(int=2))}
+
+
+def test_file_that_landed_before_a_crash_is_not_written_again_but_indexed() -> None:
+    view = replace(view_of(envelope(1)), blobs={"cp_002_manual.json": envelope(2).blob_sha})
+
+    publication = publish(view, envelope(2))
+
+    assert publication.files == ()
+    assert publication.index is not None
+
+
+def test_latest_is_made_good_when_only_that_was_missing() -> None:
+    view = replace(view_of(envelope(1), envelope(2)), latest_sha="old", latest_sequence=1)
+
+    publication = publish(view, envelope(2))
+
+    assert publication.index is None
+    assert publication.latest is not None
+    assert publication.latest.expected_sha == "old"
+
+
+def test_latest_never_goes_back() -> None:
+    publication = publish(view_of(envelope(5)), envelope(3))
+
+    assert publication.latest is None
+    assert [entry.sequence for entry in publication.merged.entries] == [3, 5]
+
+
+def test_another_writers_newer_checkpoint_is_not_ours_to_copy() -> None:
+    view = replace(view_of(envelope(1), envelope(9)), latest_sequence=1)
+
+    assert publish(view, envelope(2)).latest is None
+
+
+def test_batch_holds_all_and_the_index_points_at_it_for_each() -> None:
+    publication = publish(RunView(Index("r")), envelope(3), envelope(4), envelope(5), is_batch=True)
+
+    (batch,) = publication.files
+    assert batch.path == "checkpoints/r/batch_3_5.json"
+    document = json.loads(batch.content)
+    assert document["batch_metadata"] == {"first_sequence": 3, "last_sequence": 5, "checkpoint_count": 3}
+    assert [entry.file_path for entry in publication.merged.entries] == [batch.path] * 3
+    assert [found for found, _ in open_file(batch.content, batch.path)] == [
+        envelope(3),
+        envelope(4),
+        envelope(5),
+    ]
+    assert publication.latest is not None
+    assert publication.latest.content == envelope(5).content
+
+
+def test_batch_of_one_is_a_single_file() -> None:
+    publication = publish(RunView(Index("r")), envelope(3), is_batch=True)
+
+    assert publication.files[0].path == "checkpoints/r/cp_003_manual.json"
+
+
+def test_damaged_checkpoint_in_a_batch_is_found() -> None:
+    (batch,) = publish(RunView(Index("r")), envelope(3), envelope(4), is_batch=True).files
+
+    with pytest.raises(IntegrityFailure, match="does not match"):
+        open_file(batch.content.replace(b'"n":4', b'"n":5'), batch.path)
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        (RunView(Index("r")), {}),
+        (view_of(envelope(7, 2)), {2: 3}),
+        (view_of(envelope(7, 2), envelope(8, 9)), {2: 3}),
+        (view_of(envelope(2)), {}),
+        (RunView(Index("r"), blobs={"cp_002_error.json": "foreign"}), {2: 3}),
+        (RunView(Index("r"), blobs={"batch_1_4.json": "foreign"}), {2: 5}),
+        (RunView(Index("r"), blobs={"cp_002_manual.json": envelope(2).blob_sha}), {}),
+        (RunView(Index("r"), latest_sha="x", latest_sequence=6), {2: 7}),
+    ],
+    ids=[
+        "free",
+        "taken",
+        "taken, with a later one",
+        "by itself",
+        "by a file not indexed yet",
+        "by a batch not indexed yet",
+        "by our own file",
+        "by a latest without an index",
+    ],
+)
+def test_number_that_another_has_becomes_the_next_free_one(view: RunView, expected: dict[int, int]) -> None:
+    mine = envelope(2)
+
+    changed = assign_sequences(
+        view, [mine.header], own={mine.checkpoint_id: ("cp_002_manual.json", mine.blob_sha)}
+    )
+
+    assert changed == {str(UUID(int=number)): sequence for number, sequence in expected.items()}
+
+
+def test_order_within_the_run_stays_when_numbers_change() -> None:
+    view = view_of(envelope(7, 1), envelope(8, 2))
+
+    changed = assign_sequences(view, [envelope(1).header, envelope(2).header, envelope(3).header])
+
+    assert changed == {str(UUID(int=1)): 3, str(UUID(int=2)): 4, str(UUID(int=3)): 5}
+
+
+def test_order_stays_also_where_others_have_left_gaps() -> None:
+    view = view_of(envelope(7, 1), envelope(8, 3), envelope(9, 9))
+
+    changed = assign_sequences(view, [envelope(number).header for number in (1, 2, 3, 5)])
+
+    assert changed == {str(UUID(int=1)): 2, str(UUID(int=2)): 4, str(UUID(int=3)): 5, str(UUID(int=5)): 6}
+
+
+def test_checkpoint_that_another_machine_has_stored_takes_the_number_it_has_there() -> None:
+    view = view_of(envelope(7, 1), envelope(1, 5))
+    ours = envelope(1, 3)
+
+    assert assign_sequences(view, [ours.header]) == {ours.checkpoint_id: 5}
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_number_below_its_floor_goes_beyond_it_even_if_it_was_begun_under_it(is_begun: bool) -> None:
+    view = view_of(envelope(7, 5), envelope(8, 9))
+    first, second = envelope(1, 1), envelope(2, 2)
+    own = own_files(view, [first, second], is_batch=False, layout=LAYOUT)
+
+    changed = assign_sequences(
+        view,
+        [first.header, second.header],
+        own=own,
+        tried=[own[first.checkpoint_id]] if is_begun else (),
+        arrivals={first.checkpoint_id: Arrival(1, floor=9), second.checkpoint_id: Arrival(2, floor=9)},
+    )
+
+    assert changed == {first.checkpoint_id: 10, second.checkpoint_id: 11}
+
+
+def test_numbers_that_nobody_asked_for_follow_the_arrival_even_after_one_was_moved() -> None:
+    first, moved, third, asked_for = envelope(1, 1), envelope(2, 5), envelope(3, 3), envelope(4, 4)
+    arrivals = {each.checkpoint_id: Arrival(rank) for rank, each in enumerate((first, moved, third))}
+
+    changed = assign_sequences(
+        view_of(envelope(7, 1)), [each.header for each in (third, asked_for, moved, first)], arrivals=arrivals
+    )
+
+    assert changed == {first.checkpoint_id: 2, third.checkpoint_id: 6}
+
+
+def test_name_of_an_earlier_attempt_is_never_used_for_another_checkpoint() -> None:
+    first, second = envelope(1, 2), envelope(2, 3)
+    own = own_files(RunView(Index("r")), [first, second], is_batch=False, layout=LAYOUT)
+    view = view_of(envelope(7, 2))
+
+    changed = assign_sequences(view, [first.header, second.header], tried=own.values(), own=own)
+
+    assert changed == {str(UUID(int=1)): 4, str(UUID(int=2)): 5}
+
+
+def test_batch_that_loses_one_number_is_stored_under_others() -> None:
+    first, second = envelope(1), envelope(2)
+    own = own_files(RunView(Index("r")), [first, second], is_batch=True, layout=LAYOUT)
+    view = view_of(envelope(7, 1))
+
+    changed = assign_sequences(view, [first.header, second.header], tried=own.values(), own=own)
+
+    assert changed == {str(UUID(int=1)): 3, str(UUID(int=2)): 4}
+
+
+def test_batch_of_which_another_writer_has_indexed_a_part_is_stored_under_other_numbers() -> None:
+    envelopes = [envelope(1), envelope(2), envelope(3)]
+    tried = own_files(RunView(Index("r")), envelopes, is_batch=True, layout=LAYOUT).values()
+    view = view_of(envelope(2, 9))
+    own = own_files(view, envelopes, is_batch=True, layout=LAYOUT)
+
+    changed = assign_sequences(view, [each.header for each in envelopes], tried=tried, own=own)
+
+    assert changed == {str(UUID(int=1)): 4, str(UUID(int=2)): 9, str(UUID(int=3)): 5}
+
+
+def test_union_of_indexes_keeps_what_was_there() -> None:
+    ours = Index("r").with_entries([entry_of(envelope(1), "ours")], workflow=None, now=NOW)
+
+    united = ours.with_entries(
+        [entry_of(envelope(1), "theirs"), entry_of(envelope(2), "new")], workflow="w", now=NOW
+    )
+
+    assert [entry.file_path for entry in united.entries] == ["ours", "new"]
+    assert united.workflow == "w"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b'{"run_id":"r"}', b'{"run_id":"r","checkpoints":[{}]}', b"\xff"]
+)
+def test_what_is_not_an_index_is_named(content: bytes) -> None:
+    with pytest.raises(IntegrityFailure, match="it is not an index"):
+        parse_index(content, "index.json")
+
+
+def test_index_of_the_specification_alone_is_read() -> None:
+    entry = {"sequence": 1, "checkpoint_id": "x", "trigger": "manual", "timestamp": NOW, "file_path": "p"}
+
+    index = parse_index(json.dumps({"run_id": "r", "checkpoints": [entry]}).encode(), "index.json")
+
+    assert index.entries[0].status == "in_progress"
+
+
+def test_blob_sha_is_gits() -> None:
+    assert blob_sha(b"hello\n") == "ce013625030ba8dba906f756967f9e9ca394464a"
+
+
+def test_batch_that_would_take_too_much_memory_becomes_several_files() -> None:
+    dense = b"{}," * 330_000
+    heavy = [replace(envelope(number), content=dense) for number in (1, 2, 3)]
+    light = envelope(4)
+
+    planned = plan_publication(RunView(Index("r")), [light, *heavy], is_batch=True, layout=LAYOUT, now=NOW)
+
+    names = [file.path.rpartition("/")[2] for file in planned.files]
+    assert names == ["batch_1_2.json", "batch_3_4.json"]
+    assert [planned.entries[each.checkpoint_id].file_path for each in (*heavy, light)] == [
+        f"checkpoints/r/{name}" for name in names for _ in range(2)
+    ]

@@ -1,0 +1,151 @@
+import gc
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import pytest
+
+from holdfast.errors import Conflict, GatewayError, Missing, Refused, Throttled, Unavailable
+from holdfast.github.calls import Call, ListFolder, ReadFile, ReadHead, ReadTree, WriteFile
+from holdfast.github.wrappers.retrying import RetryingGateway
+from tests.fakes.clock import VirtualClock
+
+ResultT = TypeVar("ResultT")
+
+HEAD = ReadHead("main")
+WRITE = WriteFile("a.json", b"{}", "m", "main")
+LOST = Unavailable("a.json", "no answer")
+GONE = Missing("a.json", "not there")
+
+
+class ScriptedGateway:
+    """Answers with each of `answers` in turn; errors are raised."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers: list[Any] = list(answers)
+        self.calls: list[Call[Any]] = []
+
+    def perform(self, call: Call[ResultT]) -> ResultT:
+        self.calls.append(call)
+        if isinstance(self.answers[0], BaseException):
+            raise self.answers.pop(0)  # kept in no variable, which its traceback would keep in turn
+        result: ResultT = self.answers.pop(0)
+        return result
+
+
+def retrying(
+    inner: ScriptedGateway, clock: VirtualClock, share: float = 1.0, attempts: int = 4
+) -> RetryingGateway:
+    return RetryingGateway(inner, sleep=clock.sleep, attempts=attempts, random_share=lambda: share)
+
+
+def test_read_without_a_clear_answer_is_repeated_until_there_is_one() -> None:
+    clock, inner = VirtualClock(), ScriptedGateway(LOST, LOST, "sha")
+
+    assert retrying(inner, clock).perform(HEAD) == "sha"
+    assert inner.calls == [HEAD, HEAD, HEAD]
+
+
+def test_waits_double_up_to_eight_seconds() -> None:
+    clock, inner = VirtualClock(), ScriptedGateway(*[LOST] * 6, "sha")
+
+    retrying(inner, clock, attempts=7).perform(HEAD)
+
+    assert clock.slept == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0]
+
+
+def test_wait_is_a_random_share_of_the_longest() -> None:
+    clock, inner = VirtualClock(), ScriptedGateway(LOST, LOST, "sha")
+
+    retrying(inner, clock, share=0.25).perform(HEAD)
+
+    assert clock.slept == [0.125, 0.25]
+
+
+def test_last_error_is_raised_when_the_attempts_are_used_up() -> None:
+    last = Unavailable("a.json", "still no answer")
+    clock, inner = VirtualClock(), ScriptedGateway(LOST, LOST, LOST, last)
+
+    with pytest.raises(Unavailable) as caught:
+        retrying(inner, clock).perform(HEAD)
+
+    assert caught.value is last
+    assert len(clock.slept) == 3
+
+
+@pytest.mark.parametrize("error", [LOST, GONE, Conflict("a.json", "stale", kind="head_moved")])
+def test_write_is_never_repeated(error: GatewayError) -> None:
+    clock, inner = VirtualClock(), ScriptedGateway(error)
+
+    with pytest.raises(type(error)):
+        retrying(inner, clock).perform(WRITE)
+
+    assert (inner.calls, clock.slept) == ([WRITE], [])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Throttled("a.json", "limit", kind="primary", retry_after_s=600),
+        Throttled("a.json", "limit", kind="own_budget", retry_after_s=1),
+        Refused("a.json", "denied", kind="permission", advice="Ask."),
+        GONE,
+        ValueError("not GitHub's"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_clear_answer_is_not_asked_for_again(error: Exception) -> None:
+    clock, inner = VirtualClock(), ScriptedGateway(error)
+
+    with pytest.raises(type(error)):
+        retrying(inner, clock).perform(HEAD)
+
+    assert (inner.calls, clock.slept) == ([HEAD], [])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ReadFile("a.json", "sha", is_fresh=True),
+        ListFolder("runs", "sha", is_fresh=True),
+        ReadTree("sha", is_fresh=True),
+    ],
+    ids=lambda call: type(call).__name__,
+)
+def test_missing_is_repeated_where_something_was_just_written(call: Call[object]) -> None:
+    clock, inner = VirtualClock(), ScriptedGateway(GONE, LOST, "found")
+
+    assert retrying(inner, clock).perform(call) == "found"
+
+
+def test_what_stays_missing_is_missing() -> None:
+    clock, inner = VirtualClock(), ScriptedGateway(*[GONE] * 4)
+
+    with pytest.raises(Missing):
+        retrying(inner, clock).perform(ReadFile("a.json", "sha", is_fresh=True))
+
+    assert clock.slept == [0.5, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "answer", [lambda: "sha", lambda: Missing("x", "it is gone")], ids=["found", "missing"]
+)
+@pytest.mark.parametrize("call", [HEAD, WRITE])
+def test_a_call_does_not_wait_in_memory_for_the_garbage_collector(
+    call: Call[Any], answer: Callable[[], object]
+) -> None:
+    def perform() -> None:
+        with suppress(Missing):
+            gateway.perform(call)
+
+    gateway = retrying(ScriptedGateway(*[answer() for _ in range(4)]), VirtualClock())
+    perform()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            perform()
+
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

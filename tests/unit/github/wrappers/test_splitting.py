@@ -1,0 +1,101 @@
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from holdfast.errors import Throttled
+from holdfast.github.calls import Call, File, Page, ReadBlob, ReadHead, ReadPage, ReadSnapshot
+from holdfast.github.wrappers.budgeted import BudgetedGateway
+from holdfast.github.wrappers.splitting import SplittingGateway
+from holdfast.ratelimit.limits import Cost, Wait
+from tests.fakes.clock import VirtualClock
+
+PATHS = tuple(f"{number}.json" for number in range(201))
+SNAPSHOT = ReadSnapshot("main", PATHS)
+
+
+@dataclass
+class GitHub:
+    """Gives every file but `7.json` and `150.json` whole; the branch moves on with every query."""
+
+    calls: list[Call[Any]] = field(default_factory=list)
+
+    def perform(self, call: Call[Any]) -> Any:
+        self.calls.append(call)
+        if isinstance(call, ReadPage):
+            truncated = {path: path for path in call.paths if path in ("7.json", "150.json")}
+            whole = [path for path in call.paths if path not in truncated]
+            files: dict[str, File | None] = {path: File(b"small", path) for path in whole}
+            return Page(call.commit_sha or f"head {len(self.calls)}", files, truncated)
+        return b"large" if isinstance(call, ReadBlob) else "abc"
+
+
+@dataclass
+class Purse:
+    """Has room for so many calls."""
+
+    room: int
+    spent: list[str] = field(default_factory=list)
+
+    def take(self, cost: Cost, *, is_critical: bool = False) -> Wait:
+        del is_critical
+        if len(self.spent) == self.room:
+            return Wait(60.0, "nothing is left", "own_budget")
+        self.spent.append(cost.resource)
+        return Wait(0.0, "")
+
+    def block(self, throttled: Throttled) -> float:
+        raise AssertionError(throttled)
+
+
+def open_gateway(room: int = 99) -> tuple[SplittingGateway, GitHub, Purse]:
+    github, purse = GitHub(), Purse(room)
+    return SplittingGateway(BudgetedGateway(github, purse, VirtualClock())), github, purse
+
+
+def test_every_request_of_a_snapshot_spends_budget() -> None:
+    gateway, github, purse = open_gateway()
+
+    snapshot = gateway.perform(SNAPSHOT)
+
+    assert [type(call).__name__ for call in github.calls] == [
+        "ReadPage",
+        "ReadBlob",
+        "ReadPage",
+        "ReadBlob",
+        "ReadPage",
+    ]
+    assert purse.spent == ["graphql", "core", "graphql", "core", "graphql"]
+    assert list(snapshot.files) == list(PATHS)
+    assert snapshot.files["7.json"] == File(b"large", "7.json")
+    assert snapshot.files["8.json"] == File(b"small", "8.json")
+
+
+def test_all_files_are_read_at_the_commit_of_the_first() -> None:
+    gateway, github, _ = open_gateway()
+
+    assert gateway.perform(SNAPSHOT).head_sha == "head 1"
+    pages = [call for call in github.calls if isinstance(call, ReadPage)]
+    assert [page.commit_sha for page in pages] == ["", "head 1", "head 1"]
+
+
+def test_budget_that_ends_half_way_ends_the_snapshot() -> None:
+    gateway, github, _ = open_gateway(room=2)
+
+    with pytest.raises(Throttled, match="nothing is left"):
+        gateway.perform(SNAPSHOT)
+    assert len(github.calls) == 2
+
+
+def test_snapshot_of_no_files_asks_for_the_head() -> None:
+    gateway, github, _ = open_gateway()
+
+    assert gateway.perform(ReadSnapshot("main", ())).files == {}
+    assert github.calls == [ReadPage("main", ())]
+
+
+def test_other_calls_are_passed_on() -> None:
+    gateway, github, _ = open_gateway()
+
+    assert gateway.perform(ReadHead("main")) == "abc"
+    assert github.calls == [ReadHead("main")]

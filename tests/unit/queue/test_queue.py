@@ -1,0 +1,457 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import (
+    CheckpointChanged,
+    InvalidCheckpoint,
+    SpoolBusy,
+    SpoolFull,
+    SpoolUnwritable,
+    UnknownRun,
+)
+from holdfast.format.receipt import Delivery, Persistence, Progress
+from holdfast.format.triggers import Priority, Trigger
+from holdfast.queue import Spool, SpoolLimits
+from tests.fakes.clock import VirtualClock
+from tests.fakes.spooling import FakeEntry, open_spool, start_python
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock(1000.0)
+
+
+@pytest.fixture
+def spool(tmp_path: Path, clock: VirtualClock) -> Iterator[Spool]:
+    spool = open_spool(tmp_path / "spool", clock=clock)
+    yield spool
+    spool.close()
+
+
+def delivery(sequence: int = 1) -> Delivery:
+    path = f"checkpoints/build-1/cp_{sequence:03d}_manual.json"
+    return Delivery(sequence, path, blob_sha="b10b", commit_sha="c0ffee")
+
+
+def test_put_answers_with_a_receipt_and_keeps_the_bytes(spool: Spool) -> None:
+    entry = FakeEntry(content=bytes(range(256)))
+
+    receipt = spool.put(entry, persistence=Persistence.DELAYED)
+
+    assert receipt.status == Progress.SPOOLED
+    assert receipt.persistence == Persistence.DELAYED
+    assert receipt.file_path == "checkpoints/build-1/cp_001_manual.json"
+    assert spool.receipt(entry.checkpoint_id) == receipt
+    (ticket,) = spool.pending()
+    assert (ticket.checkpoint_id, ticket.run_id, ticket.sequence) == (entry.checkpoint_id, "build-1", 1)
+    assert (ticket.trigger, ticket.priority, ticket.arrived_at) == (Trigger.MANUAL, Priority.MEDIUM, 1000.0)
+    assert spool.read(ticket) == b"1:" + bytes(range(256))
+    assert ticket.size_bytes == 258
+
+
+def test_what_was_put_is_there_after_reopening(tmp_path: Path, clock: VirtualClock) -> None:
+    first = open_spool(tmp_path / "spool", clock=clock)
+    receipt = first.put(FakeEntry())
+    tickets = first.pending()
+    first.close()
+
+    second = open_spool(tmp_path / "spool", clock=clock)
+
+    assert second.pending() == tickets
+    assert second.receipt(receipt.checkpoint_id) == receipt
+    second.close()
+
+
+def test_critical_goes_first_and_within_a_priority_the_order_of_arrival_holds(
+    spool: Spool, clock: VirtualClock
+) -> None:
+    wanted = [Priority.MEDIUM, Priority.HIGH, Priority.CRITICAL, Priority.MEDIUM, Priority.CRITICAL]
+    for number, priority in enumerate(wanted):
+        clock.time = 1000.0 - number  # a clock that goes backwards changes no order
+        spool.put(FakeEntry(run_id=f"run-{number}", priority=priority))
+
+    assert [ticket.run_id for ticket in spool.pending()] == ["run-2", "run-4", "run-1", "run-0", "run-3"]
+
+
+def test_spool_of_an_unknown_format_is_left_alone(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path / "spool")
+    spool.put(FakeEntry())
+    spool._home._store.set("format", b"3")
+    spool.close()
+
+    with pytest.raises(SpoolUnwritable, match="format 3, and this Holdfast knows 2"):
+        open_spool(tmp_path / "spool")
+    assert not list((tmp_path / "spool").glob("damaged-*"))
+
+
+def test_order_within_a_run_stays_beyond_ten_and_a_hundred(spool: Spool) -> None:
+    spool.put_all([FakeEntry() for _ in range(120)])
+
+    assert [ticket.sequence for ticket in spool.pending()] == list(range(1, 121))
+
+
+def test_same_checkpoint_again_changes_nothing(spool: Spool, clock: VirtualClock) -> None:
+    entry = FakeEntry(fingerprint="f1")
+    first = spool.put(entry)
+    clock.time += 60
+
+    again = spool.put(FakeEntry(checkpoint_id=entry.checkpoint_id, fingerprint="f1", content=b"made anew"))
+
+    assert again == first
+    assert len(spool.pending()) == 1
+    spool.acknowledge({entry.checkpoint_id: delivery()})
+    assert spool.put(entry).status == Progress.VERIFIED
+    assert spool.pending() == []
+
+
+def test_same_id_with_other_content_is_refused(spool: Spool) -> None:
+    entry = FakeEntry(fingerprint="f1")
+    spool.put(entry)
+
+    with pytest.raises(CheckpointChanged):
+        spool.put(FakeEntry(checkpoint_id=entry.checkpoint_id, fingerprint="f2"))
+    with pytest.raises(CheckpointChanged):
+        spool.put(FakeEntry(checkpoint_id=entry.checkpoint_id, fingerprint="f1", run_id="other"))
+    assert spool.known_sequence("build-1") == 1
+
+
+def test_id_that_was_made_here_is_known_by_its_bytes(spool: Spool) -> None:
+    entry = FakeEntry(content=b"same")
+    first = spool.put(entry)
+
+    again = spool.put(FakeEntry(checkpoint_id=entry.checkpoint_id, fingerprint="now given", content=b"same"))
+
+    assert again == first
+    with pytest.raises(CheckpointChanged):
+        spool.put(FakeEntry(checkpoint_id=entry.checkpoint_id, fingerprint="now given", content=b"other"))
+
+
+def test_twice_in_one_batch_is_stored_once(spool: Spool) -> None:
+    entry = FakeEntry(fingerprint="f1")
+
+    first, second, third = spool.put_all([entry, entry, FakeEntry()])
+
+    assert first == second
+    assert [ticket.sequence for ticket in spool.pending()] == [1, 2]
+    assert third == spool.receipt(spool.pending()[1].checkpoint_id)
+
+
+def test_numbers_go_on_after_the_highest_and_a_taken_one_gets_the_next(spool: Spool) -> None:
+    wanted = [None, 5, None, 5, 3, 3, None]
+
+    numbers = [spool.put(FakeEntry(sequence=number)).sequence_number for number in wanted]
+
+    assert numbers == [1, 5, 6, 7, 3, 8, 9]
+    assert spool.put(FakeEntry(run_id="other")).sequence_number == 1
+    assert spool.known_sequence("build-1") == 9
+    assert spool.known_sequence("unknown") == 0
+
+
+def test_number_of_a_verified_checkpoint_stays_taken(spool: Spool) -> None:
+    entry = FakeEntry()
+    spool.put(entry)
+    spool.acknowledge({entry.checkpoint_id: delivery(1)})
+    spool.purge_receipts(older_than=10_000, keep=0)
+
+    assert spool.put(FakeEntry(sequence=1)).sequence_number == 2
+
+
+def test_sequences_with_gaps_throughout_stay_distinct(spool: Spool) -> None:
+    entries = [FakeEntry(sequence=2 * number) for number in range(1, 701)]
+
+    spool.put_all(entries)
+    late = [spool.put(FakeEntry(sequence=2 * number)).sequence_number for number in (1, 350, 700)]
+
+    assert late == [1401, 1402, 1403]
+
+
+def test_body_is_made_once_and_under_the_final_number(spool: Spool, tmp_path: Path) -> None:
+    entries = [FakeEntry() for _ in range(3)]
+    for entry in entries:
+        spool.put(entry)
+    assert [entry.bodies_made for entry in entries] == [1, 1, 1]
+
+    other = open_spool(tmp_path / "spool")
+    other.put(FakeEntry())
+    other.close()
+    raced = FakeEntry()
+    receipt = spool.put(raced)
+
+    assert receipt.sequence_number == 5
+    assert spool.read(spool.pending()[-1]) == b"5:state"
+
+
+def test_learned_sequence_moves_the_next_number_and_never_back(spool: Spool) -> None:
+    spool.put(FakeEntry())
+    spool.learn_sequence("build-1", 40)
+    spool.learn_sequence("build-1", 7)
+
+    assert spool.known_sequence("build-1") == 40
+    assert spool.put(FakeEntry()).sequence_number == 41
+
+
+def test_renumbered_ticket_keeps_its_place_and_its_receipt_follows(spool: Spool) -> None:
+    spool.put_all([FakeEntry(), FakeEntry()])
+    first, second = spool.pending()
+
+    moved = spool.renumber(first, 9, b"9:longer than before")
+
+    assert spool.pending() == [moved, second]
+    assert (moved.sequence, moved.size_bytes) == (9, 20)
+    assert spool.read(moved) == spool.read(first) == b"9:longer than before"
+    receipt = spool.receipt(first.checkpoint_id)
+    assert receipt is not None
+    assert (receipt.sequence_number, receipt.file_path) == (9, "checkpoints/build-1/cp_009_manual.json")
+    assert spool.put(FakeEntry()).sequence_number == 10
+    assert spool.status(0.0).bytes == 20 + 7 + 8
+
+
+def test_ticket_that_has_left_cannot_be_renumbered(spool: Spool) -> None:
+    spool.put(FakeEntry())
+    (ticket,) = spool.pending()
+    spool.acknowledge({ticket.checkpoint_id: delivery()})
+
+    with pytest.raises(UnknownRun):
+        spool.renumber(ticket, 9, b"9:")
+    with pytest.raises(UnknownRun):
+        spool.read(ticket)
+    assert spool.pending() == []
+
+
+def test_checkpoint_leaves_only_when_it_is_acknowledged(spool: Spool, clock: VirtualClock) -> None:
+    spool.put_all([FakeEntry(), FakeEntry()])
+    first, second = spool.pending()
+
+    spool.mark_committed({first.checkpoint_id: delivery(1)})
+    committed = spool.receipt(first.checkpoint_id)
+    assert committed is not None
+    assert (committed.status, committed.commit_sha) == (Progress.COMMITTED, "c0ffee")
+    assert spool.pending() == [first, second]
+
+    spool.acknowledge({first.checkpoint_id: delivery(4), "unknown": delivery()})
+    verified = spool.receipt(first.checkpoint_id)
+    assert verified is not None
+    assert (verified.status, verified.sequence_number, verified.blob_sha) == (Progress.VERIFIED, 4, "b10b")
+    assert verified.file_path == "checkpoints/build-1/cp_004_manual.json"
+    assert spool.pending() == [second]
+    assert spool.known_sequence("build-1") == 4
+
+    spool.acknowledge({first.checkpoint_id: delivery(4)})
+    spool.mark_committed({first.checkpoint_id: delivery(4)})
+    assert spool.receipt(first.checkpoint_id) == verified
+    assert spool.status(clock.now()).depth == 1
+
+
+def test_released_ticket_waits_until_its_time_and_counts_attempts(spool: Spool, clock: VirtualClock) -> None:
+    spool.put_all([FakeEntry(), FakeEntry()])
+    first, second = spool.pending()
+
+    spool.release([first], "no answer", not_before=1060.0)
+    spool.release([first], "no answer at all", not_before=1090.0)
+
+    assert spool.pending() == [first, second]
+    assert spool.pending(now=1089.0) == [second]
+    assert spool.pending(now=1090.0) == [first, second]
+    hold = spool.hold(first.checkpoint_id)
+    assert hold is not None
+    assert (hold.attempts, hold.reason) == (2, "no answer at all")
+    receipt = spool.receipt(first.checkpoint_id)
+    assert receipt is not None
+    assert (receipt.status, receipt.reason) == (Progress.SPOOLED, "no answer at all")
+    spool.acknowledge({first.checkpoint_id: delivery()})
+    assert spool.hold(first.checkpoint_id) is None
+
+
+def test_set_aside_ticket_keeps_its_body_and_can_be_restored(spool: Spool, clock: VirtualClock) -> None:
+    spool.put_all([FakeEntry(), FakeEntry()])
+    first, second = spool.pending()
+
+    spool.set_aside(first, "a secret in it")
+    spool.set_aside(first, "another reason, too late")
+
+    assert spool.pending() == [second]
+    (aside,) = spool.set_aside_entries()
+    assert (aside.ticket, aside.reason) == (first, "a secret in it")
+    receipt = spool.receipt(first.checkpoint_id)
+    assert receipt is not None
+    assert (receipt.status, receipt.reason) == (Progress.REFUSED, "a secret in it")
+    assert spool.read(first) == b"1:state"
+    status = spool.status(clock.now())
+    assert (status.depth, status.set_aside, status.bytes, status.set_aside_bytes) == (1, 1, 7, 7)
+
+    assert spool.restore(first.checkpoint_id).status == Progress.SPOOLED
+    assert spool.pending() == [first, second]
+    assert spool.read(first) == b"1:state"
+    assert spool.status(clock.now()).set_aside == 0
+    assert spool.restore(first.checkpoint_id).status == Progress.SPOOLED
+    with pytest.raises(UnknownRun):
+        spool.restore("unknown")
+
+
+def test_set_aside_checkpoint_that_is_found_verified_leaves_too(spool: Spool, clock: VirtualClock) -> None:
+    spool.put(FakeEntry())
+    (ticket,) = spool.pending()
+    spool.set_aside(ticket, "unclear")
+
+    spool.acknowledge({ticket.checkpoint_id: delivery()})
+
+    status = spool.status(clock.now())
+    assert (status.depth, status.set_aside, status.set_aside_bytes) == (0, 0, 0)
+    assert spool.set_aside_entries() == []
+
+
+def test_nothing_is_known_of_strangers(spool: Spool) -> None:
+    spool.put(FakeEntry())
+    (ticket,) = spool.pending()
+    assert spool.receipt("unknown") is None
+    spool.acknowledge({ticket.checkpoint_id: delivery()})
+    spool.purge_receipts(older_than=10_000, keep=0)
+
+    for attempt in (lambda: spool.read(ticket), lambda: spool.set_aside(ticket, "why")):
+        with pytest.raises(UnknownRun):
+            attempt()
+
+
+def test_status_counts_and_ages(spool: Spool, clock: VirtualClock) -> None:
+    assert spool.status(clock.now()).oldest_age_s == 0.0
+    spool.put(FakeEntry())
+    clock.time += 50
+    spool.put(FakeEntry(priority=Priority.CRITICAL))
+    clock.time += 10
+
+    status = spool.status(clock.now())
+
+    assert (status.depth, status.bytes, status.oldest_age_s) == (2, 14, 60.0)
+    assert (status.salvaged, status.lost) == (0, 0)
+
+
+def test_accepted_is_verified_plus_spooled_plus_set_aside(spool: Spool, clock: VirtualClock) -> None:
+    entries = [FakeEntry() for _ in range(30)]
+    spool.put_all(entries)
+    tickets = spool.pending()
+    spool.acknowledge({ticket.checkpoint_id: delivery(ticket.sequence) for ticket in tickets[:11]})
+    for ticket in tickets[11:16]:
+        spool.set_aside(ticket, "refused")
+    spool.release(tickets[16:20], "later", not_before=2000.0)
+
+    receipts = [spool.receipt(entry.checkpoint_id) for entry in entries]
+    verified = sum(receipt is not None and receipt.status == Progress.VERIFIED for receipt in receipts)
+    status = spool.status(clock.now())
+
+    assert verified + status.depth + status.set_aside == 30
+    assert status.depth == len(spool.pending()) == 14
+
+
+def test_full_spool_says_its_numbers_and_takes_more_once_it_has_drained(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path / "spool", limits=SpoolLimits(max_items=2, min_free_bytes=0))
+    spool.put_all([FakeEntry(), FakeEntry()])
+    first, second = spool.pending()
+
+    with pytest.raises(SpoolFull, match=r"2 checkpoints in 14 bytes.*at most 2 in"):
+        spool.put(FakeEntry())
+    spool.set_aside(first, "still takes room")
+    with pytest.raises(SpoolFull):
+        spool.put(FakeEntry())
+    spool.acknowledge({second.checkpoint_id: delivery()})
+
+    assert spool.put(FakeEntry()).sequence_number == 3
+    spool.close()
+
+
+def test_limit_in_bytes_refuses_only_what_does_not_fit(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path / "spool", limits=SpoolLimits(max_bytes=1000, min_free_bytes=0))
+
+    outcomes = spool.put_all([FakeEntry(content=bytes(size)) for size in (600, 600, 300)])
+
+    assert [isinstance(outcome, SpoolFull) for outcome in outcomes] == [False, True, False]
+    assert spool.status(0.0).bytes == 904
+    spool.close()
+
+
+def test_disk_that_is_nearly_full_is_refused_before_it_is_full(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path / "spool", limits=SpoolLimits(min_free_bytes=2**62))
+
+    with pytest.raises(SpoolUnwritable, match="must stay free; free some space"):
+        spool.put(FakeEntry())
+    assert spool.pending() == []
+    spool.close()
+
+
+def test_wrong_one_does_not_hinder_the_others(spool: Spool) -> None:
+    class Broken(FakeEntry):
+        def body(self, sequence: int) -> bytes:
+            raise InvalidCheckpoint("state", "cannot be encoded")
+
+    outcomes = spool.put_all([FakeEntry(), Broken(), FakeEntry(run_id="a|b"), FakeEntry()])
+
+    assert [isinstance(outcome, InvalidCheckpoint) for outcome in outcomes] == [False, True, True, False]
+    assert len(spool.pending()) == 2
+    with pytest.raises(InvalidCheckpoint, match="cannot be encoded"):
+        spool.put(Broken())
+    with pytest.raises(InvalidCheckpoint, match="empty"):
+        spool.put(FakeEntry(checkpoint_id=""))
+
+
+def test_notes_are_kept_until_forgotten(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path / "spool")
+    spool.note("intent/a", b"1")
+    spool.note("intent/b", b"2")
+    spool.note("intent/a", b"3")
+    spool.close()
+
+    again = open_spool(tmp_path / "spool")
+    assert again.notes() == {"intent/a": b"3", "intent/b": b"2"}
+    again.forget("intent/a", "unknown")
+    assert again.notes() == {"intent/b": b"2"}
+    again.close()
+
+
+def test_purge_drops_old_receipts_of_verified_checkpoints_alone(spool: Spool, clock: VirtualClock) -> None:
+    entries = [FakeEntry(fingerprint="f") for _ in range(6)]
+    spool.put_all(entries)
+    for ticket in spool.pending()[:4]:
+        clock.time += 10
+        spool.acknowledge({ticket.checkpoint_id: delivery(ticket.sequence)})
+    clock.time += 1000
+
+    assert spool.purge_receipts(older_than=1035.0, keep=3) == 1
+    assert spool.purge_receipts(older_than=1035.0, keep=0) == 2
+
+    known = [spool.receipt(entry.checkpoint_id) is not None for entry in entries]
+    assert known == [False, False, False, True, True, True]
+
+
+def test_second_drainer_is_told_who_drains(spool: Spool, tmp_path: Path) -> None:
+    other = open_spool(tmp_path / "spool")
+    with spool.drainer(), pytest.raises(SpoolBusy, match=r"process \d+ is draining"), other.drainer():
+        pass
+    with other.drainer():
+        pass
+    other.close()
+
+
+HOLD_THE_DRAIN = """
+import sys, time
+from pathlib import Path
+from tests.fakes.spooling import open_spool
+with open_spool(Path(sys.argv[1])).drainer():
+    print("draining", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_lock_of_the_drainer_dies_with_its_process(spool: Spool, tmp_path: Path) -> None:
+    process = start_python(HOLD_THE_DRAIN, str(tmp_path / "spool"))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "draining\n"
+
+    with pytest.raises(SpoolBusy, match=f"process {process.pid} "), spool.drainer():
+        pass
+    spool.put(FakeEntry())
+    process.kill()
+    process.communicate()
+
+    with spool.drainer():
+        assert len(spool.pending()) == 1

@@ -1,0 +1,354 @@
+"""Damage on disk: every flipped bit is found, and every sound row is saved."""
+
+import json
+import os
+import pickle
+import random
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from holdfast.errors import SpoolDamaged, SpoolUnwritable, UnknownRun
+from holdfast.format.receipt import Delivery, Progress
+from holdfast.queue import Spool
+from holdfast.queue.salvage import REPORT
+from tests.fakes.spooling import FakeEntry, open_spool, start_python
+
+PAGE = 4096
+
+
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "spool" / "queue" / "cache.db"
+
+
+def damaged_folders(tmp_path: Path) -> list[Path]:
+    return sorted((tmp_path / "spool").glob("damaged-*"))
+
+
+def fill(tmp_path: Path, count: int, size_bytes: int = 300) -> dict[str, bytes]:
+    """Put `count` checkpoints and close the spool; return their bodies by id."""
+    spool = open_spool(tmp_path / "spool")
+    entries = [FakeEntry(content=os.urandom(size_bytes), fingerprint="f") for _ in range(count)]
+    spool.put_all(entries)
+    bodies = {ticket.checkpoint_id: spool.read(ticket) for ticket in spool.pending()}
+    spool.close()
+    return bodies
+
+
+def drain(spool: Spool) -> dict[str, bytes]:
+    """Read everything that waits, as a drain does; what is damaged is passed over."""
+    bodies = {}
+    for ticket in spool.pending():
+        try:
+            bodies[ticket.checkpoint_id] = spool.read(ticket)
+        except SpoolDamaged:
+            continue
+    return bodies
+
+
+def alter(tmp_path: Path, statement: str, *values: object) -> None:
+    connection = sqlite3.connect(database(tmp_path))
+    with connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+def test_every_flipped_bit_in_a_body_is_found(tmp_path: Path) -> None:
+    bodies = fill(tmp_path, 60, size_bytes=6000)
+    content = bytearray(database(tmp_path).read_bytes())
+    chance = random.Random(7)
+    flipped = set(chance.sample(sorted(bodies), 30))
+    for checkpoint_id in flipped:
+        piece = bodies[checkpoint_id][:900]
+        at = content.index(piece[100:]) + chance.randrange(len(piece) - 100)
+        content[at] ^= 1 << chance.randrange(8)
+    database(tmp_path).write_bytes(content)
+
+    spool = open_spool(tmp_path / "spool")
+    survivors = drain(spool)
+
+    assert survivors == {key: body for key, body in bodies.items() if key not in flipped}
+    assert {each.ticket.checkpoint_id for each in spool.set_aside_entries()} == flipped
+    for checkpoint_id in flipped:
+        receipt = spool.receipt(checkpoint_id)
+        assert receipt is not None
+        assert receipt.status == Progress.REFUSED
+        assert "damaged" in (receipt.reason or "")
+    status = spool.status(0.0)
+    assert (status.depth, status.set_aside) == (30, 30)
+    with pytest.raises(SpoolDamaged):
+        spool.restore(min(flipped))
+    with pytest.raises(SpoolDamaged):
+        spool.read(spool.set_aside_entries()[0].ticket)
+    spool.close()
+
+
+def garble(content: bytearray, pages: range) -> None:
+    for number in pages:
+        content[(number - 1) * PAGE : number * PAGE] = random.Random(number).randbytes(PAGE)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda content: garble(content, range(1, 2)), id="first page"),
+        pytest.param(lambda content: garble(content, range(4, 6)), id="roots of the tree"),
+        pytest.param(lambda content: garble(content, range(3, 60, 3)), id="every third page"),
+        pytest.param(lambda content: garble(content, range(20, 21)), id="one page"),
+        pytest.param(lambda content: content.__delitem__(slice(len(content) // 2, None)), id="cut in half"),
+        pytest.param(
+            lambda content: content.__delitem__(slice(30 * PAGE + 99, None)), id="cut within a page"
+        ),
+        pytest.param(lambda content: content.__setitem__(slice(0, 100), bytes(100)), id="header of zeros"),
+        pytest.param(lambda content: content.__setitem__(slice(None), b"garbage" * 9999), id="all of it"),
+    ],
+)
+def test_every_row_that_is_whole_is_saved_and_the_rest_is_named(tmp_path: Path, damage: object) -> None:
+    bodies = fill(tmp_path, 400)
+    content = bytearray(database(tmp_path).read_bytes())
+    assert callable(damage)
+    damage(content)
+    database(tmp_path).write_bytes(content)
+    # A body of 300 bytes lies in one page with its row: where it is whole, its row is.
+    whole = {key: body for key, body in bodies.items() if body in content}
+
+    with capture_logs() as logs:
+        spool = open_spool(tmp_path / "spool")
+        drain(spool)
+        survivors = drain(spool)
+
+    assert survivors == whole
+    status = spool.status(0.0)
+    assert status.depth == len(whole)
+    (folder,) = damaged_folders(tmp_path)
+    # Opening a file that does not look damaged writes to its first pages, where the settings are.
+    assert (folder / "cache.db").read_bytes()[3 * PAGE :] == content[3 * PAGE :]
+    (event,) = [log for log in logs if log["event"] == "spool_salvaged"]
+    assert (event["salvaged"], status.salvaged) == (len(whole), len(whole))
+    named = json.loads((folder / REPORT).read_bytes())["lost_checkpoints"]
+    assert set(named).isdisjoint(whole)
+    assert status.lost == event["lost"] >= len(named)
+    for checkpoint_id in named:
+        receipt = spool.receipt(checkpoint_id)
+        assert receipt is not None
+        assert (receipt.status, (receipt.reason or "")[:5]) == (Progress.REFUSED, "lost:")
+    # Life goes on: known ones are known, new ones get new numbers, and a second opening finds no damage.
+    known = next(iter(whole), None)
+    if known:
+        assert spool.put(FakeEntry(checkpoint_id=known, content=whole[known].partition(b":")[2])).status
+    spool.put(FakeEntry())
+    numbers = [ticket.sequence for ticket in spool.pending()]
+    assert len(set(numbers)) == len(numbers)
+    spool.close()
+    open_spool(tmp_path / "spool").close()
+    assert len(damaged_folders(tmp_path)) == 1
+
+
+def test_large_bodies_are_saved_from_their_chains_of_pages(tmp_path: Path) -> None:
+    bodies = fill(tmp_path, 20, size_bytes=50_000)
+    content = bytearray(database(tmp_path).read_bytes())
+    content[:100] = bytes(100)
+    victim = min(bodies)
+    at = content.index(bodies[victim][30_000:32_000])
+    content[at + 1000] ^= 4
+    database(tmp_path).write_bytes(content)
+
+    spool = open_spool(tmp_path / "spool")
+
+    assert drain(spool) == {key: body for key, body in bodies.items() if key != victim}
+    (aside,) = spool.set_aside_entries()
+    assert aside.ticket.checkpoint_id == victim
+    spool.close()
+
+
+def test_what_was_verified_or_set_aside_stays_so(tmp_path: Path) -> None:
+    fill(tmp_path, 30)
+    spool = open_spool(tmp_path / "spool")
+    tickets = spool.pending()
+    spool.acknowledge({each.checkpoint_id: Delivery(each.sequence, "p", "b", "c") for each in tickets[:10]})
+    spool.set_aside(tickets[10], "a rule refuses it")
+    moved = spool.renumber(tickets[11], 99, b"99:moved")
+    spool.note("intent", b"1")
+    before = [spool.receipt(ticket.checkpoint_id) for ticket in tickets]
+    spool.close()
+    content = bytearray(database(tmp_path).read_bytes())
+    content[:16] = bytes(16)
+    database(tmp_path).write_bytes(content)
+
+    again = open_spool(tmp_path / "spool")
+
+    assert [again.receipt(ticket.checkpoint_id) for ticket in tickets] == before
+    assert again.pending() == [moved, *tickets[12:]]
+    assert again.read(moved) == b"99:moved"
+    assert [each.reason for each in again.set_aside_entries()] == ["a rule refuses it"]
+    assert again.notes() == {"intent": b"1"}
+    assert again.put(FakeEntry()).sequence_number == 100
+    status = again.status(0.0)
+    assert (status.depth, status.set_aside, status.lost) == (20, 1, 0)
+    again.close()
+
+
+def test_damage_found_while_running_does_not_stop_the_rest(tmp_path: Path) -> None:
+    bodies = fill(tmp_path, 200)
+    spool = open_spool(tmp_path / "spool")
+    tickets = spool.pending()
+    victim = tickets[50]
+    alter(
+        tmp_path,
+        "UPDATE Cache SET mode = 4, value = ? WHERE key LIKE ?",
+        pickle.dumps(1),
+        f"ticket|%{victim.checkpoint_id}",
+    )
+    alter(tmp_path, "DELETE FROM Cache WHERE key = ?", f"receipt|{tickets[60].checkpoint_id}")
+
+    survivors = {}
+    for ticket in tickets:
+        try:
+            survivors[ticket.checkpoint_id] = spool.read(ticket)
+        except SpoolDamaged:
+            assert ticket == victim
+
+    assert survivors == {key: body for key, body in bodies.items() if key != victim.checkpoint_id}
+    assert spool.status(0.0).depth == len(spool.pending()) == 199
+    receipt = spool.receipt(tickets[60].checkpoint_id)
+    assert receipt is not None
+    assert receipt.status == Progress.SPOOLED
+    spool.close()
+
+
+@pytest.mark.parametrize("key", ["ticket|nonsense", "ticket|1|000000000900|1.0|1|manual|1|build-1|planted"])
+def test_planted_ticket_is_neither_sent_nor_in_the_way(tmp_path: Path, key: str) -> None:
+    bodies = fill(tmp_path, 3)
+    alter(
+        tmp_path,
+        "INSERT INTO Cache (key, raw, mode, value) VALUES (?, 1, 4, ?)",
+        key,
+        pickle.dumps("planted"),
+    )
+
+    spool = open_spool(tmp_path / "spool")
+
+    assert drain(spool) == bodies
+    assert [ticket.checkpoint_id for ticket in spool.pending()] == list(bodies)
+    spool.close()
+
+
+def test_ticket_that_vanished_is_missed(tmp_path: Path) -> None:
+    bodies = fill(tmp_path, 5)
+    victim = min(bodies)
+    alter(tmp_path, "DELETE FROM Cache WHERE key LIKE ?", f"ticket|%{victim}")
+
+    spool = open_spool(tmp_path / "spool")
+
+    assert victim not in {ticket.checkpoint_id for ticket in spool.pending()}
+    receipt = spool.receipt(victim)
+    assert receipt is not None
+    assert "lost" in (receipt.reason or "")
+    assert spool.status(0.0).lost == 1
+    with pytest.raises((SpoolDamaged, UnknownRun)):
+        spool.restore(victim)
+    spool.close()
+
+
+def test_interrupted_salvage_is_finished_at_the_next_opening(tmp_path: Path) -> None:
+    bodies = fill(tmp_path, 20)
+    home = tmp_path / "spool"
+    (home / "queue").rename(home / "damaged-20260101T000000Z")
+    (home / "salvaged").mkdir()
+    (home / "salvaged" / "cache.db").write_bytes(b"half of it")
+
+    spool = open_spool(home)
+
+    assert drain(spool) == bodies
+    assert not (home / "salvaged").exists()
+    assert (home / "damaged-20260101T000000Z" / REPORT).exists()
+    spool.close()
+
+
+def test_whoever_still_has_the_old_file_open_follows_to_the_new_one(tmp_path: Path) -> None:
+    bodies = fill(tmp_path, 50)
+    first, second = open_spool(tmp_path / "spool"), open_spool(tmp_path / "spool")
+    ticket = first.pending()[0]
+    second.put(FakeEntry(checkpoint_id="late"))
+    alter(tmp_path, "UPDATE Cache SET value = ? WHERE key LIKE 'totals'", b"x" * 50)
+
+    assert first.status(0.0).depth == 51
+    receipt = second.put(FakeEntry(checkpoint_id="later"))
+
+    assert receipt.sequence_number == 52
+    assert {each.checkpoint_id for each in first.pending()} == {*bodies, "late", "later"}
+    assert second.read(ticket) == bodies[ticket.checkpoint_id]
+    assert len(damaged_folders(tmp_path)) == 1
+    first.close()
+    second.close()
+
+
+PUT_AND_HANG = """
+import sys, time
+from pathlib import Path
+from tests.fakes.spooling import FakeEntry, open_spool
+spool = open_spool(Path(sys.argv[1]))
+for number in range(20):
+    spool.put(FakeEntry(content=b"%d" % number * 200))
+print("done", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("is_missing", [False, True])
+def test_log_beside_an_emptied_database_is_not_thrown_away(tmp_path: Path, is_missing: bool) -> None:
+    process = start_python(PUT_AND_HANG, str(tmp_path / "spool"))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "done\n"
+    process.kill()
+    process.communicate()
+    if is_missing:
+        database(tmp_path).unlink()
+    else:
+        database(tmp_path).write_bytes(b"")
+
+    spool = open_spool(tmp_path / "spool")
+
+    assert [spool.read(ticket) for ticket in spool.pending()] == [
+        b"%d:" % (number + 1) + b"%d" % number * 200 for number in range(20)
+    ]
+    spool.close()
+
+
+def test_salvage_without_room_acknowledges_nothing_and_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = fill(tmp_path, 10)
+    content = bytearray(database(tmp_path).read_bytes())
+    content[:16] = bytes(16)
+    database(tmp_path).write_bytes(content)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise SpoolUnwritable("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("holdfast.queue.salvage.open_store", refuse)
+        for _ in range(2):
+            with pytest.raises(SpoolUnwritable):
+                open_spool(tmp_path / "spool")
+
+    spool = open_spool(tmp_path / "spool")
+    assert drain(spool) == bodies
+    spool.close()
+
+
+def test_salvage_that_died_before_its_report_is_not_taken_for_the_next_damage(tmp_path: Path) -> None:
+    fill(tmp_path, 3)
+    queue = tmp_path / "spool" / "queue"
+    old = tmp_path / "spool" / "damaged-20200101T000000Z"
+    shutil.copytree(queue, old)  # replaced, but the process died before it wrote the report
+    newer = fill(tmp_path, 5)
+    database(tmp_path).write_bytes(b"garbage" + database(tmp_path).read_bytes()[7:])
+
+    spool = open_spool(tmp_path / "spool")
+
+    assert set(newer) <= set(drain(spool))
+    spool.close()

@@ -1,0 +1,75 @@
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.ratelimit.budget import Budget
+from holdfast.ratelimit.limits import Cost, Limits
+from holdfast.ratelimit.record import format_budget, parse_budget
+
+NOW = 1_800_000_000.0
+
+
+def busy_budget() -> Budget:
+    budget = Budget(Limits(low_budget=7)).block("secondary", None, "core", NOW, "too fast")
+    for number in range(500):
+        cost = Cost("core", is_mutation=number % 2 == 0, creates_content=number % 2 == 0)
+        budget = budget.spend(cost, NOW + number * 3)
+    rate = {"x-ratelimit-limit": "5000", "x-ratelimit-remaining": "3", "x-ratelimit-reset": "1800000900"}
+    return budget.observe(200, rate, NOW + 1500)
+
+
+def test_budget_comes_back_as_it_was() -> None:
+    for budget in (Budget(), busy_budget()):
+        assert parse_budget(format_budget(budget), budget.limits) == budget
+
+
+def test_limits_are_settings_and_are_not_stored() -> None:
+    restored = parse_budget(format_budget(busy_budget()), Limits(low_budget=1))
+
+    assert restored.limits == Limits(low_budget=1)
+
+
+def test_record_stays_small() -> None:
+    assert len(format_budget(busy_budget())) < 16_000
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"format_version": 2}',
+        b'{"format_version": 1}',
+        orjson.dumps(orjson.loads(format_budget(busy_budget())) | {"blocks": {"all": [1, "unknown", ""]}}),
+        orjson.dumps(orjson.loads(format_budget(busy_budget())) | {"windows": {"core": ["a", 1, 1, 1]}}),
+        orjson.dumps(orjson.loads(format_budget(busy_budget())) | {"content": 5}),
+    ],
+)
+def test_damaged_or_unknown_record_is_a_fresh_budget(damaged: bytes) -> None:
+    assert parse_budget(damaged, Limits()) == Budget(Limits())
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+stored = orjson.loads(format_budget(busy_budget()))
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(st.sampled_from(sorted(stored)), anything, min_size=1))
+def test_whatever_is_in_the_record_the_budget_can_be_used(changed: dict[str, object]) -> None:
+    raw = orjson.dumps(stored | changed)
+
+    budget = parse_budget(raw, Limits())
+
+    assert budget.wait_before(Cost(), NOW) >= 0
+    assert budget.spend(Cost(), NOW).calls_this_run == budget.calls_this_run + 1
+
+
+@given(st.binary())
+def test_no_bytes_at_all_make_it_fail(raw: bytes) -> None:
+    assert parse_budget(raw, Limits()).limits == Limits()

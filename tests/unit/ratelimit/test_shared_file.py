@@ -1,0 +1,308 @@
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from holdfast.clock import SystemClock
+from holdfast.drain.chunks import DrainPolicy, least_need
+from holdfast.errors import Throttled, ThrottleKind
+from holdfast.github.calls import Answer, ReadHead
+from holdfast.ratelimit.limits import Cost, Limits
+from holdfast.ratelimit.shared_file import Ledger, ledger_path
+from tests.fakes.clock import VirtualClock
+
+READ = Cost("core")
+WRITE = Cost("core", is_mutation=True, creates_content=True)
+ONE = WRITE.need
+UNHURRIED = Limits(write_interval_s=0)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "budgets" / "budget"
+
+
+def throttled(kind: ThrottleKind = "secondary", retry_after_s: float = 100.0) -> Throttled:
+    return Throttled("a.json", "slow down", kind=kind, retry_after_s=retry_after_s)
+
+
+def answer(clock: VirtualClock, remaining: int) -> Answer:
+    headers = {
+        "x-ratelimit-limit": "5000",
+        "x-ratelimit-remaining": str(remaining),
+        "x-ratelimit-reset": str(int(clock.now()) + 600),
+    }
+    return Answer(ReadHead("main"), 200, headers, clock.now())
+
+
+SPEND_FIFTY = """
+import sys
+from pathlib import Path
+from holdfast.clock import SystemClock
+from holdfast.ratelimit.limits import Cost, Limits
+from holdfast.ratelimit.shared_file import Ledger
+
+ledger = Ledger(Path(sys.argv[1]), Limits(), SystemClock())
+for _ in range(50):
+    ledger.spend(Cost("core", is_mutation=True, creates_content=True))
+"""
+
+
+def spend_twenty_five(ledger: Ledger) -> None:
+    for _ in range(25):
+        ledger.spend(WRITE)
+
+
+# Across restarts
+
+
+def test_budget_survives_a_restart(path: Path, clock: VirtualClock) -> None:
+    before = Ledger(path, Limits(), clock)
+    before.spend(WRITE)
+    before.observe(answer(clock, 77))
+    before.block(throttled())
+
+    after = Ledger(path, Limits(), clock)
+
+    assert after.budget == before.budget
+    assert after.wait_before(READ) == 100.0
+    assert after.budget.remaining("core", clock.now()) == 77
+
+
+def test_wait_survives_a_restart_and_goes_on_where_it_was(path: Path, clock: VirtualClock) -> None:
+    Ledger(path, Limits(), clock).block(throttled("primary", 1805))
+    clock.sleep(1000)
+
+    after = Ledger(path, Limits(), clock)
+
+    assert after.wait_before(READ) == 805.0
+    assert after.blocked_by_urgency(ONE) == {True: True, False: True}
+    clock.sleep(805)
+    assert after.blocked_by_urgency(ONE) == {True: False, False: False}
+
+
+def test_clock_that_was_set_back_in_between_does_not_lengthen_the_wait(
+    path: Path, clock: VirtualClock
+) -> None:
+    Ledger(path, Limits(), clock).block(throttled("primary", 1805))
+    clock.time -= 7200
+
+    after = Ledger(path, Limits(), clock)
+
+    assert after.wait_before(READ) == 1805.0
+    clock.sleep(1805)
+    assert after.wait_before(READ) == 0.0
+
+
+def test_new_run_counts_its_calls_from_zero(path: Path, clock: VirtualClock) -> None:
+    ledger = Ledger(path, UNHURRIED, clock)
+    ledger.spend(READ)
+    ledger.spend(READ)
+    assert Ledger(path, UNHURRIED, clock).report()["calls_this_run"] == 2
+
+    ledger.begin_run()
+    ledger.spend(READ)
+
+    assert ledger.report(spool_depth=3)["calls_this_run"] == 1
+    assert ledger.report(spool_depth=3)["spool_depth"] == 3
+
+
+def test_server_without_limits_is_stored_now_and_then_and_at_the_end(path: Path, clock: VirtualClock) -> None:
+    open_limits = Limits(write_interval_s=0, content_per_minute=0, content_per_hour=0)
+    ledger = Ledger(path, open_limits, clock)
+
+    def stored() -> object:
+        return Ledger(path, open_limits, clock).report()["calls_this_run"]
+
+    for _ in range(3):
+        ledger.spend(READ)
+    assert stored() == 1
+    clock.sleep(1)
+    ledger.spend(READ)
+    assert stored() == 4
+    ledger.spend(READ)
+    ledger.close()
+    assert stored() == 5
+
+
+# Taking
+
+
+def test_take_spends_only_when_there_is_room(path: Path, clock: VirtualClock) -> None:
+    ledger = Ledger(path, Limits(), clock)
+
+    assert ledger.take(WRITE).seconds == 0.0
+    refused = ledger.take(WRITE)
+
+    assert refused.seconds == 1.0
+    assert ledger.budget.content_spent(clock.now()) == 1
+    clock.sleep(1)
+    assert ledger.take(WRITE).seconds == 0.0
+
+
+def test_reserve_is_taken_only_for_critical_ones(path: Path, clock: VirtualClock) -> None:
+    ledger = Ledger(path, UNHURRIED, clock)
+    while not ledger.take(WRITE).seconds:
+        pass
+
+    assert ledger.take(WRITE, is_critical=True).seconds == 0.0
+    assert ledger.blocked_by_urgency(ONE) == {True: False, False: True}
+
+
+def test_exhausted_reserve_counts_as_blocked(path: Path, clock: VirtualClock) -> None:
+    ledger = Ledger(path, UNHURRIED, clock)
+    while not ledger.take(WRITE, is_critical=True).seconds:
+        pass
+
+    assert ledger.blocked_by_urgency(ONE) == {True: True, False: True}
+
+
+def test_room_for_a_call_is_no_room_for_a_checkpoint(path: Path, clock: VirtualClock) -> None:
+    ledger = Ledger(path, UNHURRIED, clock)
+    ledger.observe(answer(clock, 4))
+
+    assert ledger.take(READ, is_critical=True).seconds == 0.0
+    assert ledger.blocked_by_urgency(least_need(DrainPolicy())) == {True: True, False: True}
+    assert ledger.blocked_by_urgency(least_need(DrainPolicy(mode="commit"))) == {True: False, False: False}
+
+
+def test_block_returns_the_wait_that_is_remembered(path: Path, clock: VirtualClock) -> None:
+    ledger = Ledger(path, Limits(), clock)
+
+    assert ledger.block(throttled(retry_after_s=60)) == 60.0
+    clock.sleep(60)
+    assert ledger.block(throttled(retry_after_s=60)) == 120.0
+
+
+# Together with others
+
+
+def test_ledgers_of_one_file_know_of_each_other(path: Path, clock: VirtualClock) -> None:
+    one, other = Ledger(path, UNHURRIED, clock), Ledger(path, UNHURRIED, clock)
+
+    for _ in range(5):
+        one.spend(WRITE)
+        other.spend(WRITE)
+    one.block(throttled())
+
+    assert other.budget.content_spent(clock.now()) == 10
+    assert other.wait_before(READ) == 100.0
+
+
+def test_threads_lose_no_count(path: Path, clock: VirtualClock) -> None:
+    ledger = Ledger(path, UNHURRIED, clock)
+    threads = [threading.Thread(target=spend_twenty_five, args=(ledger,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert ledger.budget.content_spent(clock.now()) == 100
+
+
+def test_processes_lose_no_count(path: Path) -> None:
+    command = [sys.executable, "-c", SPEND_FIFTY, str(path)]
+    processes = [subprocess.Popen(command) for _ in range(2)]
+
+    assert [process.wait(60) for process in processes] == [0, 0]
+    clock = SystemClock()
+    assert Ledger(path, UNHURRIED, clock).budget.content_spent(clock.now()) == 100
+
+
+# Files that cannot be used
+
+
+def test_damaged_file_is_a_fresh_budget(path: Path, clock: VirtualClock) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"\x00 torn")
+
+    ledger = Ledger(path, Limits(), clock)
+    assert ledger.wait_before(WRITE) == 0.0
+    ledger.spend(WRITE)
+
+    assert Ledger(path, Limits(), clock).wait_before(WRITE) == 1.0
+
+
+def test_folder_that_cannot_be_made_is_reported_once_and_the_budget_kept_in_memory(
+    tmp_path: Path, clock: VirtualClock
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+
+    with capture_logs() as logs:
+        ledger = Ledger(tmp_path / "file" / "budget", Limits(), clock)
+        ledger.spend(WRITE)
+        ledger.block(throttled())
+
+    assert ledger.wait_before(READ) == 100.0
+    assert ledger.budget.content_spent(clock.now()) == 1
+    assert [entry["event"] for entry in logs] == ["budget_not_stored"]
+
+
+def test_file_that_cannot_be_written_does_not_count_a_call_twice(
+    path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(path, Limits(), clock)
+
+    def full_disk(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("holdfast.ratelimit.shared_file.os.open", full_disk)
+    with capture_logs() as logs:
+        monkeypatch.setattr(ledger._file_lock, "acquire", lambda: None)
+        monkeypatch.setattr(ledger._file_lock, "release", lambda: None)
+        ledger.spend(WRITE)
+
+    assert ledger.budget.content_spent(clock.now()) == 1
+    assert [entry["event"] for entry in logs] == ["budget_not_stored"]
+
+
+def test_lock_that_someone_keeps_does_not_stop_us(
+    path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.ratelimit.shared_file.LONGEST_LOCK_WAIT_S", 0.0)
+    holder, ledger = Ledger(path, Limits(), clock), Ledger(path, Limits(), clock)
+
+    with capture_logs() as logs, holder._shared() as is_shared:
+        assert is_shared
+        ledger.spend(WRITE)
+
+    assert ledger.wait_before(WRITE) == 1.0
+    assert [entry["event"] for entry in logs] == ["budget_not_stored"]
+
+
+def test_file_that_vanishes_leaves_the_memory(path: Path, clock: VirtualClock) -> None:
+    ledger = Ledger(path, Limits(), clock)
+    ledger.spend(WRITE)
+    path.unlink()
+
+    assert ledger.wait_before(WRITE) == 1.0
+
+
+def test_file_is_only_for_its_owner_and_leaves_no_remains(path: Path, clock: VirtualClock) -> None:
+    ledger = Ledger(path, Limits(), clock)
+    ledger.spend(WRITE)
+    ledger.block(throttled())
+
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert {file.name for file in path.parent.iterdir()} <= {"budget", "budget.lock"}
+
+
+# Names
+
+
+def test_each_api_and_token_has_its_own_file_and_its_name_tells_nothing(tmp_path: Path) -> None:
+    one = ledger_path(tmp_path, "https://api.github.com", "token-fingerprint")
+    other = ledger_path(tmp_path, "https://api.github.com", "other-fingerprint")
+
+    assert one != other
+    assert one == ledger_path(tmp_path, "https://api.github.com", "token-fingerprint")
+    assert one.parent == tmp_path
+    assert "fingerprint" not in one.name

@@ -1,0 +1,213 @@
+import json
+from typing import Any
+
+import orjson
+import pytest
+
+from holdfast.styles.resume import LOOK_BACK, ResumePlan, find_flaws, plan_resume, style_of_text
+from tests.fakes.saved import sealed
+
+
+def plan_of(state: Any, **header: Any) -> ResumePlan:
+    return plan_resume(sealed(state, **header))
+
+
+def test_plan_has_the_fields_of_the_contract_in_their_order() -> None:
+    plan = plan_of({"cost_accumulated": 4.5}, phase="phase_1_plan", trigger="phase_complete")
+
+    assert list(json.loads(plan.to_bytes())) == [
+        "run_id",
+        "checkpoint_id",
+        "sequence_number",
+        "source",
+        "status",
+        "resumable",
+        "resume_at",
+        "completed",
+        "remaining",
+        "retry_current",
+        "state",
+        "cost_accumulated",
+        "warnings",
+    ]
+    assert json.loads(plan.to_bytes()) == plan.to_mapping()
+
+
+def test_state_and_cost_are_written_as_they_were_stored() -> None:
+    text = (
+        b'{"cost_accumulated":12.50,"big":123456789012345678901234567890,"small":1E-400,"deep":[{"x":1.0}]}'
+    )
+    envelope = sealed({"placeholder": 1})
+    content = envelope.content.replace(b'{"placeholder":1}', text)
+
+    plan = plan_resume(type(envelope)(envelope.header, content))
+
+    assert b'"state":' + text in plan.to_bytes()
+    assert b'"cost_accumulated":12.50,"warnings"' in plan.to_bytes()
+    assert "Cost so far: $12.50" in plan.message
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        {"style": "phases"},
+        {"style": "tasks", "tasks": {"a": {"status": "failed"}}},
+        {"style": "steps", "state": {"kind": "before_step", "step_index": 0}},
+    ],
+    ids=lambda progress: progress["style"],
+)
+def test_completed_run_repeats_nothing(progress: dict[str, Any]) -> None:
+    envelope = sealed({"progress": progress}, status="completed", phase="complete")
+
+    assert not plan_resume(envelope).retry_current
+
+
+def test_message_is_the_specifications() -> None:
+    plan = plan_of(
+        {"cost_accumulated": 3, "phase_outputs": {"phase_0": 1, "phase_1": 2}},
+        phase="phase_1_plan",
+        trigger="phase_complete",
+    )
+
+    assert plan.message == (
+        f"RESUME: Continuing run r from checkpoint {plan.checkpoint_id}\n"
+        "Resume point: phase_2\n"
+        "Phases completed: phase_0, phase_1\n"
+        "Cost so far: $3"
+    )
+
+
+def test_message_calls_the_parts_of_a_run_as_its_style_does() -> None:
+    tasks = {"style": "tasks", "tasks": {"lint": {"status": "completed"}, "test": {"status": "pending"}}}
+
+    assert "Tasks completed: lint\n" in plan_resume(sealed({"progress": tasks})).message
+    assert "Resume point: unspecified (the checkpoint names no phase)\n" in plan_resume(sealed({})).message
+
+
+def test_message_of_a_completed_run_speaks_of_no_going_on() -> None:
+    plan = plan_resume(sealed({}, status="completed", phase="complete"))
+
+    assert plan.message.startswith("RESUME: Nothing to continue in completed run r from checkpoint ")
+
+
+def test_message_does_not_make_up_what_is_not_known() -> None:
+    plan = plan_of(17, phase="build", trigger="phase_complete")
+
+    assert "Resume point: not known" in plan.message
+    assert "Cost so far: not recorded" in plan.message
+    assert plan.state == 17
+    assert plan.cost_accumulated is None
+
+
+@pytest.mark.parametrize(
+    ("status", "resumable"),
+    [("in_progress", True), ("failed", True), ("interrupted", True), ("completed", False)],
+)
+def test_all_but_completed_can_be_resumed(status: str, resumable: bool) -> None:
+    assert plan_of({}, status=status).resumable is resumable
+
+
+def test_style_that_is_not_known_gives_the_state_and_no_place() -> None:
+    plan = plan_of({"progress": {"style": "waves"}, "x": 1})
+
+    assert (plan.resume_at, plan.remaining, plan.state["x"]) == (None, None, 1)
+    assert "'waves'" in plan.warnings[0]
+
+
+@pytest.mark.parametrize("style", [3, None, ["steps"]])
+def test_style_that_is_no_name_is_a_warning(style: Any) -> None:
+    assert plan_of({"progress": {"style": style}}).warnings
+
+
+def test_warnings_of_the_loading_come_first_and_none_twice() -> None:
+    plan = plan_resume(sealed({"progress": {"style": "waves"}}), warnings=["latest.json: damaged"] * 2)
+
+    assert plan.warnings[0] == "latest.json: damaged"
+    assert len(plan.warnings) == 2
+
+
+@pytest.mark.parametrize(
+    ("active", "is_warned"),
+    [
+        (None, False),
+        ([{"id": 1, "text": "a"}, "b"], False),
+        (["b", {"text": "a", "id": 1}], False),
+        (["b"], True),
+        ([{"id": 1, "text": "a"}, "b", "c"], True),
+        ([], True),
+    ],
+)
+def test_changed_lessons_are_a_warning_whatever_their_order(active: Any, is_warned: bool) -> None:
+    envelope = sealed({"active_lessons": [{"id": 1, "text": "a"}, "b"]})
+
+    warnings = plan_resume(envelope, active_lessons=active).warnings
+
+    assert any("lessons" in warning for warning in warnings) is is_warned
+
+
+def agents(sequence: int, status: str, **header: Any) -> Any:
+    progress = {"style": "agents", "phase": 1, "agents": {"mercury": {"status": status}}}
+    return sealed({"progress": progress}, sequence=sequence, trigger="error", **header)
+
+
+def test_agent_that_failed_again_and_again_sends_the_plan_back() -> None:
+    newest, *earlier = [agents(number, "failed") for number in (6, 5, 4, 3)]
+
+    plan = plan_resume(newest, earlier=[*earlier, agents(2, "active"), agents(1, "active")])
+
+    assert plan.sequence_number == 2
+    assert "after 3 recovery attempts" in plan.warnings[0]
+    assert "checkpoint 2" in plan.warnings[0]
+
+
+def test_three_recoveries_are_tried_before_that() -> None:
+    newest, *earlier = [agents(number, "failed") for number in (5, 4, 3)]
+
+    plan = plan_resume(newest, earlier=[*earlier, agents(2, "active")])
+
+    assert (plan.sequence_number, plan.retry_current, plan.warnings) == (5, True, [])
+
+
+def test_without_an_earlier_checkpoint_a_person_must_decide() -> None:
+    plan = plan_resume(agents(9, "failed"), earlier=[agents(number, "failed") for number in range(8, 0, -1)])
+
+    assert plan.sequence_number == 9
+    assert "a person must decide" in plan.warnings[0]
+    assert not plan.retry_current
+
+
+def test_history_is_only_read_for_a_failed_agent_and_not_all_of_it() -> None:
+    looked_at: list[int] = []
+
+    def history() -> Any:
+        for number in range(500, 0, -1):
+            looked_at.append(number)
+            yield agents(number, "failed")
+
+    plan_resume(agents(501, "active"), earlier=history())
+    assert looked_at == []
+    plan_resume(agents(501, "failed"), earlier=history())
+    assert 0 < len(looked_at) <= LOOK_BACK
+
+
+def test_flaws_are_those_of_the_progress_alone() -> None:
+    assert find_flaws(sealed({"progress": {"style": "tasks"}}))
+    assert find_flaws(sealed({"progress": {"style": "tasks", "tasks": {}}})) == []
+
+
+@pytest.mark.parametrize("output", ["", "x" * 3_000_000])
+@pytest.mark.parametrize(
+    ("state", "style"),
+    [
+        ({"progress": {"style": "layers"}}, "layers"),
+        ({"progress": {"style": "layers"}, "other": 1}, "layers"),
+        ({}, "phases"),
+        ([], "phases"),
+    ],
+)
+def test_style_of_a_stored_text_is_the_same_however_large_its_state_is(
+    state: Any, style: str, output: str
+) -> None:
+    state = {**state, "output": output} if isinstance(state, dict) else [*state, output]
+    assert style_of_text(orjson.dumps({"run_id": "r", "state_snapshot": state})) == style
+    assert style_of_text(orjson.dumps({"run_id": output, "state_snapshot": state})) == style
