@@ -19,7 +19,7 @@ from holdfast.retention.rules import RetentionRules
 from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH, Settings
 
 if TYPE_CHECKING:
-    from holdfast.cache.mirror import Mirror
+    from holdfast.cache.local_copy import RepositoryCache
     from holdfast.drain.worker import Worker
     from holdfast.emulator import EmulatorServer
     from holdfast.github.calls import Answer, Gateway
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holdfast.github.presence import GraphqlPresence
     from holdfast.github.wrappers.deadline import Patience
     from holdfast.github.wrappers.metered import Meter
-    from holdfast.ratelimit.shared_file import Ledger
+    from holdfast.ratelimit.shared_file import RateLimiter
     from holdfast.repository.reader import Reader
     from holdfast.repository.runs import Runs
     from holdfast.retention import Squash, Sweeper
@@ -117,23 +117,25 @@ class Assembly:
         return spool
 
     @cached_property
-    def ledger(self) -> "Ledger":
+    def rate_limiter(self) -> "RateLimiter":
         """Return what is known of GitHub's limits; all that use the same token on this machine share it."""
-        from holdfast.ratelimit.shared_file import Ledger, ledger_path
+        from holdfast.ratelimit.shared_file import RateLimiter, rate_limiter_path
 
-        path = ledger_path(self.settings.data_dir / "budgets", self._api_name, self.tokens.fingerprint())
-        ledger = Ledger(path, self.limits, self.clock)
-        self._open.callback(ledger.close)
-        return ledger
+        path = rate_limiter_path(
+            self.settings.data_dir / "budgets", self._api_name, self.tokens.fingerprint()
+        )
+        rate_limiter = RateLimiter(path, self.limits, self.clock)
+        self._open.callback(rate_limiter.close)
+        return rate_limiter
 
     @cached_property
-    def mirror(self) -> "Mirror":
+    def cache(self) -> "RepositoryCache":
         """Return the local copy of what was seen of the repository."""
-        from holdfast.cache.mirror import Mirror
+        from holdfast.cache.local_copy import RepositoryCache
 
-        mirror = Mirror.open(self.folder / "mirror")
-        self._open.callback(mirror.close)
-        return mirror
+        cache = RepositoryCache.open(self.folder / "mirror")
+        self._open.callback(cache.close)
+        return cache
 
     @cached_property
     def embedded(self) -> "EmulatorServer":
@@ -177,17 +179,17 @@ class Assembly:
         from holdfast.github.wrappers.deadline import HurriedClock, HurriedGateway, Patience
         from holdfast.github.wrappers.metered import MeteredGateway
         from holdfast.github.wrappers.retrying import RetryingGateway
-        from holdfast.github.wrappers.skip_ci import QuietGateway
+        from holdfast.github.wrappers.skip_ci import SkipCiGateway
         from holdfast.github.wrappers.splitting import SplittingGateway
         from holdfast.github.wrappers.stopping import StoppableGateway
 
         patience = patience or Patience()
         gateway: Gateway = MeteredGateway(self.client, self.meter) if self.meter else self.client
         if self.settings.branch != OWN_BRANCH:
-            gateway = QuietGateway(gateway)
+            gateway = SkipCiGateway(gateway)
         waits = HurriedClock(self.clock, patience, kept_s=SHORT_PAUSE_S)
         budgeted = BudgetedGateway(
-            gateway, self.ledger, waits, may_use_reserve=may_use_reserve, patience_s=patience_s
+            gateway, self.rate_limiter, waits, may_use_reserve=may_use_reserve, patience_s=patience_s
         )
         stoppable = StoppableGateway(budgeted, self.clock, self.stop)
         hurried = HurriedGateway(stoppable, self.clock, patience)
@@ -201,7 +203,7 @@ class Assembly:
         return CourteousGateway(gateway, self.give_way) if self.give_way else gateway
 
     def _observe(self, answer: "Answer") -> None:
-        self.ledger.observe(answer)
+        self.rate_limiter.observe(answer)
         if self.meter:
             self.meter.request_answered(type(answer.call).__name__, answer.status)
 
@@ -230,12 +232,12 @@ class Assembly:
     def _runs(self, gateway: "Gateway") -> "Runs":
         from holdfast.repository.runs import Runs
 
-        return Runs(gateway, self.mirror, self.layout, self.settings.branch)
+        return Runs(gateway, self.cache, self.layout, self.settings.branch)
 
     @cached_property
     def worker(self) -> "Worker":
         """Return what drains the spool."""
-        from holdfast.cache.mirroring import MirroringGateway
+        from holdfast.cache.gateway import CachingGateway
         from holdfast.drain.commits import CommitWriter
         from holdfast.drain.contents import ContentsWriter
         from holdfast.drain.worker import Worker
@@ -244,15 +246,15 @@ class Assembly:
 
         # The planner keeps the reserve for critical checkpoints, so the way must let them use it.
         way = self._courteous(self._gateway(may_use_reserve=True, patience=self._patience))
-        gateway = MirroringGateway(way, self.mirror, self.layout)
-        budgeted = BudgetedGateway(self.client, self.ledger, self.clock)
+        gateway = CachingGateway(way, self.cache, self.layout)
+        budgeted = BudgetedGateway(self.client, self.rate_limiter, self.clock)
         clock = self._hurried_clock(self._patience)
         parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, clock)
         return Worker(
             spool=self.spool,
             contents=ContentsWriter(*parts, self.settings.max_checkpoint_bytes, self.breathe),
             commits=CommitWriter(*parts, self.settings.max_checkpoint_bytes, self.breathe),
-            ledger=self.ledger,
+            rate_limiter=self.rate_limiter,
             policy=self.policy,
             layout=self.layout,
             clock=self.clock,
@@ -274,7 +276,7 @@ class Assembly:
         hasty = DeferredGateway(lambda: self._gateway(may_use_reserve=False, attempts=1))
         # Some room above what our own writers put into one file; more is not parsed, whoever wrote it.
         largest = 2 * max(self.settings.max_checkpoint_bytes, MAX_FILE_BYTES)
-        return Reader(gateway, self.spool, self.mirror, self.layout, self.settings.branch, largest, hasty)
+        return Reader(gateway, self.spool, self.cache, self.layout, self.settings.branch, largest, hasty)
 
     @property
     def rules(self) -> RetentionRules:
@@ -304,19 +306,19 @@ class Assembly:
         return GraphqlPresence(self.clock)
 
     def _make_sweeper(self, patience: "Patience") -> "Sweeper":
-        from holdfast.cache.mirroring import MirroringGateway
+        from holdfast.cache.gateway import CachingGateway
         from holdfast.github.wrappers.deadline import HurriedClock
         from holdfast.retention import Sweeper
         from holdfast.retention.commit import Committer
-        from holdfast.retention.scan import Surveyor
+        from holdfast.retention.scan import Scanner
 
-        gateway = self._modest_gateway(patience)
+        gateway = self._low_priority_gateway(patience)
         branch = self.settings.branch
         return Sweeper(
-            surveyor=Surveyor(gateway, self.mirror, self.layout, branch, self._graphql),
-            committer=Committer(MirroringGateway(gateway, self.mirror, self.layout), branch, self._graphql),
+            scanner=Scanner(gateway, self.cache, self.layout, branch, self._graphql),
+            committer=Committer(CachingGateway(gateway, self.cache, self.layout), branch, self._graphql),
             spool=self.spool,
-            mirror=self.mirror,
+            cache=self.cache,
             layout=self.layout,
             rules=self.rules,
             clock=self._server_clock(HurriedClock(self.clock, patience)),
@@ -340,20 +342,20 @@ class Assembly:
             return self._make_sweeper(self._patience)
 
         clock = self._server_clock(self.clock)
-        Pruner(open_sweeper, self.mirror, self.layout, self.rules, clock).prune(run_ids)
+        Pruner(open_sweeper, self.cache, self.layout, self.rules, clock).prune(run_ids)
 
     @property
     def squash(self) -> "Squash":
         """Return what rewrites the branch's history, anew each time."""
         from holdfast.retention import Squash
 
-        return Squash(self._modest_gateway(), self.settings.branch, self._server_clock(self.clock))
+        return Squash(self._low_priority_gateway(), self.settings.branch, self._server_clock(self.clock))
 
     def _server_clock(self, clock: Clock) -> Clock:
         """Return the clock by which anything is old; `clock` waits."""
         from holdfast.ratelimit.server_clock import ServerClock
 
-        return ServerClock(clock, self.ledger)
+        return ServerClock(clock, self.rate_limiter)
 
     @cached_property
     def preserved(self) -> "PreservedRuns":
@@ -363,12 +365,12 @@ class Assembly:
         gateway = self._gateway(may_use_reserve=False)
         return PreservedRuns(gateway, self.layout, self.settings.branch, self.clock)
 
-    def _modest_gateway(self, patience: "Patience | None" = None) -> "Gateway":
+    def _low_priority_gateway(self, patience: "Patience | None" = None) -> "Gateway":
         """Return a way to GitHub that waits for a minute's limits, and leaves the hour's last calls alone."""
-        from holdfast.github.wrappers.low_priority import ModestGateway
+        from holdfast.github.wrappers.low_priority import LowPriorityGateway
 
         gateway = self._gateway(may_use_reserve=False, patience_s=PATIENCE_OF_A_SWEEP_S, patience=patience)
-        return ModestGateway(gateway, self.ledger, self.clock)
+        return LowPriorityGateway(gateway, self.rate_limiter, self.clock)
 
     @property
     def _api_name(self) -> str:

@@ -349,7 +349,7 @@ class Holdfast:
         Raises UnknownRun for one that is not known, SpoolDamaged for one whose bytes are damaged.
         """
         spool = self._assembly.spool
-        ids = checkpoint_ids or [entry.ticket.checkpoint_id for entry in spool.set_aside_entries()]
+        ids = checkpoint_ids or [entry.item.checkpoint_id for entry in spool.set_aside_entries()]
         return [spool.restore(checkpoint_id).checkpoint_id for checkpoint_id in ids]
 
     def import_spool(self, folder: Path) -> ImportReport:
@@ -408,7 +408,7 @@ class Holdfast:
         """
         now = self._assembly.clock.now()
         if not 0 <= now - self._looked_at < LOOK_EVERY_S:
-            blocked = self._assembly.ledger.blocked_by_urgency(least_need(self._assembly.policy))
+            blocked = self._assembly.rate_limiter.blocked_by_urgency(least_need(self._assembly.policy))
             if NOTE in self._assembly.spool.notes():
                 blocked = {True: True, False: True}
             self._is_delayed = blocked

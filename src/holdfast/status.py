@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.assembly import Assembly
-from holdfast.drain.outage import NOTE, Trouble, parse_trouble
+from holdfast.drain.outage import NOTE, Outage, parse_outage
 from holdfast.drain.plan import DrainPolicy, forecast_drain_s, plan_drain
 from holdfast.errors import SpoolError
-from holdfast.format.receipt import Ticket
+from holdfast.format.receipt import QueueItem
 from holdfast.queue import SetAside, Spool, SpoolLimits, SpoolStatus
 from holdfast.ratelimit.budget import Budget
 
@@ -44,27 +44,27 @@ def _tell_spool(assembly: Assembly) -> dict[str, Any]:
     spool = assembly.spool
     now = assembly.clock.now()
     status = spool.status(now)
-    pending, budget = spool.pending(), assembly.ledger.budget
-    trouble = parse_trouble(spool.notes().get(NOTE))
-    forecast_s = None if trouble else forecast_drain_s(pending, budget, now, assembly.policy)
+    pending, budget = spool.pending(), assembly.rate_limiter.budget
+    outage = parse_outage(spool.notes().get(NOTE))
+    forecast_s = None if outage else forecast_drain_s(pending, budget, now, assembly.policy)
     aside = spool.set_aside_entries()[:SHOWN_SET_ASIDE] if status.set_aside else []
     return {
         "spool": asdict(status),
-        "budget": assembly.ledger.report(spool_depth=status.depth, drain_forecast_s=forecast_s),
-        "last_error": trouble.sentence if trouble else None,
-        "next_try": _next_try(pending, trouble, budget, now, assembly.policy),
+        "budget": assembly.rate_limiter.report(spool_depth=status.depth, drain_forecast_s=forecast_s),
+        "last_error": outage.sentence if outage else None,
+        "next_try": _next_try(pending, outage, budget, now, assembly.policy),
         "set_aside": [_tell_set_aside(entry) for entry in aside],
     }
 
 
 def _next_try(
-    pending: Sequence[Ticket], trouble: Trouble | None, budget: Budget, now: float, policy: DrainPolicy
+    pending: Sequence[QueueItem], outage: Outage | None, budget: Budget, now: float, policy: DrainPolicy
 ) -> dict[str, Any] | None:
     """Return when the next write may be tried and why not before; None if nothing is in its way."""
     if not pending:
         return None
-    if trouble:
-        wait_s, reason = max(0.0, trouble.retry_at - now), trouble.sentence
+    if outage:
+        wait_s, reason = max(0.0, outage.retry_at - now), outage.sentence
     else:
         plan = plan_drain(pending, budget, now, replace(policy, longest_pause_s=0))
         wait_s, reason = plan.wait_s, plan.reason
@@ -72,11 +72,11 @@ def _next_try(
 
 
 def _tell_set_aside(entry: SetAside) -> dict[str, Any]:
-    ticket = entry.ticket
+    item = entry.item
     return {
-        "checkpoint_id": ticket.checkpoint_id,
-        "run_id": ticket.run_id,
-        "sequence_number": ticket.sequence,
+        "checkpoint_id": item.checkpoint_id,
+        "run_id": item.run_id,
+        "sequence_number": item.sequence,
         "reason": entry.reason,
     }
 

@@ -189,18 +189,18 @@ def check_spool(folder: Path, answered: list[str]) -> None:
     settings = Settings.from_environment({"HOLDFAST_DATA_DIR": str(folder)})
     with Holdfast(settings) as holdfast:
         spool = holdfast._assembly.spool
-        waiting = {ticket.checkpoint_id: ticket for ticket in spool.pending()}
+        waiting = {item.checkpoint_id: item for item in spool.pending()}
         for checkpoint_id in answered:
             receipt = holdfast.receipt(checkpoint_id)
             assert receipt is not None, f"{checkpoint_id} was answered and is lost"
             assert receipt.status is Progress.SPOOLED
-        for ticket in waiting.values():
-            assert spool.read(ticket)
+        for item in waiting.values():
+            assert spool.read(item)
         assert spool.status(0).lost == 0
         assert len(waiting) <= len(answered) + 1
         # Life goes on, over whatever the cut has left in the journal.
         later = {holdfast.save("run-0", {"n": number}).checkpoint_id for number in range(3)}
     with Holdfast(settings) as holdfast:
-        tickets = holdfast._assembly.spool.pending()
-        assert {ticket.checkpoint_id for ticket in tickets} == waiting.keys() | later
-        assert len({(ticket.run_id, ticket.sequence) for ticket in tickets}) == len(tickets)
+        items = holdfast._assembly.spool.pending()
+        assert {item.checkpoint_id for item in items} == waiting.keys() | later
+        assert len({(item.run_id, item.sequence) for item in items}) == len(items)

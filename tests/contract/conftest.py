@@ -16,7 +16,7 @@ from holdfast.github.wrappers.retrying import RetryingGateway
 from holdfast.github.wrappers.splitting import SplittingGateway
 from holdfast.github.wrappers.stopping import StoppableGateway
 from holdfast.ratelimit.limits import Limits
-from holdfast.ratelimit.shared_file import Ledger
+from holdfast.ratelimit.shared_file import RateLimiter
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 
@@ -50,7 +50,7 @@ def gateway(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock)
     kind: str = request.param
     inner: Gateway = MemoryGateway() if "memory" in kind else request.getfixturevalue("client")
     if kind == "every wrapper":
-        budgeted = BudgetedGateway(inner, Ledger(tmp_path / "ledger.json", Limits(), clock), clock)
+        budgeted = BudgetedGateway(inner, RateLimiter(tmp_path / "ledger.json", Limits(), clock), clock)
         inner = StoppableGateway(budgeted, clock, threading.Event())
         return SplittingGateway(RetryingGateway(inner, sleep=clock.sleep))
     return RetryingGateway(inner, sleep=clock.sleep) if kind in WITH_RETRIES else inner

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.cache.mirror import Mirror
+from holdfast.cache.local_copy import RepositoryCache
 from holdfast.github.presence import GraphqlPresence
 from holdfast.queue import Spool
 from holdfast.retention import Sweeper
 from holdfast.retention.commit import Committer
 from holdfast.retention.rules import RetentionRules
-from holdfast.retention.scan import Surveyor
+from holdfast.retention.scan import Scanner
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.spooling import open_spool
@@ -45,13 +45,13 @@ def open_desk(
     folder: Path, repository: Any, clock: VirtualClock, rules: RetentionRules = SMALL
 ) -> Iterator[Desk]:
     """Open a desk over a repository; opening it again is a restart."""
-    spool, mirror = open_spool(folder / "spool", clock=clock), Mirror.open(folder / "mirror")
+    spool, cache = open_spool(folder / "spool", clock=clock), RepositoryCache.open(folder / "mirror")
     graphql = GraphqlPresence(clock)
     sweeper = Sweeper(
-        surveyor=Surveyor(repository, mirror, LAYOUT, BRANCH, graphql),
+        scanner=Scanner(repository, cache, LAYOUT, BRANCH, graphql),
         committer=Committer(repository, BRANCH, graphql),
         spool=spool,
-        mirror=mirror,
+        cache=cache,
         layout=LAYOUT,
         rules=rules,
         clock=clock,
@@ -60,5 +60,5 @@ def open_desk(
     try:
         yield Desk(repository, sweeper, spool, clock)
     finally:
-        mirror.close()
+        cache.close()
         spool.close()

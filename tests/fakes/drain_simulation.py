@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 
 from holdfast.drain.plan import (
+    BatchStep,
+    CommitStep,
     DrainPolicy,
     Step,
-    WriteBatch,
-    WriteCommit,
     plan_drain,
 )
-from holdfast.format.receipt import Ticket
+from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.ratelimit.budget import Budget
 from holdfast.ratelimit.limits import Cost, Limits
@@ -22,21 +22,21 @@ REQUEST_S = 0.2
 PATIENCE_S = 2.5
 
 
-def make_ticket(
+def make_item(
     number: int,
     *,
     run_id: str = "run-0",
     at: float = START,
     priority: Priority = Priority.MEDIUM,
     size_bytes: int = 5_000,
-) -> Ticket:
-    return Ticket(f"{run_id}-{number}", run_id, number, Trigger.MANUAL, priority, size_bytes, at)
+) -> QueueItem:
+    return QueueItem(f"{run_id}-{number}", run_id, number, Trigger.MANUAL, priority, size_bytes, at)
 
 
-def evenly(count: int, runs: int, over_s: float) -> list[Ticket]:
-    """Return `count` tickets of `runs` runs in turn, arriving evenly over `over_s` seconds."""
+def evenly(count: int, runs: int, over_s: float) -> list[QueueItem]:
+    """Return `count` items of `runs` runs in turn, arriving evenly over `over_s` seconds."""
     return [
-        make_ticket(1 + number // runs, run_id=f"run-{number % runs}", at=START + number * over_s / count)
+        make_item(1 + number // runs, run_id=f"run-{number % runs}", at=START + number * over_s / count)
         for number in range(count)
     ]
 
@@ -93,24 +93,24 @@ class CountingGitHub:
 
 @dataclass
 class Simulation:
-    """Drains `arrivals` as a worker would, and remembers when each ticket was verified."""
+    """Drains `arrivals` as a worker would, and remembers when each item was verified."""
 
-    arrivals: Iterable[Ticket]
+    arrivals: Iterable[QueueItem]
     policy: DrainPolicy
     github: CountingGitHub = field(default_factory=CountingGitHub)
     budget: Budget = field(default_factory=lambda: Budget(Limits()))
     now: float = START
     verified: dict[str, float] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
-    pending: dict[str, Ticket] = field(default_factory=dict)
+    pending: dict[str, QueueItem] = field(default_factory=dict)
 
     def run(self, until: float) -> "Simulation":
         """Drain until everything is verified, or until `until`."""
-        coming = deque(sorted(self.arrivals, key=lambda ticket: ticket.arrived_at))
+        coming = deque(sorted(self.arrivals, key=lambda item: item.arrived_at))
         while self.now < until and (coming or self.pending):
             while coming and coming[0].arrived_at <= self.now:
-                ticket = coming.popleft()
-                self.pending[ticket.checkpoint_id] = ticket
+                item = coming.popleft()
+                self.pending[item.checkpoint_id] = item
             plan = plan_drain(list(self.pending.values()), self.budget, self.now, self.policy)
             for step in plan.steps:
                 self._carry_out(step)
@@ -118,7 +118,7 @@ class Simulation:
                 self._sleep(plan.wait_s, coming)
         return self
 
-    def _sleep(self, wait_s: float, coming: deque[Ticket]) -> None:
+    def _sleep(self, wait_s: float, coming: deque[QueueItem]) -> None:
         """Wait as planned; an arrival wakes us when we had nothing to do or when it is critical."""
         wakes = [t.arrived_at for t in coming if not self.pending or t.priority is Priority.CRITICAL][:1]
         end = self.now + wait_s if self.pending else float("inf")
@@ -126,17 +126,17 @@ class Simulation:
 
     def _carry_out(self, step: Step) -> None:
         self.steps.append(step)
-        if isinstance(step, WriteCommit):
+        if isinstance(step, CommitStep):
             self._request(Cost("graphql"))
             self._request(Cost("graphql", is_mutation=True, creates_content=True))
         else:
-            files = 1 if isinstance(step, WriteBatch) else len(step.tickets)
+            files = 1 if isinstance(step, BatchStep) else len(step.items)
             self._request(Cost("core"))
             for _ in range(files + 2):
                 self._request(Cost("core", is_mutation=True, creates_content=True))
-        for ticket in step.tickets:
-            del self.pending[ticket.checkpoint_id]
-            self.verified[ticket.checkpoint_id] = self.now
+        for item in step.items:
+            del self.pending[item.checkpoint_id]
+            self.verified[item.checkpoint_id] = self.now
 
     def _request(self, cost: Cost) -> None:
         while wait := self.budget.wait_before(cost, self.now, is_critical=True):

@@ -21,11 +21,11 @@ from holdfast.github.calls import (
     CountCommits,
     CreateBranch,
     DeleteFile,
-    Entry,
     File,
     HeadReading,
     ListFolder,
     Listing,
+    ListingEntry,
     MoveBranch,
     ReadBlob,
     ReadBlobs,
@@ -236,13 +236,13 @@ class MemoryGateway:
             raise Missing(call.sha, "there is no such tree")
         return Listing(tuple(self._list(self._trees[sha], is_recursive=call.is_recursive)), is_complete=True)
 
-    def _list(self, tree: Tree, *, is_recursive: bool = False, prefix: str = "") -> Iterator[Entry]:
+    def _list(self, tree: Tree, *, is_recursive: bool = False, prefix: str = "") -> Iterator[ListingEntry]:
         for name in sorted({path.split("/", 1)[0] for path in tree}):
             if name in tree:
-                yield Entry(prefix + name, "file", tree[name], len(self._blobs[tree[name]]))
+                yield ListingEntry(prefix + name, "file", tree[name], len(self._blobs[tree[name]]))
                 continue
             folder = _below(tree, name)
-            yield Entry(prefix + name, "folder", _tree_sha(folder))
+            yield ListingEntry(prefix + name, "folder", _tree_sha(folder))
             if is_recursive:
                 yield from self._list(folder, is_recursive=True, prefix=f"{prefix}{name}/")
 

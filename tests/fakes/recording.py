@@ -18,7 +18,7 @@ from tests.fakes.spooling import new_id
 RecorderT = TypeVar("RecorderT", bound=Recorder)
 
 
-class Trouble(Exception):
+class Outage(Exception):
     """What goes wrong in the work."""
 
 

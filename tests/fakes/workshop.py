@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from holdfast.cache.mirror import Mirror
-from holdfast.cache.mirroring import MirroringGateway
+from holdfast.cache.gateway import CachingGateway
+from holdfast.cache.local_copy import RepositoryCache
 from holdfast.drain.commits import CommitWriter
 from holdfast.drain.contents import ContentsWriter
 from holdfast.drain.plan import DrainPolicy
@@ -22,7 +22,7 @@ from holdfast.github.calls import Gateway
 from holdfast.github.wrappers.budgeted import BudgetedGateway
 from holdfast.queue import Spool, SpoolLimits
 from holdfast.ratelimit.limits import Limits
-from holdfast.ratelimit.shared_file import Ledger
+from holdfast.ratelimit.shared_file import RateLimiter
 from holdfast.repository.branch import check_repository
 from holdfast.repository.reader import Reader
 from holdfast.repository.runs import Runs
@@ -67,15 +67,15 @@ def open_workshop(
     clock = clock or VirtualClock()
     layout, stop, token = Layout(), threading.Event(), ["token"]
     spool = Spool.open(folder / "spool", limits=SpoolLimits(min_free_bytes=0), clock=clock, layout=layout)
-    mirror = Mirror.open(folder / "mirror")
-    ledger = Ledger(folder / "budget.json", limits, clock)
-    gateway = MirroringGateway(BudgetedGateway(gateway, ledger, clock), mirror, layout)
-    runs = Runs(gateway, mirror, layout, BRANCH)
+    cache = RepositoryCache.open(folder / "mirror")
+    rate_limiter = RateLimiter(folder / "budget.json", limits, clock)
+    gateway = CachingGateway(BudgetedGateway(gateway, rate_limiter, clock), cache, layout)
+    runs = Runs(gateway, cache, layout, BRANCH)
     worker = Worker(
         spool=spool,
         contents=ContentsWriter(gateway, spool, runs, layout, BRANCH, clock, max_file_bytes),
         commits=CommitWriter(gateway, spool, runs, layout, BRANCH, clock, max_file_bytes),
-        ledger=ledger,
+        rate_limiter=rate_limiter,
         policy=DrainPolicy(mode=mode),  # type: ignore[arg-type]
         layout=layout,
         clock=clock,
@@ -84,11 +84,11 @@ def open_workshop(
         probe=lambda: check_repository(gateway),
         jitter=lambda: 1.0,
     )
-    reader = Reader(gateway, spool, mirror, layout, BRANCH)
+    reader = Reader(gateway, spool, cache, layout, BRANCH)
     try:
         yield Workshop(gateway, spool, runs, worker, reader, clock, stop, token)
     finally:
-        mirror.close()
+        cache.close()
         spool.close()
 
 

@@ -16,8 +16,8 @@ import structlog
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from holdfast.cache.mirror import Mirror
-from holdfast.cache.mirroring import MirroringGateway
+from holdfast.cache.gateway import CachingGateway
+from holdfast.cache.local_copy import RepositoryCache
 from holdfast.drain.commits import CommitWriter
 from holdfast.drain.contents import ContentsWriter
 from holdfast.drain.plan import DrainPolicy
@@ -31,14 +31,14 @@ from holdfast.github.client import GitHubClient
 from holdfast.github.presence import GraphqlPresence
 from holdfast.github.wrappers.budgeted import BudgetedGateway
 from holdfast.github.wrappers.retrying import RetryingGateway
-from holdfast.ratelimit.shared_file import Ledger
+from holdfast.ratelimit.shared_file import RateLimiter
 from holdfast.repository.reader import Reader
 from holdfast.repository.runs import Runs
 from holdfast.retention import Squash, Sweeper
 from holdfast.retention.commit import Committer
 from holdfast.retention.preserved import PreservedRuns
 from holdfast.retention.rules import RetentionRules
-from holdfast.retention.scan import Surveyor
+from holdfast.retention.scan import Scanner
 from tests.soak.machines import BRANCH, LAYOUT, LIMITS, Doom, Killed, Line, count_event, open_spool
 from tests.soak.schedules import EFFECTS, Death, Mode
 from tests.soak.simulation import Simulation
@@ -185,28 +185,28 @@ class Place:
         self._is_alive = True
         world, folder = self._world, self.folder
         self.spool = open_spool(folder, world)
-        self._mirror = Mirror.open(folder / "mirror")
-        self._ledger = ledger = Ledger(folder / "budget.json", LIMITS["open"], world)
+        self._cache = RepositoryCache.open(folder / "mirror")
+        self._rate_limiter = rate_limiter = RateLimiter(folder / "budget.json", LIMITS["open"], world)
         self._client = GitHubClient(
             REPOSITORY,
             token=lambda: "token",
             api_url="http://github.test",
             clock=world,
-            observe=ledger.observe,
+            observe=rate_limiter.observe,
             transport=self._line,
         )
         retrying = RetryingGateway(
-            BudgetedGateway(self._client, ledger, world),
+            BudgetedGateway(self._client, rate_limiter, world),
             sleep=world.sleep,
             random_share=self._random.random,
         )
-        gateway = MirroringGateway(retrying, self._mirror, LAYOUT)
-        parts = (gateway, self.spool, Runs(gateway, self._mirror, LAYOUT, BRANCH), LAYOUT, BRANCH, world)
+        gateway = CachingGateway(retrying, self._cache, LAYOUT)
+        parts = (gateway, self.spool, Runs(gateway, self._cache, LAYOUT, BRANCH), LAYOUT, BRANCH, world)
         self.worker = Worker(
             spool=self.spool,
             contents=ContentsWriter(*parts, max_file_bytes=MAX_FILE_BYTES),
             commits=CommitWriter(*parts, max_file_bytes=MAX_FILE_BYTES),
-            ledger=ledger,
+            rate_limiter=rate_limiter,
             policy=DrainPolicy(),
             layout=LAYOUT,
             clock=world,
@@ -216,10 +216,10 @@ class Place:
         )
         graphql = GraphqlPresence(world)
         self.sweeper = Sweeper(
-            surveyor=Surveyor(gateway, self._mirror, LAYOUT, BRANCH, graphql),
+            scanner=Scanner(gateway, self._cache, LAYOUT, BRANCH, graphql),
             committer=Committer(gateway, BRANCH, graphql),
             spool=self.spool,
-            mirror=self._mirror,
+            cache=self._cache,
             layout=LAYOUT,
             rules=self._rules,
             clock=world,
@@ -227,7 +227,7 @@ class Place:
         )
         self.squash = Squash(gateway, BRANCH, world)
         self.preserved = PreservedRuns(gateway, LAYOUT, BRANCH, world)
-        self.reader = Reader(self._open_quick(), self.spool, self._mirror, LAYOUT, BRANCH)
+        self.reader = Reader(self._open_quick(), self.spool, self._cache, LAYOUT, BRANCH)
 
     def _open_quick(self) -> RetryingGateway:
         """Return a way to GitHub that takes no time.
@@ -250,7 +250,7 @@ class Place:
             self._is_alive = False
             self._client.close()
             self._quick.close()
-            self._mirror.close()
+            self._cache.close()
             self.spool.close()
 
     def act(self, act: Act) -> None:

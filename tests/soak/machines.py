@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import httpx
 import structlog
 
-from holdfast.cache.mirror import Mirror
+from holdfast.cache.local_copy import RepositoryCache
 from holdfast.cache.store import Store
 from holdfast.drain.commits import CommitWriter
 from holdfast.drain.contents import ContentsWriter
@@ -24,7 +24,7 @@ from holdfast.github.wrappers.retrying import RetryingGateway
 from holdfast.github.wrappers.stopping import StoppableGateway
 from holdfast.queue import Spool, SpoolLimits
 from holdfast.ratelimit.limits import Limits
-from holdfast.ratelimit.shared_file import Ledger
+from holdfast.ratelimit.shared_file import RateLimiter
 from holdfast.repository.runs import Runs
 from tests.soak.schedules import Budget, Death, Drain, Moment
 from tests.soak.simulation import Simulation
@@ -142,14 +142,14 @@ class Life:
     """One process on a machine, from its start to its end."""
 
     spool: Spool
-    mirror: Mirror
+    cache: RepositoryCache
     client: GitHubClient
     worker: Worker
 
     def end(self) -> None:
         """Let go of what the operating system would take back; nothing is written."""
         self.client.close()
-        self.mirror.close()
+        self.cache.close()
         self.spool.close()
 
 
@@ -190,28 +190,28 @@ class Workplace:
 
     def _start(self) -> Life:
         world = self._world
-        spool, mirror = open_spool(self.folder, world), Mirror.open(self.folder / "mirror")
-        ledger = Ledger(self.folder / "budget.json", self._limits, world)
+        spool, cache = open_spool(self.folder, world), RepositoryCache.open(self.folder / "mirror")
+        rate_limiter = RateLimiter(self.folder / "budget.json", self._limits, world)
         client = GitHubClient(
             "holdfast/checkpoints",
             token=lambda: "token",
             api_url="http://github.test",
             clock=world,
-            observe=ledger.observe,
+            observe=rate_limiter.observe,
             transport=self.line,
         )
         stop = threading.Event()
         gateway = RetryingGateway(
-            StoppableGateway(BudgetedGateway(client, ledger, world), world, stop),
+            StoppableGateway(BudgetedGateway(client, rate_limiter, world), world, stop),
             sleep=world.sleep,
             random_share=self._random.random,
         )
-        runs = Runs(gateway, mirror, LAYOUT, BRANCH)
+        runs = Runs(gateway, cache, LAYOUT, BRANCH)
         worker = Worker(
             spool=spool,
             contents=ContentsWriter(gateway, spool, runs, LAYOUT, BRANCH, world, MAX_FILE_BYTES),
             commits=CommitWriter(gateway, spool, runs, LAYOUT, BRANCH, world, MAX_FILE_BYTES),
-            ledger=ledger,
+            rate_limiter=rate_limiter,
             policy=DrainPolicy(),
             layout=LAYOUT,
             clock=world,
@@ -219,4 +219,4 @@ class Workplace:
             credentials=lambda: "token",
             jitter=self._random.random,
         )
-        return Life(spool, mirror, client, worker)
+        return Life(spool, cache, client, worker)

@@ -8,7 +8,7 @@ import pytest
 from holdfast.drain.contents import ContentsWriter
 from holdfast.drain.worker import Worker
 from holdfast.format.receipt import Delivery
-from holdfast.ratelimit.shared_file import Ledger
+from holdfast.ratelimit.shared_file import RateLimiter
 from tests.soak.schedules import Drain, Exhaust, Machine, Schedule, Submit
 from tests.soak.share import play_in_memory
 
@@ -25,26 +25,26 @@ USED_UP = Schedule(
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
-def leave_litter(patch: pytest.MonkeyPatch) -> None:
+def leave_orphan(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ContentsWriter, "_delete_obsolete", lambda *_: None)
 
 
 def acknowledge_unwritten(patch: pytest.MonkeyPatch) -> None:
     def write(_: Worker, step: Any) -> dict[str, Delivery]:
-        return {each.checkpoint_id: Delivery(each.sequence, "nowhere", "", "") for each in step.tickets}
+        return {each.checkpoint_id: Delivery(each.sequence, "nowhere", "", "") for each in step.items}
 
     patch.setattr(Worker, "_write", write)
 
 
 def forget_limits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Ledger, "block", lambda *_: 600.0)
-    patch.setattr(Ledger, "observe", lambda *_: None)
+    patch.setattr(RateLimiter, "block", lambda *_: 600.0)
+    patch.setattr(RateLimiter, "observe", lambda *_: None)
 
 
 @pytest.mark.parametrize(
     ("sabotage", "schedule", "noticed"),
     [
-        (leave_litter, TWO_WRITERS, "is stored twice"),
+        (leave_orphan, TWO_WRITERS, "is stored twice"),
         (acknowledge_unwritten, TWO_WRITERS, "nothing of run-a is stored"),
         (forget_limits, USED_UP, "asked while limited"),
     ],

@@ -52,7 +52,7 @@ class _Joined(Assembly):
             token=self.tokens.token,
             api_url="http://github.invalid",
             clock=self.clock,
-            observe=self.ledger.observe,
+            observe=self.rate_limiter.observe,
             transport=EmulatorTransport(self._emulator, sleep=self._virtual.sleep),
         )
 

@@ -1,7 +1,7 @@
 """The command cleanup: retention, and what people read of it."""
 
-from holdfast.action.outcome import Outcome, Table
-from holdfast.action.step import Step
+from holdfast.action.outcome import StepOutcome, Table
+from holdfast.action.step import ActionStep
 from holdfast.cli.session import Session
 from holdfast.errors import Stopped, SweepBusy, Throttled
 from holdfast.presentation.exits import ExitCode
@@ -11,12 +11,12 @@ from holdfast.retention.disposal import Action
 _COLUMNS = ("run", "action", "files", "bytes", "why")
 
 
-def cleanup(step: Step) -> Outcome:
+def cleanup(step: ActionStep) -> StepOutcome:
     """Clean up by the rules of retention, or only say what that would do."""
     try:
         return clean_up(step.session, is_dry_run=step.inputs.is_dry_run)
     except (Throttled, SweepBusy, Stopped) as error:
-        return Outcome(
+        return StepOutcome(
             title="not everything is cleaned up",
             outputs={"status": "postponed"},
             problems=(f"The next cleanup goes on: {error}",),
@@ -24,7 +24,7 @@ def cleanup(step: Step) -> Outcome:
         )
 
 
-def clean_up(session: Session, *, is_dry_run: bool) -> Outcome:
+def clean_up(session: Session, *, is_dry_run: bool) -> StepOutcome:
     """Return what retention did or would do. Raises HoldfastError."""
     report = session.holdfast.cleanup(dry_run=is_dry_run)
     changes = report.plan.changes if is_dry_run else report.done
@@ -39,7 +39,7 @@ def clean_up(session: Session, *, is_dry_run: bool) -> Outcome:
         (run.run_id, str(run.action), f"{len(run.delete):,}", format_bytes(run.deleted_bytes), run.reason)
         for run in (*changes, *left)
     ]
-    return Outcome(
+    return StepOutcome(
         title="dry run of a cleanup" if is_dry_run else "cleanup",
         outputs={"status": "postponed" if report.rest_because else "done", "deleted": str(files)},
         table=Table(_COLUMNS, tuple(rows)),

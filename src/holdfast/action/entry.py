@@ -11,10 +11,10 @@ from holdfast.action.commands import carry_out
 from holdfast.action.handover import hand_over
 from holdfast.action.inputs import must_fail, read_inputs, read_matrix, read_settings, read_token
 from holdfast.action.job import Job
-from holdfast.action.outcome import Outcome
+from holdfast.action.outcome import StepOutcome
 from holdfast.action.runner import Runner
 from holdfast.action.signals import release_signals
-from holdfast.action.step import CANCELLED, Step
+from holdfast.action.step import CANCELLED, ActionStep
 from holdfast.action.summary import budget_sentence, format_summary
 from holdfast.cli.session import open_with, stop_on_signals
 from holdfast.errors import HoldfastError
@@ -27,7 +27,7 @@ GRACE_S = 3.0
 END_S = 2.0
 _POLL_S = 0.2
 
-Work = Callable[[], Outcome]
+Work = Callable[[], StepOutcome]
 
 
 def main(environment: Mapping[str, str]) -> int:
@@ -61,7 +61,7 @@ def _main(environment: Mapping[str, str], runner: Runner) -> int:
     return outcome.code if is_fatal else ExitCode.DONE
 
 
-def _run(environment: Mapping[str, str], runner: Runner) -> tuple[Outcome, str]:
+def _run(environment: Mapping[str, str], runner: Runner) -> tuple[StepOutcome, str]:
     """Carry out the command in the time that a cancelled job has. Returns the outcome and its summary."""
     job = Job.from_environment(environment, matrix=read_matrix(environment))
     inputs, settings = read_inputs(environment, job), read_settings(environment, job)
@@ -72,7 +72,7 @@ def _run(environment: Mapping[str, str], runner: Runner) -> tuple[Outcome, str]:
         open_with(settings, stop=stop) as session,
     ):
         release_signals()
-        step = Step(inputs, job, session, cancelled)
+        step = ActionStep(inputs, job, session, cancelled)
         outcome = finish_in_time(lambda: carry_out(step), cancelled, stop) or _abandon(step)
         budget = budget_sentence(session.holdfast.status()["budget"], session.assembly.clock.now())
         for line in (outcome.title, *outcome.facts, budget):
@@ -84,12 +84,12 @@ def _run(environment: Mapping[str, str], runner: Runner) -> tuple[Outcome, str]:
     return outcome, format_summary(outcome, budget, link)
 
 
-def finish_in_time(work: Work, cancelled: threading.Event, stop: threading.Event) -> Outcome | None:
+def finish_in_time(work: Work, cancelled: threading.Event, stop: threading.Event) -> StepOutcome | None:
     """Return what `work` returns, or raise what it raises; None if a cancelled job has no more time for it.
 
     It is told to `stop` after the grace, and left behind if that does not help: a request may hang for long.
     """
-    future: Future[Outcome] = Future()
+    future: Future[StepOutcome] = Future()
 
     def run() -> None:
         try:
@@ -107,10 +107,10 @@ def finish_in_time(work: Work, cancelled: threading.Event, stop: threading.Event
     return future.result() if future.done() else None
 
 
-def _abandon(step: Step) -> Outcome:
+def _abandon(step: ActionStep) -> StepOutcome:
     """Write out what is unsent while a request still hangs."""
     handover = hand_over(step.session, step.inputs.spool_dir, CANCELLED)
-    return Outcome(
+    return StepOutcome(
         title=f"{step.inputs.command} was cancelled",
         outputs={"status": "spooled" if handover.left else "error", **handover.outputs},
         problems=handover.problems or ("cancelled before it was done",),
@@ -118,6 +118,6 @@ def _abandon(step: Step) -> Outcome:
     )
 
 
-def _failure(reason: str, code: ExitCode) -> tuple[Outcome, str]:
-    outcome = Outcome(title="failed", outputs={"status": "error"}, problems=(reason,), code=code)
+def _failure(reason: str, code: ExitCode) -> tuple[StepOutcome, str]:
+    outcome = StepOutcome(title="failed", outputs={"status": "error"}, problems=(reason,), code=code)
     return outcome, format_summary(outcome, "", str)

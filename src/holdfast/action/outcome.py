@@ -24,7 +24,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """The end of one command.
 
     `facts` are sentences for the summary; `problems` are warnings of the job, or errors if it is to fail.

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from holdfast.action.outcome import Outcome
-from holdfast.action.step import Step
+from holdfast.action.outcome import StepOutcome
+from holdfast.action.step import ActionStep
 from holdfast.errors import UnknownRun
 from holdfast.jsontext.encode import encode
 from holdfast.styles.resume import ResumePlan
@@ -13,19 +13,19 @@ from holdfast.styles.resume import ResumePlan
 MOST_PLAN_BYTES = 128 * 1024
 
 
-def resume(step: Step) -> Outcome:
+def resume(step: ActionStep) -> StepOutcome:
     """Find out where the run goes on, and put its state into a file."""
     run_id = step.inputs.run_id
     try:
         plan = step.session.holdfast.resume(run_id)
     except UnknownRun:
         fact = "There is no checkpoint of this run yet: it begins at the beginning."
-        return Outcome(title=f"nothing to resume for {run_id}", outputs={"found": "false"}, facts=(fact,))
+        return StepOutcome(title=f"nothing to resume for {run_id}", outputs={"found": "false"}, facts=(fact,))
     state_file = step.job.temp / "holdfast" / "resume" / run_id / "state.json"
     state_file.parent.mkdir(parents=True, exist_ok=True)
     state_file.write_bytes(plan.state_text)
     facts = [f"Completed: {', '.join(str(place) for place in plan.completed) or 'nothing'}.", *plan.warnings]
-    return Outcome(
+    return StepOutcome(
         title=f"{run_id} resumes at {_place(plan) or 'an unknown place'}"
         if plan.resumable
         else f"{run_id} is {plan.status}",

@@ -6,8 +6,8 @@ from holdfast.action.cleaning import clean_up
 from holdfast.action.handover import hand_over, take_in
 from holdfast.action.inputs import Inputs
 from holdfast.action.job import Job
-from holdfast.action.outcome import Outcome, StoredFile, Table
-from holdfast.action.step import Step
+from holdfast.action.outcome import StepOutcome, StoredFile, Table
+from holdfast.action.step import ActionStep
 from holdfast.errors import HoldfastError, SpoolBusy, Stopped
 from holdfast.format.receipt import Progress, Receipt
 from holdfast.jsontext.encode import encode, join_members
@@ -19,13 +19,13 @@ _COLUMNS = ("run", "#", "status", "file")
 _LEAST_WAIT_S = 5.0
 
 
-def save(step: Step) -> Outcome:
+def save(step: ActionStep) -> StepOutcome:
     """Save a checkpoint and, unless told otherwise, see it verified in the repository."""
     receipt = step.session.holdfast.submit(_checkpoint(step.inputs, step.job))
     return _see_through(receipt, step)
 
 
-def complete(step: Step) -> Outcome:
+def complete(step: ActionStep) -> StepOutcome:
     """End the run with a final checkpoint; once that is in the repository, clean up."""
     receipt = step.session.holdfast.complete(step.inputs.run_id, step.inputs.status)
     outcome = _see_through(receipt, step)
@@ -35,7 +35,7 @@ def complete(step: Step) -> Outcome:
         facts = clean_up(step.session, is_dry_run=False).facts
     except HoldfastError as error:
         facts = (f"Not cleaned up, the next cleanup will: {error}",)
-    return Outcome(
+    return StepOutcome(
         f"{step.inputs.run_id} is {step.inputs.status}",
         outcome.outputs,
         outcome.table,
@@ -44,7 +44,7 @@ def complete(step: Step) -> Outcome:
     )
 
 
-def drain(step: Step) -> Outcome:
+def drain(step: ActionStep) -> StepOutcome:
     """Take in what earlier jobs handed over, if anything, and drain the spool."""
     holdfast, spool = step.session.holdfast, step.session.assembly.spool
     problems = take_in(step.session, step.inputs.spool_dir)
@@ -53,11 +53,11 @@ def drain(step: Step) -> Outcome:
         reason = holdfast.drain(timeout_s=step.inputs.timeout_s).reason
     except (Stopped, SpoolBusy) as error:
         reason = str(error)
-    receipts = [receipt for ticket in waiting if (receipt := holdfast.receipt(ticket.checkpoint_id))]
+    receipts = [receipt for item in waiting if (receipt := holdfast.receipt(item.checkpoint_id))]
     verified = sum(receipt.status is Progress.VERIFIED for receipt in receipts)
     handover = hand_over(step.session, step.inputs.spool_dir, step.reason(reason))
     problems += handover.problems
-    return Outcome(
+    return StepOutcome(
         title=f"{format_count(verified)} verified, {handover.left:,} left",
         outputs={"status": "spooled" if handover.left else "verified", **handover.outputs},
         table=_table(receipts),
@@ -80,7 +80,7 @@ def _checkpoint(inputs: Inputs, job: Job) -> bytes:
     return join_members({**texts, "state": inputs.state})
 
 
-def _see_through(receipt: Receipt, step: Step) -> Outcome:
+def _see_through(receipt: Receipt, step: ActionStep) -> StepOutcome:
     """Wait for a checkpoint that is on disk to be verified, if asked to, and tell how far it has come."""
     inputs = step.inputs
     if inputs.is_waiting and receipt.status is not Progress.VERIFIED:
@@ -89,7 +89,7 @@ def _see_through(receipt: Receipt, step: Step) -> Outcome:
     is_done = receipt.status is Progress.VERIFIED or not inputs.is_waiting
     is_refused = receipt.status is Progress.REFUSED
     handover = hand_over(step.session, inputs.spool_dir, "" if is_refused else step.reason(receipt.reason))
-    return Outcome(
+    return StepOutcome(
         title=f"checkpoint {receipt.sequence_number} of {receipt.run_id} is {receipt.status}",
         outputs={
             "checkpoint-id": receipt.checkpoint_id,

@@ -11,7 +11,7 @@ CANCELLED = "the job was cancelled"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ActionStep:
     """One step: what it was told, the job it runs in, and the repository it works on."""
 
     inputs: Inputs

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.action.outcome import Cell, Outcome, StoredFile, Table
+from holdfast.action.outcome import Cell, StepOutcome, StoredFile, Table
 from holdfast.logs import escape_controls
 from holdfast.presentation.render import format_clock, format_duration
 
@@ -15,7 +15,7 @@ _MEANINGFUL = re.compile(r"[^\w ,.:/-]|_")
 Link = Callable[[str], str]
 
 
-def format_summary(outcome: Outcome, budget: str, link: Link) -> str:
+def format_summary(outcome: StepOutcome, budget: str, link: Link) -> str:
     """Return one step's part of the summary; `budget` is a sentence, `link` gives the address of a file."""
     parts = [f"### Holdfast: {escape(outcome.title)}"]
     parts += [f"> [!WARNING]\n> {escape(problem)}" for problem in outcome.problems]

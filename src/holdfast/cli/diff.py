@@ -12,7 +12,7 @@ from holdfast.presentation.render import Screen, format_count
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from holdfast.styles.diff import Change
+    from holdfast.styles.diff import PatchOperation
     from holdfast.styles.replay import Scene
 
 _SHOWN_CHARACTERS = 120
@@ -100,7 +100,7 @@ def _tell_decision(decision: Any) -> str:
     return f"{told} (because: {_plain(decision['rationale'])})" if decision.get("rationale") else told
 
 
-def _print_changes(changes: "Iterable[Change]", screen: Screen) -> None:
+def _print_changes(changes: "Iterable[PatchOperation]", screen: Screen) -> None:
     for change in changes:
         sign, style = _SIGNS[change.operation]
         if change.operation == "replace":

@@ -85,7 +85,7 @@ def drain(
             on_progress(verified, left)
 
         session.assembly.worker.on_progress(note)
-        session.assembly.ledger.begin_run()
+        session.assembly.rate_limiter.begin_run()
         try:
             return session.holdfast.drain(timeout_s=timeout_s)
         except Stopped as error:

@@ -114,7 +114,7 @@ def print_checkpoints(index: "Index", session: Session, screen: Screen) -> None:
     if screen.is_json:
         screen.document(list_document(index))
         return
-    waiting = {ticket.checkpoint_id for ticket in session.assembly.spool.pending()}
+    waiting = {item.checkpoint_id for item in session.assembly.spool.pending()}
     rows = [
         (
             str(entry.sequence),

@@ -6,7 +6,7 @@ from itertools import accumulate
 from operator import attrgetter, itemgetter
 from typing import Literal
 
-from holdfast.format.receipt import Ticket
+from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority
 from holdfast.ratelimit.limits import Cost, Need
 
@@ -40,33 +40,33 @@ class DrainPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteSingles:
-    """Write each ticket of one run to a file of its own, then the run's index and latest."""
+class SinglesStep:
+    """Write each item of one run to a file of its own, then the run's index and latest."""
 
     run_id: str
-    tickets: tuple[Ticket, ...]
+    items: tuple[QueueItem, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class WriteBatch:
-    """Write the tickets of one run to one batch file, then the run's index and latest."""
+class BatchStep:
+    """Write the items of one run to one batch file, then the run's index and latest."""
 
     run_id: str
-    tickets: tuple[Ticket, ...]
+    items: tuple[QueueItem, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class WriteCommit:
-    """Write the tickets of any number of runs, with every index and latest, in one commit."""
+class CommitStep:
+    """Write the items of any number of runs, with every index and latest, in one commit."""
 
-    tickets: tuple[Ticket, ...]
+    items: tuple[QueueItem, ...]
 
 
-Step = WriteSingles | WriteBatch | WriteCommit
+Step = SinglesStep | BatchStep | CommitStep
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DraftStep:
     """A step that might be taken, what it needs, and since when it waits."""
 
     step: Step
@@ -80,20 +80,20 @@ class Draft:
         return 0.0 if self.is_critical or age_s < 0 else pause_s - age_s
 
 
-def order_tickets(tickets: Iterable[Ticket]) -> list[Ticket]:
+def order_items(items: Iterable[QueueItem]) -> list[QueueItem]:
     """Return the most urgent first, then the oldest; within a run the order of the sequence stays.
 
     So an urgent checkpoint pulls the earlier ones of its run along with it.
     """
-    by_run: dict[str, list[Ticket]] = {}
-    for ticket in tickets:
-        by_run.setdefault(ticket.run_id, []).append(ticket)
+    by_run: dict[str, list[QueueItem]] = {}
+    for item in items:
+        by_run.setdefault(item.run_id, []).append(item)
     keyed = [pair for of_run in by_run.values() for pair in _with_urgency(of_run)]
-    return [ticket for _, ticket in sorted(keyed, key=itemgetter(0))]
+    return [item for _, item in sorted(keyed, key=itemgetter(0))]
 
 
-def draft_singles(ordered: Sequence[Ticket], policy: DrainPolicy, *, most_files: float) -> list[Draft]:
-    """Return the steps that give each ticket a file of its own, `most_files` in a step at most."""
+def draft_singles(ordered: Sequence[QueueItem], policy: DrainPolicy, *, most_files: float) -> list[DraftStep]:
+    """Return the steps that give each item a file of its own, `most_files` in a step at most."""
     most = max(1, int(min(policy.max_files_per_step, most_files)))
     return [
         _draft_of_run(chunk, group, len(chunk), policy, is_batch=False)
@@ -102,8 +102,8 @@ def draft_singles(ordered: Sequence[Ticket], policy: DrainPolicy, *, most_files:
     ]
 
 
-def draft_batches(ordered: Sequence[Ticket], policy: DrainPolicy) -> list[Draft]:
-    """Return the steps that give the tickets of a run one file; a batch of one is a single file."""
+def draft_batches(ordered: Sequence[QueueItem], policy: DrainPolicy) -> list[DraftStep]:
+    """Return the steps that give the items of a run one file; a batch of one is a single file."""
     return [
         _draft_of_run(chunk, group, 1, policy, is_batch=len(chunk) > 1)
         for group in _groups(ordered)
@@ -118,15 +118,15 @@ def least_need(policy: DrainPolicy) -> Need:
     return _need("core", content=1 + RUN_FILES, reads=RUN_READS)
 
 
-def draft_commits(ordered: Sequence[Ticket], policy: DrainPolicy) -> list[Draft]:
+def draft_commits(ordered: Sequence[QueueItem], policy: DrainPolicy) -> list[DraftStep]:
     """Return commits of everything, as few as the size of a request allows.
 
     A run stays together, so that its index and its latest are in as few of them as can be.
     """
-    waits_since = min(ticket.arrived_at for ticket in ordered)
+    waits_since = min(item.arrived_at for item in ordered)
     need = least_need(policy)
     return [
-        Draft(WriteCommit(chunk), need, _has_critical(chunk), waits_since)
+        DraftStep(CommitStep(chunk), need, _has_critical(chunk), waits_since)
         for chunk in _commit_chunks(_by_run(ordered), policy)
     ]
 
@@ -134,84 +134,84 @@ def draft_commits(ordered: Sequence[Ticket], policy: DrainPolicy) -> list[Draft]
 _Urgency = tuple[int, float, str, int]
 
 
-def _with_urgency(of_run: list[Ticket]) -> Iterator[tuple[_Urgency, Ticket]]:
-    """Pair the tickets of a run with keys that rise with the sequence, as each counts later urgency too."""
+def _with_urgency(of_run: list[QueueItem]) -> Iterator[tuple[_Urgency, QueueItem]]:
+    """Pair the items of a run with keys that rise with the sequence, as each counts later urgency too."""
     # After a crash in the middle of renumbering two may have one number: then the older one goes first.
     in_order = sorted(of_run, key=attrgetter("sequence", "arrived_at"))
-    ranks = accumulate([ticket.priority.rank for ticket in reversed(in_order)], min)
-    arrivals = accumulate([ticket.arrived_at for ticket in in_order], max)
-    for ticket, rank, arrived_at in zip(in_order, reversed(list(ranks)), arrivals, strict=True):
-        yield (rank, arrived_at, ticket.run_id, ticket.sequence), ticket
+    ranks = accumulate([item.priority.rank for item in reversed(in_order)], min)
+    arrivals = accumulate([item.arrived_at for item in in_order], max)
+    for item, rank, arrived_at in zip(in_order, reversed(list(ranks)), arrivals, strict=True):
+        yield (rank, arrived_at, item.run_id, item.sequence), item
 
 
-def _groups(ordered: Sequence[Ticket]) -> list[list[Ticket]]:
+def _groups(ordered: Sequence[QueueItem]) -> list[list[QueueItem]]:
     """Split by run, and a run after its last critical one, so that it goes ahead in small company."""
     urgent_until = {t.run_id: t.sequence for t in ordered if t.priority is Priority.CRITICAL}
-    groups: dict[tuple[bool, str], list[Ticket]] = {}
-    for ticket in ordered:
-        is_urgent = ticket.sequence <= urgent_until.get(ticket.run_id, -1)
-        groups.setdefault((is_urgent, ticket.run_id), []).append(ticket)
+    groups: dict[tuple[bool, str], list[QueueItem]] = {}
+    for item in ordered:
+        is_urgent = item.sequence <= urgent_until.get(item.run_id, -1)
+        groups.setdefault((is_urgent, item.run_id), []).append(item)
     return list(groups.values())
 
 
-def _by_run(ordered: Sequence[Ticket]) -> list[Ticket]:
-    """Return the tickets of each run next to each other, but no less urgent one before a more urgent one."""
-    ends = sorted({ticket.priority.rank: place for place, ticket in enumerate(ordered)}.items())
-    groups: dict[tuple[int, str], list[Ticket]] = {}
-    for place, ticket in enumerate(ordered):
+def _by_run(ordered: Sequence[QueueItem]) -> list[QueueItem]:
+    """Return the items of each run next to each other, but no less urgent one before a more urgent one."""
+    ends = sorted({item.priority.rank: place for place, item in enumerate(ordered)}.items())
+    groups: dict[tuple[int, str], list[QueueItem]] = {}
+    for place, item in enumerate(ordered):
         rank = next(rank for rank, end in ends if place <= end)
-        groups.setdefault((rank, ticket.run_id), []).append(ticket)
-    return [ticket for group in groups.values() for ticket in group]
+        groups.setdefault((rank, item.run_id), []).append(item)
+    return [item for group in groups.values() for item in group]
 
 
-def _chunks(group: Sequence[Ticket], most_tickets: int, most_bytes: int) -> Iterator[tuple[Ticket, ...]]:
-    """Cut a group into chunks within both limits; a ticket that is larger than the limit goes alone."""
-    chunk: list[Ticket] = []
+def _chunks(group: Sequence[QueueItem], most_items: int, most_bytes: int) -> Iterator[tuple[QueueItem, ...]]:
+    """Cut a group into chunks within both limits; a item that is larger than the limit goes alone."""
+    chunk: list[QueueItem] = []
     size_bytes = 0
-    for ticket in group:
-        if chunk and (len(chunk) == most_tickets or size_bytes + ticket.size_bytes > most_bytes):
+    for item in group:
+        if chunk and (len(chunk) == most_items or size_bytes + item.size_bytes > most_bytes):
             yield tuple(chunk)
             chunk, size_bytes = [], 0
-        chunk.append(ticket)
-        size_bytes += ticket.size_bytes
+        chunk.append(item)
+        size_bytes += item.size_bytes
     if chunk:
         yield tuple(chunk)
 
 
-def _commit_chunks(ordered: Sequence[Ticket], policy: DrainPolicy) -> Iterator[tuple[Ticket, ...]]:
+def _commit_chunks(ordered: Sequence[QueueItem], policy: DrainPolicy) -> Iterator[tuple[QueueItem, ...]]:
     """Cut into chunks whose files, with index and latest of every run, stay within a request."""
-    chunk: list[Ticket] = []
+    chunk: list[QueueItem] = []
     runs: set[str] = set()
     files = size_bytes = 0
-    for ticket in ordered:
-        is_new_run = ticket.run_id not in runs
-        more_files = 1 + _parts(ticket, policy) + is_new_run * RUN_FILES
-        more_bytes = ticket.size_bytes * (2 if is_new_run else 1)
+    for item in ordered:
+        is_new_run = item.run_id not in runs
+        more_files = 1 + _parts(item, policy) + is_new_run * RUN_FILES
+        more_bytes = item.size_bytes * (2 if is_new_run else 1)
         is_full = (
             files + more_files > policy.max_commit_files or size_bytes + more_bytes > policy.max_commit_bytes
         )
         if chunk and is_full:
             yield tuple(chunk)
             chunk, runs, files, size_bytes = [], set(), 0, 0
-            more_files = 1 + _parts(ticket, policy) + RUN_FILES
-            more_bytes = ticket.size_bytes * 2
-        chunk.append(ticket)
-        runs.add(ticket.run_id)
+            more_files = 1 + _parts(item, policy) + RUN_FILES
+            more_bytes = item.size_bytes * 2
+        chunk.append(item)
+        runs.add(item.run_id)
         files, size_bytes = files + more_files, size_bytes + more_bytes
     if chunk:
         yield tuple(chunk)
 
 
 def _draft_of_run(
-    chunk: tuple[Ticket, ...], group: list[Ticket], files: int, policy: DrainPolicy, *, is_batch: bool
-) -> Draft:
-    kind = WriteBatch if is_batch else WriteSingles
-    content = files + sum(_parts(ticket, policy) for ticket in chunk) + RUN_FILES
-    return Draft(
+    chunk: tuple[QueueItem, ...], group: list[QueueItem], files: int, policy: DrainPolicy, *, is_batch: bool
+) -> DraftStep:
+    kind = BatchStep if is_batch else SinglesStep
+    content = files + sum(_parts(item, policy) for item in chunk) + RUN_FILES
+    return DraftStep(
         step=kind(chunk[0].run_id, chunk),
         need=_need("core", content, RUN_READS),
         is_critical=_has_critical(group),
-        waits_since=min(ticket.arrived_at for ticket in group),
+        waits_since=min(item.arrived_at for item in group),
     )
 
 
@@ -220,10 +220,10 @@ def _need(resource: str, content: int, reads: int) -> Need:
     return Need(resource, requests=content + reads, content=content, points=points)
 
 
-def _parts(ticket: Ticket, policy: DrainPolicy) -> int:
+def _parts(item: QueueItem, policy: DrainPolicy) -> int:
     """Return into how many more files an oversized checkpoint is divided, about."""
-    return max(0, ticket.size_bytes - 1) // policy.max_file_bytes
+    return max(0, item.size_bytes - 1) // policy.max_file_bytes
 
 
-def _has_critical(tickets: Iterable[Ticket]) -> bool:
-    return any(ticket.priority is Priority.CRITICAL for ticket in tickets)
+def _has_critical(items: Iterable[QueueItem]) -> bool:
+    return any(item.priority is Priority.CRITICAL for item in items)

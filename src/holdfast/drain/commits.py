@@ -10,14 +10,14 @@ from functools import partial
 
 from holdfast.clock import Clock
 from holdfast.drain.numbering import disown_revived, settle_numbers
-from holdfast.drain.publish import FileWrite, Publication, plan_publication
+from holdfast.drain.publish import FileWrite, WritePlan, plan_write
 from holdfast.errors import Conflict, GatewayError, Missing, Unavailable, Unverified
 from holdfast.format.index import IndexEntry
 from holdfast.format.moments import format_moment
 from holdfast.format.parts import MAX_FILE_BYTES, seal_in_parts
 from holdfast.format.paths import INDEX, LATEST, Layout, is_single
-from holdfast.format.receipt import Delivery, Ticket
-from holdfast.format.run_view import RunView
+from holdfast.format.receipt import Delivery, QueueItem
+from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.github.calls import (
     NO_GRAPHQL,
     CommitFiles,
@@ -50,7 +50,7 @@ class CommitWriter:
     max_file_bytes: int = MAX_FILE_BYTES
     breathe: Callable[[], None] = lambda: None
     _head_sha: str = ""
-    _views: dict[str, RunView] = field(default_factory=dict)
+    _views: dict[str, RunSnapshot] = field(default_factory=dict)
     _graphql: GraphqlPresence = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class CommitWriter:
         """Tell whether the server has GraphQL, as far as is known."""
         return self._graphql.is_likely
 
-    def write(self, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
+    def write(self, items: Sequence[QueueItem]) -> dict[str, Delivery]:
         """Return where each checkpoint now lies, verified, indexed, and copied to the latest if it is that.
 
         Returns nothing where the server has no GraphQL: then this is not usable for a while. Raises a
@@ -71,7 +71,7 @@ class CommitWriter:
         if not self.is_usable:
             return {}
         try:
-            deliveries = self._write(tickets)
+            deliveries = self._write(items)
         except Missing as error:
             if error.path != NO_GRAPHQL:
                 raise
@@ -81,8 +81,8 @@ class CommitWriter:
         self._graphql.find()
         return deliveries
 
-    def _write(self, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
-        under_way = list(tickets)
+    def _write(self, items: Sequence[QueueItem]) -> dict[str, Delivery]:
+        under_way = list(items)
         for attempt in range(1, ATTEMPTS):
             try:
                 return self._try(under_way)
@@ -96,63 +96,63 @@ class CommitWriter:
             self._forget()
             raise
 
-    def _try(self, tickets: list[Ticket]) -> dict[str, Delivery]:
+    def _try(self, items: list[QueueItem]) -> dict[str, Delivery]:
         try:
-            return self._commit(tickets)
+            return self._commit(items)
         except GatewayError as error:
             # Its traceback would keep all that was to be written in memory while it is written otherwise.
             raise error.with_traceback(None) from error.__cause__
 
-    def _commit(self, tickets: list[Ticket]) -> dict[str, Delivery]:
-        """Commit everything on top of the head we know; `tickets` is changed when numbers are."""
-        run_ids = list(dict.fromkeys(ticket.run_id for ticket in tickets))
+    def _commit(self, items: list[QueueItem]) -> dict[str, Delivery]:
+        """Commit everything on top of the head we know; `items` is changed when numbers are."""
+        run_ids = list(dict.fromkeys(item.run_id for item in items))
         self._learn(run_ids)
-        publications = self._plan(run_ids, tickets)
-        writes = [write for publication in publications.values() for write in _writes(publication)]
+        write_plans = self._plan(run_ids, items)
+        writes = [write for write_plan in write_plans.values() for write in _writes(write_plan)]
         if writes:
-            self._send(publications, writes)
+            self._send(write_plans, writes)
         self._views.update(
             {
                 run_id: plan.view_after(self._views[run_id], self.layout)
-                for run_id, plan in publications.items()
+                for run_id, plan in write_plans.items()
             }
         )
         for run_id in list(self._views)[:-MAX_REMEMBERED_RUNS]:
-            if run_id not in publications:
+            if run_id not in write_plans:
                 del self._views[run_id]
         return {
             checkpoint_id: Delivery(entry.sequence, entry.file_path, entry.blob_sha, self._head_sha)
-            for publication in publications.values()
-            for checkpoint_id, entry in publication.entries.items()
+            for write_plan in write_plans.values()
+            for checkpoint_id, entry in write_plan.entries.items()
         }
 
-    def _plan(self, run_ids: Sequence[str], tickets: list[Ticket]) -> dict[str, Publication]:
-        by_run = {run_id: [ticket for ticket in tickets if ticket.run_id == run_id] for run_id in run_ids}
-        tickets.clear()
-        publications = {}
+    def _plan(self, run_ids: Sequence[str], items: list[QueueItem]) -> dict[str, WritePlan]:
+        by_run = {run_id: [item for item in items if item.run_id == run_id] for run_id in run_ids}
+        items.clear()
+        write_plans = {}
         for run_id, own in by_run.items():
             view = self._without_unproved(disown_revived(self._views[run_id], own), own)
             self._views[run_id] = view
             folder = self.layout.run_folder(run_id)
             seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
             numbered = settle_numbers(self.spool, view, own, seal, breathe=self.breathe)
-            tickets += [one.ticket for one in numbered]
-            publications[run_id] = plan_publication(
+            items += [one.item for one in numbered]
+            write_plans[run_id] = plan_write(
                 view,
                 [one.envelope for one in numbered],
                 is_batch=False,
                 layout=self.layout,
                 now=format_moment(self.clock.now()),
             )
-        return publications
+        return write_plans
 
-    def _without_unproved(self, view: RunView, tickets: Sequence[Ticket]) -> RunView:
-        """Return the view without those of the tickets whose files are not what the index says.
+    def _without_unproved(self, view: RunSnapshot, items: Sequence[QueueItem]) -> RunSnapshot:
+        """Return the view without those of the items whose files are not what the index says.
 
-        The index names a ticket if our own commit has lost its answer, or if it failed to be verified.
+        The index names a item if our own commit has lost its answer, or if it failed to be verified.
         """
         by_id = view.index.by_id
-        named = [by_id[ticket.checkpoint_id] for ticket in tickets if ticket.checkpoint_id in by_id]
+        named = [by_id[item.checkpoint_id] for item in items if item.checkpoint_id in by_id]
         if not named:
             return view
         unproved = {entry for entry in named if not self._is_proved(entry, view)}
@@ -167,20 +167,20 @@ class CommitWriter:
             blobs={name: sha for name, sha in view.blobs.items() if name not in names},
         )
 
-    def _is_proved(self, entry: IndexEntry, view: RunView) -> bool:
+    def _is_proved(self, entry: IndexEntry, view: RunSnapshot) -> bool:
         """Tell whether the file of an entry is there, and, if it holds nothing else, is what was sent."""
         name = self.layout.name_of(view.run_id, entry.file_path)
         return name in view.blobs and (not is_single(name) or entry.blob_sha in ("", view.blobs[name]))
 
-    def _send(self, publications: Mapping[str, Publication], writes: Sequence[FileWrite]) -> None:
-        ids = [identity for publication in publications.values() for identity in publication.entries]
-        headline, body = _message(ids, len(publications))
+    def _send(self, write_plans: Mapping[str, WritePlan], writes: Sequence[FileWrite]) -> None:
+        ids = [identity for write_plan in write_plans.values() for identity in write_plan.entries]
+        headline, body = _message(ids, len(write_plans))
         additions = {write.path: write.content for write in writes}
         revision = self.gateway.perform(CommitFiles(self.branch, self._head_sha, headline, body, additions))
         self._verify_unanswered(writes, revision)
         self._head_sha = revision.commit_sha
         log.info(
-            "commit_written", commit_sha=revision.commit_sha, checkpoints=len(ids), runs=len(publications)
+            "commit_written", commit_sha=revision.commit_sha, checkpoints=len(ids), runs=len(write_plans)
         )
 
     def _verify_unanswered(self, writes: Sequence[FileWrite], revision: Revision) -> None:
@@ -213,7 +213,7 @@ class CommitWriter:
             ensure_branch(self.gateway, self.branch)
         return self.gateway.perform(ReadSnapshot(self.branch, paths))
 
-    def _view(self, run_id: str, snapshot: Snapshot) -> RunView:
+    def _view(self, run_id: str, snapshot: Snapshot) -> RunSnapshot:
         listed = snapshot.folders.get(self.layout.run_folder(run_id), {})
         files = {name: snapshot.files[self.layout.path(run_id, name)] for name in (INDEX, LATEST)}
         found = {name: file for name, file in files.items() if file}
@@ -228,8 +228,8 @@ class CommitWriter:
         self._views.clear()
 
 
-def _writes(publication: Publication) -> list[FileWrite]:
-    return [*publication.files, *(file for file in (publication.index, publication.latest) if file)]
+def _writes(write_plan: WritePlan) -> list[FileWrite]:
+    return [*write_plan.files, *(file for file in (write_plan.index, write_plan.latest) if file)]
 
 
 def _message(checkpoint_ids: Sequence[str], runs: int) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The contents mode: one file, one request; every run on its own.
 
-The order is what makes a crash harmless: a note of intent, the files, their verification, the index,
-the latest, and only then do the tickets leave the spool.
+The order is what makes a crash harmless: a note of a pending write, the files, their verification, the index,
+the latest, and only then do the items leave the spool.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -10,16 +10,16 @@ from functools import partial
 
 from holdfast.clock import Clock
 from holdfast.drain.numbering import disown_revived, release_places, settle_numbers
-from holdfast.drain.orphans import PATIENCE_S, Litter, is_litter, parse_litter
-from holdfast.drain.pending import Intent
-from holdfast.drain.publish import FileWrite, Publication, own_files, plan_publication
+from holdfast.drain.orphans import PATIENCE_S, OrphanFile, is_orphan, parse_orphan
+from holdfast.drain.pending import PendingWrite
+from holdfast.drain.publish import FileWrite, WritePlan, own_files, plan_write
 from holdfast.errors import Conflict, GatewayError, IntegrityFailure, Missing, Unavailable, Unverified
 from holdfast.format.index import Index
 from holdfast.format.moments import format_moment
 from holdfast.format.parts import MAX_FILE_BYTES, seal_in_parts
 from holdfast.format.paths import INDEX, LATEST, Layout, is_single
-from holdfast.format.receipt import Delivery, Ticket
-from holdfast.format.run_view import RunView
+from holdfast.format.receipt import Delivery, QueueItem
+from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import open_file
 from holdfast.github.calls import DeleteFile, Gateway, ReadFile, ReadHead, WriteFile
 from holdfast.logs import log
@@ -33,13 +33,13 @@ PAUSE_S = 0.5
 
 @dataclass
 class _Work:
-    """What is being written; numbers, and so tickets and files, may change with each attempt.
+    """What is being written; numbers, and so items and files, may change with each attempt.
 
     It is unclear once a request had no answer, or a process none to give: that one may still be under way.
     """
 
-    intent: Intent
-    tickets: Sequence[Ticket]
+    pending_write: PendingWrite
+    items: Sequence[QueueItem]
     is_unclear: bool
 
 
@@ -55,93 +55,97 @@ class ContentsWriter:
     clock: Clock
     max_file_bytes: int = MAX_FILE_BYTES
     breathe: Callable[[], None] = lambda: None
-    # The paths of the litter notes, so that planning costs no look into the spool; `sweep` reads them.
-    _litter: set[str] = field(default_factory=set)
+    # The paths of the orphan notes, so that planning costs no look into the spool; `sweep` reads them.
+    _orphans: set[str] = field(default_factory=set)
 
-    def write(self, intent: Intent, tickets: Sequence[Ticket]) -> dict[str, Delivery]:
+    def write(self, pending_write: PendingWrite, items: Sequence[QueueItem]) -> dict[str, Delivery]:
         """Return where each checkpoint now lies, verified, indexed, and copied to the latest if it is that.
 
-        An intent that names files was begun before: what is there of them is not written again.
+        An pending_write that names files was begun before: what is there of them is not written again.
         Raises a GatewayError after three attempts; what was written by then is found the next time.
         """
-        work = _Work(intent, tickets, is_unclear=bool(intent.files))
+        work = _Work(pending_write, items, is_unclear=bool(pending_write.files))
         for attempt in range(1, ATTEMPTS):
             try:
                 return self._publish(work)
             except (Conflict, Unavailable, Unverified) as error:
-                self.runs.forget(intent.run_id)
+                self.runs.forget(pending_write.run_id)
                 work.is_unclear = work.is_unclear or isinstance(error, Unavailable)
-                log.info("write_repeated", run_id=intent.run_id, attempt=attempt, cause=str(error))
+                log.info("write_repeated", run_id=pending_write.run_id, attempt=attempt, cause=str(error))
             self.clock.sleep(PAUSE_S * 2**attempt)
         return self._publish(work)
 
     def _publish(self, work: _Work) -> dict[str, Delivery]:
-        run_id = work.intent.run_id
-        is_repeated = bool(work.intent.files)
+        run_id = work.pending_write.run_id
+        is_repeated = bool(work.pending_write.files)
         view = self.runs.refresh(run_id) if is_repeated else self.runs.view(run_id)
-        publication = self._plan(view, work)
-        commits = {file.path: self._put(file) for file in publication.files}
-        self.spool.mark_committed(self._deliveries(view, publication, commits))
-        self._verify(view, publication, commits)
-        if publication.index:
-            commits[publication.index.path] = self._put_index(publication.index, publication.merged)
-        if publication.latest:
-            commits[publication.latest.path] = self._put(publication.latest)
-        self._delete_obsolete(publication, work)
-        self.runs.keep(publication.view_after(view, self.layout))
-        return self._deliveries(view, publication, commits or {"": self._head_with(publication)})
+        write_plan = self._plan(view, work)
+        commits = {file.path: self._put(file) for file in write_plan.files}
+        self.spool.mark_committed(self._deliveries(view, write_plan, commits))
+        self._verify(view, write_plan, commits)
+        if write_plan.index:
+            commits[write_plan.index.path] = self._put_index(write_plan.index, write_plan.merged)
+        if write_plan.latest:
+            commits[write_plan.latest.path] = self._put(write_plan.latest)
+        self._delete_obsolete(write_plan, work)
+        self.runs.keep(write_plan.view_after(view, self.layout))
+        return self._deliveries(view, write_plan, commits or {"": self._head_with(write_plan)})
 
-    def _head_with(self, publication: Publication) -> str:
+    def _head_with(self, write_plan: WritePlan) -> str:
         """Return the newest commit, if it shows what was there already: the answer may be a stale one."""
-        run_id = publication.merged.run_id
+        run_id = write_plan.merged.run_id
         commit_sha = self.gateway.perform(ReadHead(self.branch))
         try:
             listed = self.runs.list_files(run_id, commit_sha, is_fresh=True)
         except Missing:
             listed = {}
-        for entry in publication.entries.values():
+        for entry in write_plan.entries.values():
             if self.layout.name_of(run_id, entry.file_path) not in listed:
                 raise Unverified(entry.file_path, "the newest commit does not show it yet")
         return commit_sha
 
-    def _plan(self, view: RunView, work: _Work) -> Publication:
+    def _plan(self, view: RunSnapshot, work: _Work) -> WritePlan:
         """Settle the numbers, plan the files, and note on disk what may come to exist."""
-        view = disown_revived(view, work.tickets)
-        view = release_places(self.spool, view, work.tickets, work.intent.files)
+        view = disown_revived(view, work.items)
+        view = release_places(self.spool, view, work.items, work.pending_write.files)
         folder = self.layout.run_folder(view.run_id)
         seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
-        locate = partial(own_files, view, is_batch=work.intent.is_batch, layout=self.layout)
-        tried = [(self.layout.name_of(view.run_id, path), sha) for path, sha in work.intent.files.items()]
+        locate = partial(own_files, view, is_batch=work.pending_write.is_batch, layout=self.layout)
+        tried = [
+            (self.layout.name_of(view.run_id, path), sha) for path, sha in work.pending_write.files.items()
+        ]
         numbered = settle_numbers(
             self.spool,
-            self._without_litter(view),
-            work.tickets,
+            self._without_orphans(view),
+            work.items,
             seal,
             locate=locate,
             tried=tried,
             breathe=self.breathe,
         )
-        work.tickets = [one.ticket for one in numbered]
-        publication = plan_publication(
+        work.items = [one.item for one in numbered]
+        write_plan = plan_write(
             view,
             [one.envelope for one in numbered],
-            is_batch=work.intent.is_batch,
+            is_batch=work.pending_write.is_batch,
             layout=self.layout,
             now=format_moment(self.clock.now()),
         )
-        if publication.files:
-            work.intent = work.intent.adding((file.path, file.blob_sha) for file in publication.own_files)
-            self.spool.note(work.intent.name, work.intent.to_bytes())
-        return publication
+        if write_plan.files:
+            work.pending_write = work.pending_write.adding(
+                (file.path, file.blob_sha) for file in write_plan.own_files
+            )
+            self.spool.note(work.pending_write.name, work.pending_write.to_bytes())
+        return write_plan
 
-    def _without_litter(self, view: RunView) -> RunView:
+    def _without_orphans(self, view: RunSnapshot) -> RunSnapshot:
         """Return the view without batches that we have given up: their numbers are still free."""
-        if not self._litter:
+        if not self._orphans:
             return view
         kept = {
             name: sha
             for name, sha in view.blobs.items()
-            if is_single(name) or self.layout.path(view.run_id, name) not in self._litter
+            if is_single(name) or self.layout.path(view.run_id, name) not in self._orphans
         }
         return replace(view, blobs=kept)
 
@@ -187,12 +191,12 @@ class ContentsWriter:
             if self.layout.name_of(merged.run_id, entry.file_path) not in listed:
                 raise Conflict(entry.file_path, "it was removed meanwhile", kind="stale_file")
 
-    def _verify(self, view: RunView, publication: Publication, commits: dict[str, str]) -> None:
+    def _verify(self, view: RunSnapshot, write_plan: WritePlan, commits: dict[str, str]) -> None:
         """Read back what was written; what is not as it was sent is written again, three attempts in all."""
-        files = publication.files
+        files = write_plan.files
         wrong = list(files)
         for attempt in range(1, ATTEMPTS + 1):
-            found = self._find(view, publication.merged, wrong, commits) if wrong else {}
+            found = self._find(view, write_plan.merged, wrong, commits) if wrong else {}
             wrong = [file for file in wrong if found[file.path] != file.blob_sha]
             if not wrong:
                 log.info("files_verified", run_id=view.run_id, files=len(files))
@@ -215,7 +219,7 @@ class ContentsWriter:
         raise Conflict(file.path, "another writer has taken this name since", kind="stale_file")
 
     def _find(
-        self, view: RunView, merged: Index, files: Sequence[FileWrite], commits: dict[str, str]
+        self, view: RunSnapshot, merged: Index, files: Sequence[FileWrite], commits: dict[str, str]
     ) -> dict[str, str | None]:
         """Return the blob that GitHub holds at each path.
 
@@ -244,73 +248,73 @@ class ContentsWriter:
             raise Unverified(error.path, "what was just written is not visible yet") from error
         return found
 
-    def _delete_obsolete(self, publication: Publication, work: _Work) -> None:
+    def _delete_obsolete(self, write_plan: WritePlan, work: _Work) -> None:
         """Delete what an earlier attempt wrote under a number that it could not keep.
 
         Whether it is there is not looked up: just after a write a listing may not show it yet. Its
         checkpoints are in the index elsewhere by now, or set aside whole, so nobody can come to need it.
         """
-        merged, intent = publication.merged, work.intent
-        missing = [identity for identity in intent.checkpoint_ids if identity not in merged.by_id]
+        merged, pending_write = write_plan.merged, work.pending_write
+        missing = [identity for identity in pending_write.checkpoint_ids if identity not in merged.by_id]
         if not all(self.spool.is_kept_aside(identity) for identity in missing):
             return
         indexed = {entry.file_path for entry in merged.entries}
-        for path, sha in intent.files.items():
+        for path, sha in pending_write.files.items():
             if path in indexed:
                 continue
             try:
                 is_settled = self._delete(path, sha) and not work.is_unclear
             except GatewayError as error:
                 # No checkpoint waits for this: with little budget left, it might never come to an end.
-                log.info("litter_kept", path=path, cause=str(error))
+                log.info("orphan_file_kept", path=path, cause=str(error))
                 is_settled = False
             if not is_settled:  # it may only not be visible yet, or come late
-                self._expect(Litter(path, sha, self.clock.now() + PATIENCE_S))
+                self._expect(OrphanFile(path, sha, self.clock.now() + PATIENCE_S))
 
-    def abandon(self, intent: Intent) -> None:
+    def abandon(self, pending_write: PendingWrite) -> None:
         """Give up a write; what may have come to exist of it is deleted once nothing of it is under way."""
-        for path, sha in intent.files.items():
-            self._expect(Litter(path, sha, self.clock.now() + PATIENCE_S))
-        self.spool.forget(intent.name)
+        for path, sha in pending_write.files.items():
+            self._expect(OrphanFile(path, sha, self.clock.now() + PATIENCE_S))
+        self.spool.forget(pending_write.name)
 
     def spare(self, paths: Iterable[str]) -> None:
-        """Learn that these files are of use: an earlier attempt at one may have been given up as litter."""
-        for path in self._litter.intersection(paths):
-            self.spool.forget(Litter(path, "", 0.0).name)
-            self._litter.discard(path)
+        """Learn that these files are of use: an earlier attempt at one may have been given up as orphan."""
+        for path in self._orphans.intersection(paths):
+            self.spool.forget(OrphanFile(path, "", 0.0).name)
+            self._orphans.discard(path)
 
     def sweep(self) -> None:
         """Delete what late requests of abandoned attempts have left, once none can be under way any more."""
         notes = self.spool.notes()
-        known = [parse_litter(content) for name, content in notes.items() if is_litter(name)]
-        self._litter.clear()
-        self._litter.update(litter.path for litter in known)
-        for litter in known:
-            if litter.due_at > self.clock.now():
+        known = [parse_orphan(content) for name, content in notes.items() if is_orphan(name)]
+        self._orphans.clear()
+        self._orphans.update(orphan.path for orphan in known)
+        for orphan in known:
+            if orphan.due_at > self.clock.now():
                 continue
             try:
-                rest = None if self._clear(litter) else litter.later(self.clock.now())
+                rest = None if self._clear(orphan) else orphan.later(self.clock.now())
             except GatewayError as error:
-                log.info("litter_kept", path=litter.path, cause=str(error))
-                rest = litter.later(self.clock.now(), is_tried=False)
+                log.info("orphan_file_kept", path=orphan.path, cause=str(error))
+                rest = orphan.later(self.clock.now(), is_tried=False)
             if rest:
                 self._expect(rest)
             else:
-                self.spool.forget(litter.name)
-                self._litter.discard(litter.path)
+                self.spool.forget(orphan.name)
+                self._orphans.discard(orphan.path)
 
-    def _clear(self, litter: Litter) -> bool:
+    def _clear(self, orphan: OrphanFile) -> bool:
         """Delete a file unless it has come to be of use, say to mend an index; tell whether it is settled."""
-        run_id, name = self.layout.parse_path(litter.path)
+        run_id, name = self.layout.parse_path(orphan.path)
         view = self.runs.refresh(run_id)
         if not view.blobs or (INDEX in view.blobs and not view.is_index_stored):
             return False  # GitHub may only not show the folder, or the index in it, just now
-        is_indexed = any(entry.file_path == litter.path for entry in view.index.entries)
-        return is_indexed or name not in view.blobs or self._delete(litter.path, litter.blob_sha)
+        is_indexed = any(entry.file_path == orphan.path for entry in view.index.entries)
+        return is_indexed or name not in view.blobs or self._delete(orphan.path, orphan.blob_sha)
 
-    def _expect(self, litter: Litter) -> None:
-        self.spool.note(litter.name, litter.to_bytes())
-        self._litter.add(litter.path)
+    def _expect(self, orphan: OrphanFile) -> None:
+        self.spool.note(orphan.name, orphan.to_bytes())
+        self._orphans.add(orphan.path)
 
     def _delete(self, path: str, sha: str) -> bool:
         """Delete a file of ours; return whether GitHub knew it. Another one in its place is left alone."""
@@ -327,10 +331,10 @@ class ContentsWriter:
         return True
 
     def _deliveries(
-        self, view: RunView, publication: Publication, commits: dict[str, str]
+        self, view: RunSnapshot, write_plan: WritePlan, commits: dict[str, str]
     ) -> dict[str, Delivery]:
         """Return where the checkpoints lie; those that were there before lie in the newest commit we know."""
-        blobs = {file.path: file.blob_sha for file in publication.files}
+        blobs = {file.path: file.blob_sha for file in write_plan.files}
         newest_commit = next(reversed(commits.values()), "")
         return {
             checkpoint_id: Delivery(
@@ -340,12 +344,12 @@ class ContentsWriter:
                 or view.blobs.get(self.layout.name_of(view.run_id, entry.file_path), entry.blob_sha),
                 commit_sha=commits.get(entry.file_path, newest_commit),
             )
-            for checkpoint_id, entry in publication.entries.items()
+            for checkpoint_id, entry in write_plan.entries.items()
             if entry.file_path in commits or newest_commit
         }
 
 
-def _check_unchanged(view: RunView, listed: Mapping[str, str]) -> None:
+def _check_unchanged(view: RunSnapshot, listed: Mapping[str, str]) -> None:
     """Raise Conflict unless index and latest are still those that the plan was made on.
 
     GitHub takes an update of a file that is gone as a new file. An index that retention has removed would

@@ -10,8 +10,8 @@ from holdfast.errors import SpoolDamaged
 from holdfast.format.checkpoint import Envelope, renumber_body
 from holdfast.format.index import IndexEntry
 from holdfast.format.paths import is_single
-from holdfast.format.receipt import Ticket
-from holdfast.format.run_view import RunView
+from holdfast.format.receipt import QueueItem
+from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.logs import log
 from holdfast.queue import Spool
 
@@ -24,16 +24,16 @@ Locate = Callable[[Sequence[Envelope]], Mapping[str, StoredFile]]
 
 @dataclass(frozen=True, slots=True)
 class Numbered:
-    """A ticket and the sealed checkpoint that it stands for, both under the same number."""
+    """A item and the sealed checkpoint that it stands for, both under the same number."""
 
-    ticket: Ticket
+    item: QueueItem
     envelope: Envelope
 
 
 def settle_numbers(
     spool: Spool,
-    view: RunView,
-    tickets: Sequence[Ticket],
+    view: RunSnapshot,
+    items: Sequence[QueueItem],
     seal: Seal,
     *,
     locate: Locate = lambda _: {},
@@ -42,29 +42,31 @@ def settle_numbers(
 ) -> list[Numbered]:
     """Return the sealed checkpoints under numbers that no other one of the run has.
 
-    `tried` are the files of earlier attempts. A new number is durable, in ticket and receipt, before anything
-    is sent under it. A ticket whose bytes are damaged is set aside by the spool and left out here. `breathe`
+    `tried` are the files of earlier attempts. A new number is durable, in item and receipt, before anything
+    is sent under it. A item whose bytes are damaged is set aside by the spool and left out here. `breathe`
     is called before each checkpoint, so that others may have a turn.
     """
-    sealed = _read(spool, tickets, seal, breathe)
+    sealed = _read(spool, items, seal, breathe)
     envelopes = [numbered.envelope for numbered in sealed]
     headers = [envelope.header for envelope in envelopes]
-    arrivals = _arrivals(spool, view, tickets)
+    arrivals = _arrivals(spool, view, items)
     changed = assign_sequences(view, headers, tried=tried, own=locate(envelopes), arrivals=arrivals)
     newest = view.index.newest
     highest = max(newest.sequence if newest else 0, view.pruned_through)
     if highest > spool.known_sequence(view.run_id):
         spool.learn_sequence(view.run_id, highest)
-    affected = [numbered.ticket for numbered in sealed if numbered.ticket.checkpoint_id in changed]
+    affected = [numbered.item for numbered in sealed if numbered.item.checkpoint_id in changed]
     # The highest first: wherever a crash cuts this short, the numbers still tell the order.
-    affected.sort(key=lambda ticket: changed[ticket.checkpoint_id], reverse=True)
+    affected.sort(key=lambda item: changed[item.checkpoint_id], reverse=True)
     moved = {
         each.checkpoint_id: _renumber(spool, each, changed[each.checkpoint_id], seal) for each in affected
     }
-    return [moved.get(numbered.ticket.checkpoint_id, numbered) for numbered in sealed]
+    return [moved.get(numbered.item.checkpoint_id, numbered) for numbered in sealed]
 
 
-def release_places(spool: Spool, view: RunView, tickets: Sequence[Ticket], tried: Container[str]) -> RunView:
+def release_places(
+    spool: Spool, view: RunSnapshot, items: Sequence[QueueItem], tried: Container[str]
+) -> RunSnapshot:
     """Return the view without those places that no stored index gives, and that come before their turn.
 
     Where there is no index yet, the files of an earlier attempt, by path in `tried`, would fix the numbers of
@@ -72,7 +74,7 @@ def release_places(spool: Spool, view: RunView, tickets: Sequence[Ticket], tried
     """
     if view.is_index_stored:
         return view
-    ranks = spool.arrivals(ticket.checkpoint_id for ticket in tickets if ticket.is_automatic)
+    ranks = spool.arrivals(item.checkpoint_id for item in items if item.is_automatic)
     first = min((rank for identity, rank in ranks.items() if identity not in view.index.by_id), default=None)
     if first is None:
         return view
@@ -86,58 +88,60 @@ def release_places(spool: Spool, view: RunView, tickets: Sequence[Ticket], tried
     return replace(view, index=replace(view.index, entries=kept))
 
 
-def disown_revived(view: RunView, tickets: Sequence[Ticket]) -> RunView:
-    """Return the view without a revived latest that is one of the tickets: it is stored anew in its turn."""
+def disown_revived(view: RunSnapshot, items: Sequence[QueueItem]) -> RunSnapshot:
+    """Return the view without a revived latest that is one of the items: it is stored anew in its turn."""
     latest = view.revived
-    if latest is None or all(ticket.checkpoint_id != latest.checkpoint_id for ticket in tickets):
+    if latest is None or all(item.checkpoint_id != latest.checkpoint_id for item in items):
         return view
     return replace(view, index=view.index.without({latest.checkpoint_id}), revived=None)
 
 
-def _arrivals(spool: Spool, view: RunView, tickets: Sequence[Ticket]) -> dict[str, Arrival]:
+def _arrivals(spool: Spool, view: RunSnapshot, items: Sequence[QueueItem]) -> dict[str, Arrival]:
     """Return when those came in whose number nobody asked for, and what they must come after.
 
     A machine that is new to a run counts from one. Where the numbers have gaps it would fill them, and the
     run would go on from an older checkpoint. What came in here later, but was more urgent, keeps its
     place, and what came in before it stays before it.
     """
-    automatic = [ticket for ticket in tickets if ticket.is_automatic]
-    lowest = min((ticket.sequence for ticket in automatic), default=0)
+    automatic = [item for item in items if item.is_automatic]
+    lowest = min((item.sequence for item in automatic), default=0)
     later = list(takewhile(lambda entry: entry.sequence >= lowest, reversed(view.index.entries)))
-    known: Sequence[Ticket | IndexEntry] = (*automatic, *later)
+    known: Sequence[QueueItem | IndexEntry] = (*automatic, *later)
     ranks = spool.arrivals(each.checkpoint_id for each in known) if automatic else {}
 
-    def arrival_of(ticket: Ticket) -> Arrival:
-        own = ranks.get(ticket.checkpoint_id, 0)
+    def arrival_of(item: QueueItem) -> Arrival:
+        own = ranks.get(item.checkpoint_id, 0)
         floor = 0
-        for entry in takewhile(lambda entry: entry.sequence >= ticket.sequence, later):
+        for entry in takewhile(lambda entry: entry.sequence >= item.sequence, later):
             # What is not known here has come from another machine.
             rank = ranks.get(entry.checkpoint_id, 0)
             if rank != own:
                 floor = 0 if rank > own else floor or entry.sequence
         return Arrival(own, floor)
 
-    return {ticket.checkpoint_id: arrival_of(ticket) for ticket in automatic}
+    return {item.checkpoint_id: arrival_of(item) for item in automatic}
 
 
-def _renumber(spool: Spool, ticket: Ticket, sequence: int, seal: Seal) -> Numbered:
-    body = renumber_body(spool.read(ticket), sequence)
+def _renumber(spool: Spool, item: QueueItem, sequence: int, seal: Seal) -> Numbered:
+    body = renumber_body(spool.read(item), sequence)
     log.info(
         "checkpoint_renumbered",
-        run_id=ticket.run_id,
-        checkpoint_id=ticket.checkpoint_id,
-        sequence_before=ticket.sequence,
+        run_id=item.run_id,
+        checkpoint_id=item.checkpoint_id,
+        sequence_before=item.sequence,
         sequence=sequence,
     )
-    return Numbered(spool.renumber(ticket, sequence, body), seal(body))
+    return Numbered(spool.renumber(item, sequence, body), seal(body))
 
 
-def _read(spool: Spool, tickets: Sequence[Ticket], seal: Seal, breathe: Callable[[], None]) -> list[Numbered]:
+def _read(
+    spool: Spool, items: Sequence[QueueItem], seal: Seal, breathe: Callable[[], None]
+) -> list[Numbered]:
     bodies = []
-    for ticket in tickets:
+    for item in items:
         breathe()
         try:
-            bodies.append(Numbered(ticket, seal(spool.read(ticket))))
+            bodies.append(Numbered(item, seal(spool.read(item))))
         except SpoolDamaged as error:
-            log.error("checkpoint_damaged", checkpoint_id=ticket.checkpoint_id, cause=str(error))
+            log.error("checkpoint_damaged", checkpoint_id=item.checkpoint_id, cause=str(error))
     return bodies

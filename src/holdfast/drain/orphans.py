@@ -1,4 +1,4 @@
-"""Litter: what an abandoned attempt may still leave behind, long after everyone has stopped waiting for it.
+"""Orphan files: what an abandoned attempt may still leave behind, long after everyone stopped waiting for it.
 
 GitHub may carry out a request whose connection was cut some time later. If its checkpoint was stored under
 another number meanwhile, the late file would be a second copy; so it is looked for once more. An answer that
@@ -20,7 +20,7 @@ _NAME = "litter/"
 
 
 @dataclass(frozen=True, slots=True)
-class Litter:
+class OrphanFile:
     """A file that was deleted, or never seen, and when to delete it once more."""
 
     path: str
@@ -33,7 +33,7 @@ class Litter:
         """Return the name of the note."""
         return _NAME + self.path
 
-    def later(self, now: float, *, is_tried: bool = True) -> "Litter | None":
+    def later(self, now: float, *, is_tried: bool = True) -> "OrphanFile | None":
         """Return it with the time of its next try; None if it was tried often enough."""
         tries = self.tries + is_tried
         return replace(self, due_at=now + PATIENCE_S, tries=tries) if tries < MOST_TRIES else None
@@ -43,11 +43,11 @@ class Litter:
         return orjson.dumps(asdict(self))
 
 
-def is_litter(name: str) -> bool:
-    """Return whether a note of this name is about litter."""
+def is_orphan(name: str) -> bool:
+    """Return whether a note of this name is about orphan."""
     return name.startswith(_NAME)
 
 
-def parse_litter(content: bytes) -> Litter:
-    """Return the litter that a note tells of."""
-    return Litter(**orjson.loads(content))
+def parse_orphan(content: bytes) -> OrphanFile:
+    """Return the orphan that a note tells of."""
+    return OrphanFile(**orjson.loads(content))

@@ -8,7 +8,7 @@ from holdfast.errors import GatewayError, Refused
 
 UNAVAILABLE = "unavailable"
 NOTE = "trouble"
-"""The name of the note in the spool that remembers a trouble across restarts."""
+"""The name of the note in the spool that remembers a outage across restarts."""
 
 _LONGEST_OUTAGE_PAUSE_S = 30.0
 # From this many failures on GitHub is down, not stumbling.
@@ -19,7 +19,7 @@ _LONG_PAUSE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class Outage:
     """One reason why nothing is written at present. `credentials` tells which token it befell."""
 
     kind: str
@@ -40,14 +40,14 @@ class Trouble:
         return orjson.dumps(asdict(self))
 
 
-def parse_trouble(content: bytes | None) -> Trouble | None:
-    """Return the trouble that a note holds, if there is one."""
-    return Trouble(**orjson.loads(content)) if content else None
+def parse_outage(content: bytes | None) -> Outage | None:
+    """Return the outage that a note holds, if there is one."""
+    return Outage(**orjson.loads(content)) if content else None
 
 
-def trouble_after(
-    error: GatewayError, before: Trouble | None, *, now: float, jitter: float, credentials: str
-) -> Trouble:
+def outage_after(
+    error: GatewayError, before: Outage | None, *, now: float, jitter: float, credentials: str
+) -> Outage:
     """Return how to go on after `error`. `jitter` is a random number from 0 to 1.
 
     An outage is met with pauses that grow to half a minute, a refusal with long ones.
@@ -56,7 +56,7 @@ def trouble_after(
     is_same = before is not None and before.kind == kind
     failures = before.failures + 1 if before and is_same else 1
     pause_s = _outage_pause(failures, jitter) if kind == UNAVAILABLE else _PAUSES_S.get(kind, _LONG_PAUSE_S)
-    return Trouble(
+    return Outage(
         kind=kind,
         reason=str(error),
         advice=error.advice if isinstance(error, Refused) else "Nothing is lost; GitHub is asked again.",

@@ -1,4 +1,4 @@
-"""A note of intent: what is about to be written, kept on disk until it is known to be done.
+"""A pending write: what is about to be written, kept on disk until it is known to be done.
 
 After a crash the note says which checkpoints were under way together, and which files they may
 have left behind, so that the same write is finished and nothing is stored twice.
@@ -13,7 +13,7 @@ _NAME = "write/"
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
+class PendingWrite:
     """Checkpoints of one run that are written together; `files` has every path ever tried, with its blob."""
 
     run_id: str
@@ -26,8 +26,8 @@ class Intent:
         """Return the name of the note; a run has one write under way at a time."""
         return _NAME + self.run_id
 
-    def adding(self, files: Iterable[tuple[str, str]]) -> "Intent":
-        """Return the intent with more files that may come to exist."""
+    def adding(self, files: Iterable[tuple[str, str]]) -> "PendingWrite":
+        """Return the pending write with more files that may come to exist."""
         return replace(self, files={**self.files, **dict(files)})
 
     def to_bytes(self) -> bytes:
@@ -42,14 +42,14 @@ class Intent:
         )
 
 
-def is_intent(name: str) -> bool:
-    """Return whether a note of this name is an intent."""
+def is_pending_write(name: str) -> bool:
+    """Return whether a note of this name is a pending write."""
     return name.startswith(_NAME)
 
 
-def parse_intent(content: bytes) -> Intent:
-    """Return the intent that a note holds."""
+def parse_pending_write(content: bytes) -> PendingWrite:
+    """Return the pending write that a note holds."""
     values = orjson.loads(content)
-    return Intent(
+    return PendingWrite(
         values["run_id"], tuple(values["checkpoint_ids"]), bool(values["is_batch"]), dict(values["files"])
     )

@@ -1,7 +1,7 @@
 """From what is spooled, the budget and the time to what to write and how, or how long to wait and why.
 
 The planner remembers nothing: what was spent stands in the budget, how long a checkpoint has waited stands
-in its ticket. While little of the hour is spent, everything leaves at once. After that a run is written
+in its item. While little of the hour is spent, everything leaves at once. After that a run is written
 only once its oldest checkpoint has waited for a pause, which grows with what writing all runs costs, so that
 batches fill up and the hour lasts. A critical checkpoint never waits for a pause.
 """
@@ -13,29 +13,29 @@ from math import inf
 from holdfast.drain.chunks import (
     RUN_FILES,
     RUN_READS,
-    Draft,
+    BatchStep,
+    CommitStep,
+    DraftStep,
     DrainPolicy,
+    SinglesStep,
     Step,
-    WriteBatch,
-    WriteCommit,
-    WriteSingles,
     draft_batches,
     draft_commits,
     draft_singles,
-    order_tickets,
+    order_items,
 )
-from holdfast.format.receipt import Ticket
+from holdfast.format.receipt import QueueItem
 from holdfast.ratelimit.budget import HOUR_S, Budget
 
 __all__ = [
+    "BatchStep",
+    "CommitStep",
     "DrainPlan",
     "DrainPolicy",
+    "SinglesStep",
     "Step",
-    "WriteBatch",
-    "WriteCommit",
-    "WriteSingles",
     "forecast_drain_s",
-    "order_tickets",
+    "order_items",
     "plan_drain",
 ]
 
@@ -52,15 +52,15 @@ class DrainPlan:
     reason: str
 
 
-def plan_drain(tickets: Sequence[Ticket], budget: Budget, now: float, policy: DrainPolicy) -> DrainPlan:
+def plan_drain(items: Sequence[QueueItem], budget: Budget, now: float, policy: DrainPolicy) -> DrainPlan:
     """Return what to write now, no more than the budget covers; else how long to wait and why.
 
     The plan is good for one pass: whoever carries it out plans anew after it. With `longest_pause_s=0`
     in the policy there are no pauses, and only the limits count.
     """
-    if not tickets:
+    if not items:
         return DrainPlan((), 0.0, "nothing is spooled")
-    drafts = _drafts(tickets, budget, now, policy)
+    drafts = _drafts(items, budget, now, policy)
     pause_s = _pause_s(drafts, budget, now, policy)
     due = [draft for draft in drafts if draft.wait_s(pause_s, now) <= 0]
     steps = _affordable(due, budget, now, policy)
@@ -73,11 +73,11 @@ def plan_drain(tickets: Sequence[Ticket], budget: Budget, now: float, policy: Dr
     return DrainPlan((), max(wait_s, SHORTEST_WAIT_S), "collecting, so that the hour's requests last")
 
 
-def forecast_drain_s(tickets: Sequence[Ticket], budget: Budget, now: float, policy: DrainPolicy) -> float:
-    """Return about how long it takes to write all of `tickets` at the pace that the budget allows."""
-    if not tickets:
+def forecast_drain_s(items: Sequence[QueueItem], budget: Budget, now: float, policy: DrainPolicy) -> float:
+    """Return about how long it takes to write all of `items` at the pace that the budget allows."""
+    if not items:
         return 0.0
-    drafts = _drafts(tickets, budget, now, policy)
+    drafts = _drafts(items, budget, now, policy)
     pause_s = _pause_s(drafts, budget, now, policy)
     waiting_s = max(0.0, min(draft.wait_s(pause_s, now) for draft in drafts))
     closed_s = budget.delay_for(drafts[0].need, now, is_critical=drafts[0].is_critical).seconds
@@ -90,7 +90,7 @@ def forecast_drain_s(tickets: Sequence[Ticket], budget: Budget, now: float, poli
     return max(in_time_s, _late_s(drafts, budget, now, policy))
 
 
-def _late_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> float:
+def _late_s(drafts: list[DraftStep], budget: Budget, now: float, policy: DrainPolicy) -> float:
     """Return in about how many seconds those are written that must wait for the calls of another hour."""
     critical_room = budget.room(policy.resource, now, is_critical=True).requests
     room = budget.room(policy.resource, now).requests
@@ -107,25 +107,25 @@ def _late_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolicy
     return 0.0
 
 
-def _content_of(drafts: Sequence[Draft]) -> int:
+def _content_of(drafts: Sequence[DraftStep]) -> int:
     return sum(draft.need.content for draft in drafts)
 
 
-def _drafts(tickets: Sequence[Ticket], budget: Budget, now: float, policy: DrainPolicy) -> list[Draft]:
+def _drafts(items: Sequence[QueueItem], budget: Budget, now: float, policy: DrainPolicy) -> list[DraftStep]:
     """Return every step that is to be taken some time, the most urgent first."""
-    ordered = order_tickets(tickets)
+    ordered = order_items(items)
     if policy.mode == "commit":
         return draft_commits(ordered, policy)
-    if not _is_room_for_singles(tickets, budget, now, policy):
+    if not _is_room_for_singles(items, budget, now, policy):
         return draft_batches(ordered, policy)
     minute, _ = budget.content_capacity(now)
     return draft_singles(ordered, policy, most_files=minute / 2 - RUN_FILES)
 
 
-def _is_room_for_singles(tickets: Sequence[Ticket], budget: Budget, now: float, policy: DrainPolicy) -> bool:
+def _is_room_for_singles(items: Sequence[QueueItem], budget: Budget, now: float, policy: DrainPolicy) -> bool:
     """Whether a file for each checkpoint takes a modest share of an hour of which little is spent."""
-    runs = len({ticket.run_id for ticket in tickets})
-    content = len(tickets) + RUN_FILES * runs
+    runs = len({item.run_id for item in items})
+    content = len(items) + RUN_FILES * runs
     _, hour = budget.content_capacity(now)
     calls = budget.room("core", now).requests
     return (
@@ -136,7 +136,7 @@ def _is_room_for_singles(tickets: Sequence[Ticket], budget: Budget, now: float, 
     )
 
 
-def _pause_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> float:
+def _pause_s(drafts: list[DraftStep], budget: Budget, now: float, policy: DrainPolicy) -> float:
     """Return how long a run's checkpoints are collected before they are written."""
     if policy.longest_pause_s <= 0:
         return 0.0
@@ -147,7 +147,7 @@ def _pause_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolic
     )
 
 
-def _content_pause_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> float:
+def _content_pause_s(drafts: list[DraftStep], budget: Budget, now: float, policy: DrainPolicy) -> float:
     """Return the pause that settles at the pace GitHub advises, and stretches a small rest of the hour."""
     _, hour = budget.content_capacity(now)
     if hour == inf:
@@ -170,7 +170,7 @@ def _strain(left_share: float) -> float:
     return max(1.0, (1.0 - EASY_SHARE) / max(left_share, 0.01))
 
 
-def _calls_pause_s(drafts: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> float:
+def _calls_pause_s(drafts: list[DraftStep], budget: Budget, now: float, policy: DrainPolicy) -> float:
     """Return the pause that makes a low rest of announced calls last until their reset."""
     if not budget.is_low(now, policy.resource):
         return 0.0
@@ -179,7 +179,7 @@ def _calls_pause_s(drafts: list[Draft], budget: Budget, now: float, policy: Drai
     return min(budget.seconds_to_reset(policy.resource, now) * requests / left, policy.longest_pause_s)
 
 
-def _affordable(due: list[Draft], budget: Budget, now: float, policy: DrainPolicy) -> tuple[Step, ...]:
+def _affordable(due: list[DraftStep], budget: Budget, now: float, policy: DrainPolicy) -> tuple[Step, ...]:
     """Return the first steps that there is room for now; a short pass, as urgent work may arrive."""
     if not due or budget.delay_for(due[0].need, now, is_critical=due[0].is_critical).seconds > 0:
         return ()

@@ -21,7 +21,7 @@ from holdfast.format.paths import (
     format_checkpoint_name,
     parse_sequences,
 )
-from holdfast.format.run_view import RunView
+from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import entry_of
 from holdfast.jsontext.weight import is_heavier
 
@@ -42,7 +42,7 @@ class FileWrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class WritePlan:
     """What to write so that `entries` are stored, indexed and, if newest, the latest.
 
     `files` are those still missing; `index` and `latest` are None when they are right as they are.
@@ -59,11 +59,11 @@ class Publication:
         """Return the files that are nobody else's; a part may belong to other checkpoints as well."""
         return tuple(file for file in self.files if not file.is_part)
 
-    def view_after(self, view: RunView, layout: Layout) -> RunView:
+    def view_after(self, view: RunSnapshot, layout: Layout) -> RunSnapshot:
         """Return what the folder holds once everything is written."""
         own = {layout.name_of(view.run_id, file.path): file.blob_sha for file in self.own_files}
         newest = self.merged.newest
-        return RunView(
+        return RunSnapshot(
             index=self.merged,
             index_sha=self.index.blob_sha if self.index else view.index_sha,
             latest_sha=self.latest.blob_sha if self.latest else view.latest_sha,
@@ -84,7 +84,7 @@ class Arrival(NamedTuple):
 
 
 def assign_sequences(
-    view: RunView,
+    view: RunSnapshot,
     wanted: Sequence[Header],
     *,
     tried: Iterable[StoredFile] = (),
@@ -123,7 +123,7 @@ def _in_order(wanted: Sequence[Header], arrivals: Mapping[str, Arrival]) -> list
 
 
 def _assign(
-    view: RunView,
+    view: RunSnapshot,
     wanted: Sequence[Header],
     tried: Set[StoredFile],
     own: Mapping[str, StoredFile],
@@ -160,7 +160,7 @@ def _assign(
 
 
 def own_files(
-    view: RunView, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout
+    view: RunSnapshot, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout
 ) -> dict[str, StoredFile]:
     """Return the file that each checkpoint is about to become, unless the index has it already."""
     return {
@@ -170,9 +170,9 @@ def own_files(
     }
 
 
-def plan_publication(
-    view: RunView, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout, now: str
-) -> Publication:
+def plan_write(
+    view: RunSnapshot, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout, now: str
+) -> WritePlan:
     """Return what must be written to add `envelopes`, whose numbers are settled, to the run."""
     run_id = view.run_id
     missing = _missing(view, envelopes)
@@ -191,7 +191,7 @@ def plan_publication(
     files = [
         write for write, _ in planned if view.blobs.get(layout.name_of(run_id, write.path)) != write.blob_sha
     ]
-    return Publication(
+    return WritePlan(
         entries={envelope.checkpoint_id: merged.by_id[envelope.checkpoint_id] for envelope in envelopes},
         files=(*parts, *files),
         index=_index_write(view, merged, added, layout) if is_index_due else None,
@@ -200,12 +200,12 @@ def plan_publication(
     )
 
 
-def _missing(view: RunView, envelopes: Sequence[Envelope]) -> list[Envelope]:
+def _missing(view: RunSnapshot, envelopes: Sequence[Envelope]) -> list[Envelope]:
     return [envelope for envelope in envelopes if envelope.checkpoint_id not in view.index.by_id]
 
 
 def _plan_files(
-    view: RunView, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout
+    view: RunSnapshot, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout
 ) -> list[tuple[FileWrite, list[str]]]:
     """Return the files for what is missing, and which checkpoints each of them holds."""
     missing = _missing(view, envelopes)
@@ -242,7 +242,7 @@ def _singles(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list
     ]
 
 
-def _revived(view: RunView, latest: Envelope, layout: Layout) -> list[tuple[FileWrite, list[str]]]:
+def _revived(view: RunSnapshot, latest: Envelope, layout: Layout) -> list[tuple[FileWrite, list[str]]]:
     """Return the file of a latest that had lost it. What lies in its place is damaged, or has to move."""
     ((write, identities),) = _singles(view.run_id, [latest], layout)
     in_place = view.blobs.get(layout.name_of(view.run_id, write.path))
@@ -273,7 +273,7 @@ def _batch(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list[t
     return [(FileWrite(path, content, blob_sha(content), message), identities)]
 
 
-def _index_write(view: RunView, merged: Index, added: Sequence[IndexEntry], layout: Layout) -> FileWrite:
+def _index_write(view: RunSnapshot, merged: Index, added: Sequence[IndexEntry], layout: Layout) -> FileWrite:
     content = merged.to_bytes()
     count = "1 checkpoint" if len(added) == 1 else f"{len(added)} checkpoints"
     message = f"Index {view.run_id}: {count} added"
@@ -281,7 +281,7 @@ def _index_write(view: RunView, merged: Index, added: Sequence[IndexEntry], layo
 
 
 def _latest_write(
-    view: RunView, merged: Index, envelopes: Sequence[Envelope], layout: Layout
+    view: RunSnapshot, merged: Index, envelopes: Sequence[Envelope], layout: Layout
 ) -> FileWrite | None:
     newest = merged.newest
     if newest is None or newest.sequence <= view.latest_sequence:

@@ -1,4 +1,4 @@
-"""A checkpoint on its way: the ticket in the spool, and the receipt that its caller holds."""
+"""A checkpoint on its way: the item in the spool, and the receipt that its caller holds."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,7 +23,7 @@ class Persistence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class QueueItem:
     """One checkpoint in the spool. Its content stays on disk until it is sent.
 
     A number that nobody asked for is automatic: it means that the checkpoint comes after all others.

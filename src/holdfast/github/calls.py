@@ -38,7 +38,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ListingEntry:
     """One line of a folder or tree: `path` is relative to what was listed."""
 
     path: str
@@ -51,7 +51,7 @@ class Entry:
 class Listing:
     """What a folder or tree holds; `is_complete` is false when GitHub cut it off."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[ListingEntry, ...]
     is_complete: bool
 
 

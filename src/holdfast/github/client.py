@@ -30,9 +30,9 @@ from holdfast.github.calls import (
 )
 from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
 from holdfast.github.graphql import (
-    Document,
     Found,
     FoundFolder,
+    GraphqlDocument,
     build_blobs_query,
     build_branch_query,
     build_commit,
@@ -206,7 +206,7 @@ class GitHubClient:
         if not found.get("updateRefs"):
             raise Unavailable(call.branch, "GitHub does not say whether it moved the branch")
 
-    def _query(self, call: Call[Any], document: Document) -> Mapping[str, Any]:
+    def _query(self, call: Call[Any], document: GraphqlDocument) -> Mapping[str, Any]:
         body = {"query": document.text, "variables": document.variables}
         reply = self._send(call, "POST", self._graphql_url, body=body)
         if reply.status in (404, 405, 501):

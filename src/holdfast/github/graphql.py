@@ -18,7 +18,7 @@ LARGEST_ASKED_BACK_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class GraphqlDocument:
     """A GraphQL document and the values of its variables."""
 
     text: str
@@ -43,7 +43,7 @@ class FoundFolder:
 Found = FoundFile | FoundFolder
 
 
-def build_commit(call: CommitFiles, repository: str) -> Document:
+def build_commit(call: CommitFiles, repository: str) -> GraphqlDocument:
     """Return the mutation that makes the commit and asks back the blob of every file written."""
     asked_back = _asked_back(call)
     text = (
@@ -59,7 +59,7 @@ def build_commit(call: CommitFiles, repository: str) -> Document:
         "message": message,
         "fileChanges": {"additions": additions, "deletions": [{"path": path} for path in call.deletions]},
     }
-    return Document(text, {"input": commit, **_path_variables(asked_back)})
+    return GraphqlDocument(text, {"input": commit, **_path_variables(asked_back)})
 
 
 def read_commit(found: Mapping[str, Any], call: CommitFiles) -> Revision:
@@ -75,13 +75,13 @@ def read_commit(found: Mapping[str, Any], call: CommitFiles) -> Revision:
     return Revision(str(commit["oid"]), blob_shas)
 
 
-def build_branch_query(branch: str, paths: Sequence[str], repository: str) -> Document:
+def build_branch_query(branch: str, paths: Sequence[str], repository: str) -> GraphqlDocument:
     """Return the query for the branch's newest commit and the files and folders at `paths` as of it."""
     selection = "ref(qualifiedName: $ref) { target { ...files } }"
     return _build_query("$ref: String!", {"ref": f"refs/heads/{branch}"}, selection, paths, repository)
 
 
-def build_commit_query(commit_sha: str, paths: Sequence[str], repository: str) -> Document:
+def build_commit_query(commit_sha: str, paths: Sequence[str], repository: str) -> GraphqlDocument:
     """Return the query for the files and folders at `paths` as of a commit."""
     selection = "object(oid: $oid) { ...files }"
     return _build_query("$oid: GitObjectID!", {"oid": commit_sha}, selection, paths, repository)
@@ -103,7 +103,7 @@ def read_files_of_commit(found: Mapping[str, Any], paths: Sequence[str]) -> dict
     return _read_files(found["repository"]["object"], paths)
 
 
-def build_blobs_query(shas: Sequence[str], repository: str) -> Document:
+def build_blobs_query(shas: Sequence[str], repository: str) -> GraphqlDocument:
     """Return the query for blobs by their SHAs."""
     owner, name = repository.split("/")
     declarations = "".join(f", $o{number}: GitObjectID!" for number in range(len(shas)))
@@ -115,7 +115,7 @@ def build_blobs_query(shas: Sequence[str], repository: str) -> Document:
         "}"
     )
     oids = {f"o{number}": sha for number, sha in enumerate(shas)}
-    return Document(text, {"owner": owner, "name": name, **oids})
+    return GraphqlDocument(text, {"owner": owner, "name": name, **oids})
 
 
 def read_blobs(found: Mapping[str, Any], shas: Sequence[str]) -> list[FoundFile]:
@@ -129,7 +129,7 @@ def read_blobs(found: Mapping[str, Any], shas: Sequence[str]) -> list[FoundFile]
     return blobs
 
 
-def build_count(branch: str, repository: str) -> Document:
+def build_count(branch: str, repository: str) -> GraphqlDocument:
     """Return the query for the number of commits of a branch."""
     owner, name = repository.split("/")
     text = (
@@ -138,7 +138,7 @@ def build_count(branch: str, repository: str) -> Document:
         " target { ... on Commit { history(first: 1) { totalCount } } } } }\n"
         "}"
     )
-    return Document(text, {"owner": owner, "name": name, "ref": f"refs/heads/{branch}"})
+    return GraphqlDocument(text, {"owner": owner, "name": name, "ref": f"refs/heads/{branch}"})
 
 
 def read_count(found: Mapping[str, Any], branch: str) -> int:
@@ -149,7 +149,7 @@ def read_count(found: Mapping[str, Any], branch: str) -> int:
     return int(repository["ref"]["target"]["history"]["totalCount"])
 
 
-def build_replacement(call: ReplaceBranch) -> Document:
+def build_replacement(call: ReplaceBranch) -> GraphqlDocument:
     """Return the mutation that moves a branch if it is where we expect it."""
     text = "mutation($input: UpdateRefsInput!) { updateRefs(input: $input) { clientMutationId } }"
     update = {
@@ -158,7 +158,7 @@ def build_replacement(call: ReplaceBranch) -> Document:
         "afterOid": call.commit_sha,
         "force": True,
     }
-    return Document(text, {"input": {"repositoryId": call.repository_id, "refUpdates": [update]}})
+    return GraphqlDocument(text, {"input": {"repositoryId": call.repository_id, "refUpdates": [update]}})
 
 
 def is_absent_file(error: Mapping[str, Any]) -> bool:
@@ -170,7 +170,7 @@ def is_absent_file(error: Mapping[str, Any]) -> bool:
 
 def _build_query(
     declaration: str, variables: dict[str, str], selection: str, paths: Sequence[str], repository: str
-) -> Document:
+) -> GraphqlDocument:
     owner, name = repository.split("/")
     content = (
         "object { ... on Blob { oid text isBinary isTruncated } ... on Tree { entries { name oid type } } }"
@@ -181,7 +181,7 @@ def _build_query(
         "}\n"
         f"fragment files on Commit {{ oid{_select_files(paths, content)} }}"
     )
-    return Document(text, {"owner": owner, "name": name, **variables, **_path_variables(paths)})
+    return GraphqlDocument(text, {"owner": owner, "name": name, **variables, **_path_variables(paths)})
 
 
 def _read_files(commit: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Found | None]:

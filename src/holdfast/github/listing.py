@@ -1,16 +1,18 @@
 """Folders listed whole, however many files they hold."""
 
 from holdfast.errors import Missing, Refused
-from holdfast.github.calls import Entry, Gateway, ListFolder, ReadTree
+from holdfast.github.calls import Gateway, ListFolder, ListingEntry, ReadTree
 
 
-def list_folder(gateway: Gateway, folder: str, ref: str, *, is_fresh: bool = False) -> tuple[Entry, ...]:
+def list_folder(
+    gateway: Gateway, folder: str, ref: str, *, is_fresh: bool = False
+) -> tuple[ListingEntry, ...]:
     """Return what is in a folder at `ref`. Raises Missing; Refused if GitHub does not list all of it."""
     listing = gateway.perform(ListFolder(folder, ref, is_fresh=is_fresh))
     return listing.entries if listing.is_complete else walk_to(gateway, folder, ref)
 
 
-def walk_to(gateway: Gateway, folder: str, ref: str) -> tuple[Entry, ...]:
+def walk_to(gateway: Gateway, folder: str, ref: str) -> tuple[ListingEntry, ...]:
     """Return what is in a folder, by the trees from the top down: unlike contents, they are not cut at 1,000.
 
     Raises like `list_folder`.
@@ -23,7 +25,7 @@ def walk_to(gateway: Gateway, folder: str, ref: str) -> tuple[Entry, ...]:
     return _read_tree(gateway, folder, sha)
 
 
-def _read_tree(gateway: Gateway, folder: str, sha: str) -> tuple[Entry, ...]:
+def _read_tree(gateway: Gateway, folder: str, sha: str) -> tuple[ListingEntry, ...]:
     listing = gateway.perform(ReadTree(sha))
     if not listing.is_complete:
         advice = "Begin a new one with HOLDFAST_BASE_PATH or HOLDFAST_BRANCH."

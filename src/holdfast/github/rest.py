@@ -18,11 +18,11 @@ from holdfast.github.calls import (
     CommitRecord,
     CreateBranch,
     DeleteFile,
-    Entry,
     File,
     HeadReading,
     ListFolder,
     Listing,
+    ListingEntry,
     MoveBranch,
     ReadBlob,
     ReadCommit,
@@ -139,7 +139,7 @@ def _list_folder(call: ListFolder) -> Request[Listing]:
         if isinstance(content, dict):
             raise Missing(call.path, "there is a file, not a folder")
         entries = tuple(
-            Entry(
+            ListingEntry(
                 path=entry["name"],
                 kind=_CONTENT_KINDS.get(entry["type"], "other"),  # type: ignore[arg-type]
                 sha=entry["sha"],
@@ -164,12 +164,12 @@ def _read_tree(call: ReadTree) -> Request[Listing]:
     return Request("GET", f"/git/trees/{format_url_path(call.sha)}", read, query=query)
 
 
-def _tree_entry(entry: dict[str, Any]) -> Entry:
+def _tree_entry(entry: dict[str, Any]) -> ListingEntry:
     path, sha, size_bytes = entry["path"], entry["sha"], entry.get("size") or 0
     if entry["type"] == "tree":
-        return Entry(path, "folder", sha)
+        return ListingEntry(path, "folder", sha)
     is_file = entry["type"] == "blob" and entry["mode"] != "120000"
-    return Entry(path, "file" if is_file else "other", sha, size_bytes)
+    return ListingEntry(path, "file" if is_file else "other", sha, size_bytes)
 
 
 def _read_blob(call: ReadBlob) -> Request[bytes]:

@@ -11,7 +11,7 @@ from holdfast.format.receipt import Receipt
 from holdfast.importing.formats import Conversion, convert, recognise, split_documents
 from holdfast.styles.resume import find_flaws
 
-Outcome = Literal["migrated", "known", "refused"]
+ImportOutcome = Literal["migrated", "known", "refused"]
 
 _ANY_TIME = "1970-01-01T00:00:00Z"
 
@@ -24,7 +24,7 @@ class Import:
     """
 
     source: str
-    outcome: Outcome
+    outcome: ImportOutcome
     format: str | None = None
     run_id: str | None = None
     checkpoint_id: str | None = None
@@ -65,7 +65,7 @@ class Importer:
             receipt = self.submit(text)
         except (InvalidCheckpoint, SpoolError) as error:
             return Import(source, "refused", *identity, reason=str(error), notes=conversion.notes)
-        outcome: Outcome = "known" if known else "migrated"
+        outcome: ImportOutcome = "known" if known else "migrated"
         return Import(source, outcome, *identity, receipt.sequence_number, notes=(*conversion.notes, *flaws))
 
 

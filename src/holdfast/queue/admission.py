@@ -10,7 +10,7 @@ from holdfast.cache.store import Store
 from holdfast.disk import digest_of
 from holdfast.errors import CheckpointChanged, HoldfastError, SpoolError, SpoolFull, SpoolUnwritable
 from holdfast.format.paths import Layout
-from holdfast.format.receipt import Persistence, Progress, Receipt, Ticket
+from holdfast.format.receipt import Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.queue import keys
 from holdfast.queue.records import Record, RunNumbers, Totals
@@ -195,7 +195,7 @@ class Books:
         entry, totals, terms = prepared.entry, self._totals, self._terms
         totals.arrivals += 1
         totals.enter(len(prepared.body))
-        slot = keys.Slot(totals.arrivals, self._ticket(prepared)).name
+        slot = keys.Slot(totals.arrivals, self._item(prepared)).name
         path = terms.layout.checkpoint_path(entry.run_id, prepared.number, entry.trigger)
         receipt = Receipt(
             entry.checkpoint_id, entry.run_id, prepared.number, Progress.SPOOLED, terms.persistence, path
@@ -205,9 +205,9 @@ class Books:
         self.accepted.append(Accepted(record, prepared.body, prepared.digest))
         return receipt
 
-    def _ticket(self, prepared: Prepared) -> Ticket:
+    def _item(self, prepared: Prepared) -> QueueItem:
         entry = prepared.entry
-        return Ticket(
+        return QueueItem(
             entry.checkpoint_id,
             entry.run_id,
             prepared.number,

@@ -85,7 +85,7 @@ class Change:
 
     def vacate(self, record: Record) -> None:
         """Take the checkpoint's rows out of the line, or from what is set aside."""
-        size_bytes = record.place.ticket.size_bytes
+        size_bytes = record.place.item.size_bytes
         if record.receipt.status == Progress.REFUSED:
             self.totals.unshelve(size_bytes)
         self.totals.leave(size_bytes)

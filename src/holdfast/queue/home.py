@@ -167,7 +167,7 @@ class Home:
 
 
 def _open_checked(queue: Path) -> Store:
-    """Open the database and read all ticket keys, so that damage among them shows now."""
+    """Open the database and read all item keys, so that damage among them shows now."""
     store = open_store(queue, is_durable=True)
     try:
         store.keys(keys.TICKET)

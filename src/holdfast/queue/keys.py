@@ -1,10 +1,10 @@
-"""The keys of the spool's rows. A ticket's key says all that planning needs, so that no body is read."""
+"""The keys of the spool's rows. A item's key says all that planning needs, so that no body is read."""
 
 from dataclasses import dataclass
 
 from holdfast.disk import DatabaseDamaged
 from holdfast.errors import InvalidCheckpoint
-from holdfast.format.receipt import Ticket
+from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
 
 TICKET = "ticket|"
@@ -23,32 +23,32 @@ _AUTOMATIC = "+"
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A ticket and its place in the line: the how-manieth that this spool ever accepted."""
+    """A item and its place in the line: the how-manieth that this spool ever accepted."""
 
     arrival: int
-    ticket: Ticket
+    item: QueueItem
 
     @property
     def name(self) -> str:
-        """Return the part of the key that a waiting and a set-aside ticket share."""
-        ticket = self.ticket
-        sequence = f"{ticket.sequence}{_AUTOMATIC if ticket.is_automatic else ''}"
+        """Return the part of the key that a waiting and a set-aside item share."""
+        item = self.item
+        sequence = f"{item.sequence}{_AUTOMATIC if item.is_automatic else ''}"
         return (
-            f"{ticket.priority.rank}|{self.arrival:012d}|{ticket.arrived_at!r}|{sequence}|"
-            f"{ticket.trigger}|{ticket.size_bytes}|{ticket.run_id}|{ticket.checkpoint_id}"
+            f"{item.priority.rank}|{self.arrival:012d}|{item.arrived_at!r}|{sequence}|"
+            f"{item.trigger}|{item.size_bytes}|{item.run_id}|{item.checkpoint_id}"
         )
 
 
 def parse_slot(key: str) -> Slot:
-    """Return what the key of a ticket, waiting or set aside, says. Raises DatabaseDamaged.
+    """Return what the key of a item, waiting or set aside, says. Raises DatabaseDamaged.
 
-    >>> ticket = Ticket("c-1", "build-42", 7, Trigger.MANUAL, Priority.MEDIUM, 512, 1.5, is_automatic=True)
-    >>> parse_slot(TICKET + Slot(3, ticket).name) == Slot(3, ticket)
+    >>> item = QueueItem("c-1", "build-42", 7, Trigger.MANUAL, Priority.MEDIUM, 512, 1.5, is_automatic=True)
+    >>> parse_slot(TICKET + Slot(3, item).name) == Slot(3, item)
     True
     """
     try:
         _, rank, arrival, arrived_at, sequence, trigger, size, run_id, checkpoint_id = key.split("|", 8)
-        ticket = Ticket(
+        item = QueueItem(
             checkpoint_id,
             run_id,
             int(sequence.removesuffix(_AUTOMATIC)),
@@ -58,7 +58,7 @@ def parse_slot(key: str) -> Slot:
             float(arrived_at),
             sequence.endswith(_AUTOMATIC),
         )
-        return Slot(int(arrival), ticket)
+        return Slot(int(arrival), item)
     except (ValueError, IndexError) as error:
         raise DatabaseDamaged(f"the spool holds a key that it did not write: {key!r}") from error
 

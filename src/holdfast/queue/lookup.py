@@ -1,4 +1,4 @@
-"""Finding tickets and bodies in the store, and noticing when the rows do not agree with each other."""
+"""Finding items and bodies in the store, and noticing when the rows do not agree with each other."""
 
 from holdfast.cache.store import Store
 from holdfast.disk import DatabaseDamaged, RowDamaged, digest_of
@@ -8,8 +8,8 @@ from holdfast.queue import keys
 from holdfast.queue.records import DAMAGED, Record, Totals
 
 
-def list_tickets(store: Store) -> list[str]:
-    """Return the keys of all tickets, and make sure that none has got lost."""
+def list_items(store: Store) -> list[str]:
+    """Return the keys of all items, and make sure that none has got lost."""
     found = store.keys(keys.TICKET)
     if len(found) != Totals.decode(store.get(keys.TOTALS)).depth:
         # Perhaps one came in between the two readings; behind the lock there is no between.
@@ -42,7 +42,7 @@ def _find_record(store: Store, checkpoint_id: str) -> Record:
     row = store.get(keys.RECEIPT + checkpoint_id)
     if row is not None:
         return Record.decode(row)
-    if any(keys.parse_slot(key).ticket.checkpoint_id == checkpoint_id for key in store.keys(keys.TICKET)):
+    if any(keys.parse_slot(key).item.checkpoint_id == checkpoint_id for key in store.keys(keys.TICKET)):
         raise DatabaseDamaged(f"checkpoint {checkpoint_id} is in the spool without a receipt")
     if Totals.decode(store.get(keys.TOTALS)).lost:
         raise SpoolDamaged(

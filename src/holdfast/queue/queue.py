@@ -1,7 +1,7 @@
 """The spool: a durable queue of checkpoints on the local disk.
 
 What `put` returned for is on disk. It leaves the spool when it is acknowledged, and in no other way: a
-ticket that cannot be sent is released to be tried again, or set aside with its body for a person to see.
+item that cannot be sent is released to be tried again, or set aside with its body for a person to see.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from holdfast.clock import Clock
 from holdfast.disk import digest_of
 from holdfast.errors import HoldfastError, SpoolDamaged, SpoolError, SpoolUnwritable, UnknownRun
 from holdfast.format.paths import Layout
-from holdfast.format.receipt import Delivery, Persistence, Progress, Receipt, Ticket
+from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority
 from holdfast.queue import keys
 from holdfast.queue.admission import Entry, Outcome, SpoolLimits, Terms, check_room
@@ -23,7 +23,7 @@ from holdfast.queue.change import changing
 from holdfast.queue.home import Home
 from holdfast.queue.intake import Intake
 from holdfast.queue.journal import Journal
-from holdfast.queue.lookup import list_tickets, read_body
+from holdfast.queue.lookup import list_items, read_body
 from holdfast.queue.records import DAMAGED, Hold, Record, RunNumbers, Totals
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ _SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
 
 @dataclass(frozen=True, slots=True)
 class SpoolStatus:
-    """The spool in numbers. `salvaged` and `lost` count tickets, over all repairs of a damaged database."""
+    """The spool in numbers. `salvaged` and `lost` count items, over all repairs of a damaged database."""
 
     depth: int
     bytes: int
@@ -49,7 +49,7 @@ class SpoolStatus:
 class SetAside:
     """A checkpoint that is kept but no longer sent, and why."""
 
-    ticket: Ticket
+    item: QueueItem
     reason: str
 
 
@@ -67,7 +67,7 @@ class Spool:
         self._clock = clock
         self._layout = layout
         self._next_numbers: dict[str, int] = {}
-        self._tickets: dict[str, Ticket] = {}
+        self._items: dict[str, QueueItem] = {}
 
     @classmethod
     def open(cls, folder: Path, *, limits: SpoolLimits, clock: Clock, layout: Layout) -> "Spool":
@@ -112,59 +112,57 @@ class Spool:
         """Raise what the next checkpoint would be refused with: SpoolFull, SpoolUnwritable."""
         self._use(lambda store: check_room(store, self._limits))
 
-    def pending(self, now: float | None = None) -> list[Ticket]:
-        """Return the waiting tickets: critical first, then as they came in. No body is read.
+    def pending(self, now: float | None = None) -> list[QueueItem]:
+        """Return the waiting items: critical first, then as they came in. No body is read.
 
         With `now`, those that were released until a later time are left out.
         """
 
-        def work(store: Store) -> list[Ticket]:
+        def work(store: Store) -> list[QueueItem]:
             # A drain lists again and again, and most keys are those of the last time.
-            known = self._tickets
-            self._tickets = {
-                key: known.get(key) or keys.parse_slot(key).ticket for key in list_tickets(store)
-            }
-            tickets = list(self._tickets.values())
+            known = self._items
+            self._items = {key: known.get(key) or keys.parse_slot(key).item for key in list_items(store)}
+            items = list(self._items.values())
             if now is None:
-                return tickets
+                return items
             held = {
                 key.removeprefix(keys.HOLD)
                 for key, row in store.items(keys.HOLD)
                 if Hold.decode(row).not_before > now
             }
-            return [ticket for ticket in tickets if ticket.checkpoint_id not in held]
+            return [item for item in items if item.checkpoint_id not in held]
 
         return self._use(work)
 
-    def read(self, ticket: Ticket) -> bytes:
-        """Return the body of a ticket, exactly as it was put.
+    def read(self, item: QueueItem) -> bytes:
+        """Return the body of a item, exactly as it was put.
 
-        Raises SpoolDamaged if the disk has altered it; the ticket is then set aside, the others go on.
+        Raises SpoolDamaged if the disk has altered it; the item is then set aside, the others go on.
         UnknownRun if it has left the spool.
         """
-        body, fault = self._use(lambda store: read_body(store, ticket.checkpoint_id))
+        body, fault = self._use(lambda store: read_body(store, item.checkpoint_id))
         if fault is None:
             return body
-        self.set_aside(ticket, DAMAGED)
-        raise SpoolDamaged(f"checkpoint {ticket.checkpoint_id} is set aside: {fault}")
+        self.set_aside(item, DAMAGED)
+        raise SpoolDamaged(f"checkpoint {item.checkpoint_id} is set aside: {fault}")
 
-    def renumber(self, ticket: Ticket, sequence: int, body: bytes) -> Ticket:
-        """Give a waiting ticket another number and the body that goes with it; its receipt follows.
+    def renumber(self, item: QueueItem, sequence: int, body: bytes) -> QueueItem:
+        """Give a waiting item another number and the body that goes with it; its receipt follows.
 
         When this returns, the disk has confirmed it, so that it may be sent under the new number.
         """
         digest = digest_of(body)
 
-        def work(store: Store) -> Ticket:
+        def work(store: Store) -> QueueItem:
             with changing(store, self._clock.now()) as change:
-                record = change.record(ticket.checkpoint_id)
+                record = change.record(item.checkpoint_id)
                 if record.receipt.status in _SETTLED:
-                    raise UnknownRun(f"checkpoint {ticket.checkpoint_id} does not wait in the spool any more")
+                    raise UnknownRun(f"checkpoint {item.checkpoint_id} does not wait in the spool any more")
                 old = record.place
-                moved = replace(old.ticket, sequence=sequence, size_bytes=len(body))
+                moved = replace(old.item, sequence=sequence, size_bytes=len(body))
                 slot = keys.Slot(old.arrival, moved).name
                 path = self._layout.checkpoint_path(moved.run_id, sequence, moved.trigger)
-                change.totals.leave(old.ticket.size_bytes)
+                change.totals.leave(old.item.size_bytes)
                 change.totals.enter(len(body))
                 change.take_number(moved.run_id, sequence)
                 change.remove(keys.TICKET + record.slot)
@@ -199,9 +197,9 @@ class Spool:
 
         self._use(work)
 
-    def release(self, tickets: Sequence[Ticket], reason: str, *, not_before: float) -> None:
-        """Count a failed attempt; the tickets wait in their places until `not_before`."""
-        names = [keys.HOLD + ticket.checkpoint_id for ticket in tickets]
+    def release(self, items: Sequence[QueueItem], reason: str, *, not_before: float) -> None:
+        """Count a failed attempt; the items wait in their places until `not_before`."""
+        names = [keys.HOLD + item.checkpoint_id for item in items]
 
         def work(store: Store) -> None:
             with store.transact():
@@ -212,21 +210,21 @@ class Spool:
         self._use(work)
 
     def hold(self, checkpoint_id: str) -> Hold | None:
-        """Return why a ticket waits, and how often it was tried; None if it was never released."""
+        """Return why a item waits, and how often it was tried; None if it was never released."""
         row = self._use(lambda store: store.get(keys.HOLD + checkpoint_id))
         return Hold.decode(row) if row else None
 
-    def set_aside(self, ticket: Ticket, reason: str) -> None:
-        """Take a ticket out of the line and keep its body; its receipt says that, and why, it is refused."""
+    def set_aside(self, item: QueueItem, reason: str) -> None:
+        """Take a item out of the line and keep its body; its receipt says that, and why, it is refused."""
 
         def work(store: Store) -> None:
             with changing(store, self._clock.now()) as change:
-                record = change.record(ticket.checkpoint_id)
+                record = change.record(item.checkpoint_id)
                 if record.receipt.status in _SETTLED:
                     return
-                change.totals.shelve(record.place.ticket.size_bytes)
+                change.totals.shelve(record.place.item.size_bytes)
                 change.move(keys.TICKET + record.slot, keys.ASIDE + record.slot)
-                change.remove(keys.HOLD + ticket.checkpoint_id)
+                change.remove(keys.HOLD + item.checkpoint_id)
                 change.update(record, status=Progress.REFUSED, reason=reason)
 
         self._use(work)
@@ -247,7 +245,7 @@ class Spool:
                     raise SpoolDamaged(
                         f"the body of checkpoint {checkpoint_id} is damaged; it stays set aside"
                     )
-                change.totals.unshelve(record.place.ticket.size_bytes)
+                change.totals.unshelve(record.place.item.size_bytes)
                 change.remove(keys.ASIDE + record.slot)
                 change.write(keys.TICKET + record.slot, body)
                 return change.update(record, status=Progress.SPOOLED, reason=None)
@@ -296,7 +294,7 @@ class Spool:
         self._use(work)
 
     def note(self, name: str, value: bytes) -> None:
-        """Keep a note of intent. When this returns, the disk has confirmed it."""
+        """Keep a note of a pending write. When this returns, the disk has confirmed it."""
         self._home.use(lambda store: store.set(keys.NOTE + name, value))
 
     def notes(self) -> dict[str, bytes]:
@@ -314,7 +312,7 @@ class Spool:
         def work(store: Store) -> SpoolStatus:
             totals = Totals.decode(store.get(keys.TOTALS))
             firsts = [store.keys(f"{keys.TICKET}{rank}|", limit=1) for rank in range(len(Priority))]
-            arrived = [keys.parse_slot(key).ticket.arrived_at for found in firsts for key in found]
+            arrived = [keys.parse_slot(key).item.arrived_at for found in firsts for key in found]
             return SpoolStatus(
                 depth=totals.depth,
                 bytes=totals.depth_bytes,
@@ -330,7 +328,7 @@ class Spool:
     def is_kept_aside(self, checkpoint_id: str) -> bool:
         """Return whether a checkpoint is set aside with its body whole."""
         return any(
-            each.ticket.checkpoint_id == checkpoint_id and each.reason != DAMAGED
+            each.item.checkpoint_id == checkpoint_id and each.reason != DAMAGED
             for each in self.set_aside_entries()
         )
 
@@ -338,10 +336,10 @@ class Spool:
         """Return all that is set aside, with the reasons."""
 
         def work(store: Store) -> list[SetAside]:
-            tickets = [keys.parse_slot(key).ticket for key in store.keys(keys.ASIDE)]
-            rows = store.get_many(keys.RECEIPT + ticket.checkpoint_id for ticket in tickets)
+            items = [keys.parse_slot(key).item for key in store.keys(keys.ASIDE)]
+            rows = store.get_many(keys.RECEIPT + item.checkpoint_id for item in items)
             records = {key.removeprefix(keys.RECEIPT): Record.decode(row) for key, row in rows.items()}
-            return [SetAside(each, records[each.checkpoint_id].receipt.reason or "") for each in tickets]
+            return [SetAside(each, records[each.checkpoint_id].receipt.reason or "") for each in items]
 
         return self._use(work)
 

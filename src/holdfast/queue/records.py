@@ -24,7 +24,7 @@ class Record:
 
     @property
     def place(self) -> Slot:
-        """Return the ticket and its place in the line."""
+        """Return the item and its place in the line."""
         return parse_slot("|" + self.slot)
 
     def encode(self) -> bytes:
@@ -106,7 +106,7 @@ def _join_ranges(ranges: list[list[int]]) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a ticket waits: how often it was tried, when to try again, and what stood in the way."""
+    """Why a item waits: how often it was tried, when to try again, and what stood in the way."""
 
     attempts: int
     not_before: float
@@ -144,7 +144,7 @@ class Totals:
         return cls(**orjson.loads(row)) if row else cls()
 
     def with_more(self, count: int, size_bytes: int) -> "Totals":
-        """Return new totals, after `count` more tickets have arrived, of so many bytes together."""
+        """Return new totals, after `count` more items have arrived, of so many bytes together."""
         return Totals(
             self.arrivals + count,
             self.depth + count,
@@ -156,23 +156,23 @@ class Totals:
         )
 
     def enter(self, size_bytes: int) -> None:
-        """Count a ticket in."""
+        """Count a item in."""
         self.depth += 1
         self.depth_bytes += size_bytes
 
     def leave(self, size_bytes: int) -> None:
-        """Count a ticket out."""
+        """Count a item out."""
         self.depth -= 1
         self.depth_bytes -= size_bytes
 
     def shelve(self, size_bytes: int) -> None:
-        """Count a ticket from the line to what is set aside."""
+        """Count a item from the line to what is set aside."""
         self.leave(size_bytes)
         self.aside += 1
         self.aside_bytes += size_bytes
 
     def unshelve(self, size_bytes: int) -> None:
-        """Count a ticket from what is set aside back into the line."""
+        """Count a item from what is set aside back into the line."""
         self.aside -= 1
         self.aside_bytes -= size_bytes
         self.enter(size_bytes)

@@ -23,7 +23,7 @@ _BATCH_BYTES = 8 * 1024**2
 
 @dataclass(slots=True)
 class SalvageReport:
-    """What became of the tickets of a damaged database. Nothing of it is deleted."""
+    """What became of the items of a damaged database. Nothing of it is deleted."""
 
     salvaged: int = 0
     set_aside: int = 0
@@ -107,7 +107,7 @@ class _Plan:
         """Yield the bodies under their new keys, and bring the receipts into line with them."""
         for old_key, body in find.read_bodies():
             slot = keys.parse_slot(old_key)
-            checkpoint_id = slot.ticket.checkpoint_id
+            checkpoint_id = slot.item.checkpoint_id
             if self._chosen.get(checkpoint_id) != old_key or checkpoint_id in self._written:
                 continue
             self._written.add(checkpoint_id)
@@ -156,16 +156,16 @@ class _Plan:
         for key in sorted(bodies, key=lambda each: (bodies[each], self._is_current(each))):
             slot = keys.parse_slot(key)
             self._totals.arrivals = max(self._totals.arrivals, slot.arrival)
-            record = self._records.get(slot.ticket.checkpoint_id)
+            record = self._records.get(slot.item.checkpoint_id)
             is_verified = record is not None and record.receipt.status == Progress.VERIFIED
             # A damaged body without a receipt may have a damaged name, too: it stays in the old file.
             if not is_verified and (record or bodies[key]):
-                chosen[slot.ticket.checkpoint_id] = key
+                chosen[slot.item.checkpoint_id] = key
         return chosen
 
     def _is_current(self, key: str) -> bool:
         slot = keys.parse_slot(key)
-        record = self._records.get(slot.ticket.checkpoint_id)
+        record = self._records.get(slot.item.checkpoint_id)
         return record is not None and record.slot == slot.name
 
     def _keep(self, record: Record, size_bytes: int) -> None:
@@ -183,12 +183,12 @@ class _Plan:
         self._records[record.receipt.checkpoint_id] = record
 
     def _make_record(self, slot: keys.Slot, body: bytes) -> Record:
-        ticket = slot.ticket
-        path = self._layout.checkpoint_path(ticket.run_id, ticket.sequence, ticket.trigger)
+        item = slot.item
+        path = self._layout.checkpoint_path(item.run_id, item.sequence, item.trigger)
         receipt = Receipt(
-            ticket.checkpoint_id,
-            ticket.run_id,
-            ticket.sequence,
+            item.checkpoint_id,
+            item.run_id,
+            item.sequence,
             Progress.SPOOLED,
             Persistence.NORMAL,
             path,

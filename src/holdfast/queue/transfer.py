@@ -16,7 +16,7 @@ import orjson
 
 from holdfast.disk import digest_of, sync_folder, translate
 from holdfast.errors import HoldfastError, InvalidCheckpoint, SpoolDamaged, SpoolError
-from holdfast.format.receipt import Ticket
+from holdfast.format.receipt import QueueItem
 from holdfast.queue.admission import Entry
 from holdfast.queue.queue import Spool
 
@@ -66,22 +66,22 @@ def export_spool(spool: Spool, folder: Path) -> Manifest:
     cannot be read, SpoolUnwritable when the folder does not take them.
     """
     others = _read_rows(folder) if (folder / MANIFEST).exists() else []
-    waiting: list[tuple[Ticket, str | None]] = [(ticket, None) for ticket in spool.pending()]
-    aside: list[tuple[Ticket, str | None]] = [
-        (each.ticket, each.reason) for each in spool.set_aside_entries()
+    waiting: list[tuple[QueueItem, str | None]] = [(item, None) for item in spool.pending()]
+    aside: list[tuple[QueueItem, str | None]] = [
+        (each.item, each.reason) for each in spool.set_aside_entries()
     ]
     exported: list[ExportedCheckpoint] = []
     damaged: list[str] = []
     with _our_errors(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for ticket, reason in waiting + aside:
+        for item, reason in waiting + aside:
             try:
-                body = spool.read(ticket)
+                body = spool.read(item)
             except SpoolDamaged:
-                damaged.append(ticket.checkpoint_id)
+                damaged.append(item.checkpoint_id)
                 continue
-            _write_file(folder / _name(ticket.checkpoint_id), body)
-            exported.append(_describe(ticket, body, reason))
+            _write_file(folder / _name(item.checkpoint_id), body)
+            exported.append(_describe(item, body, reason))
         manifest = Manifest(FORMAT_VERSION, len(exported), tuple(exported), tuple(damaged))
         ours = {each.checkpoint_id for each in exported}
         rows = [*exported, *(row for row in others if row.get("checkpoint_id") not in ours)]
@@ -118,17 +118,17 @@ def import_spool(spool: Spool, folder: Path, read_entry: Callable[[bytes], Entry
     return ImportReport(tuple(taken), tuple(known), tuple(damaged), refused)
 
 
-def _describe(ticket: Ticket, body: bytes, reason: str | None) -> ExportedCheckpoint:
+def _describe(item: QueueItem, body: bytes, reason: str | None) -> ExportedCheckpoint:
     return ExportedCheckpoint(
-        ticket.checkpoint_id,
-        ticket.run_id,
-        ticket.sequence,
-        str(ticket.trigger),
-        str(ticket.priority),
+        item.checkpoint_id,
+        item.run_id,
+        item.sequence,
+        str(item.trigger),
+        str(item.priority),
         digest_of(body).hex(),
         len(body),
         reason,
-        ticket.is_automatic,
+        item.is_automatic,
     )
 
 

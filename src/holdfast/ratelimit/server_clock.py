@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.clock import Clock
-from holdfast.ratelimit.shared_file import Ledger
+from holdfast.ratelimit.shared_file import RateLimiter
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,11 +11,11 @@ class ServerClock:
     """Tells the time as GitHub's answers last told it, and waits by the local clock."""
 
     inner: Clock
-    ledger: Ledger
+    rate_limiter: RateLimiter
 
     def now(self) -> float:
         """Return the seconds since the epoch, as GitHub believes."""
-        return self.ledger.budget.timeline.server_time(self.inner.now())
+        return self.rate_limiter.budget.timeline.server_time(self.inner.now())
 
     def sleep(self, seconds: float) -> None:
         """Wait that long."""

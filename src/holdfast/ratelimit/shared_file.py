@@ -26,7 +26,7 @@ LONGEST_LOCK_WAIT_S = 1.0
 STORE_OPEN_EVERY_S = 1.0  # where no limit of ours holds, so that a fast server is not slowed down
 
 
-def ledger_path(folder: Path, *identity: str) -> Path:
+def rate_limiter_path(folder: Path, *identity: str) -> Path:
     """Return the file in `folder` for one `identity`: the API and what tells one token's pot from another.
 
     Nothing of the identity can be read from the name.
@@ -35,10 +35,10 @@ def ledger_path(folder: Path, *identity: str) -> Path:
     return folder / f"budget-{digest[:16]}.json"
 
 
-class Ledger:
+class RateLimiter:
     """Keeps one budget in the file at `path`, together with every other process that uses this file.
 
-    Each change is applied to what the file holds at that moment. If the file cannot be used, the ledger
+    Each change is applied to what the file holds at that moment. If the file cannot be used, the rate limiter
     says so once and keeps the budget in memory.
     """
 

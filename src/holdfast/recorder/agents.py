@@ -6,8 +6,8 @@ from typing import Any
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
 from holdfast.recorder.block import Scope
+from holdfast.recorder.recording import Recording
 from holdfast.recorder.run import Recorder
-from holdfast.recorder.state import Journal
 from holdfast.styles.progress import agents
 from holdfast.styles.progress.decisions import Decision, add_decision
 from holdfast.styles.progress.values import Document, freeze
@@ -23,11 +23,11 @@ class AgentsRun(Recorder):
 
     def agent(self, agent_id: str) -> "Agent":
         """Return the context of one agent, which works inside of it."""
-        return Agent(self._journal, str(agent_id))
+        return Agent(self._recording, str(agent_id))
 
     def phase(self, number: int) -> "AgentsPhase":
         """Return the context of one phase, in which agents work; each of them has its work to do anew."""
-        return AgentsPhase(self._journal, number)
+        return AgentsPhase(self._recording, number)
 
     def decide(
         self,
@@ -40,13 +40,13 @@ class AgentsRun(Recorder):
         alternatives: Iterable[object] = (),
     ) -> Receipt | None:
         """Save a decision, so that it can be replayed."""
-        journal = self._journal
+        recording = self._recording
         decision = Decision(agent, type, description, rationale, confidence, list(alternatives))
 
         def change() -> None:
-            journal.progress = add_decision(journal.progress, decision, journal.now())
+            recording.progress = add_decision(recording.progress, decision, recording.now())
 
-        return journal.record(Trigger.MANUAL, change)
+        return recording.record(Trigger.MANUAL, change)
 
     @property
     def outputs(self) -> list[Any]:
@@ -67,7 +67,7 @@ class AgentsRun(Recorder):
 
     @confidence.setter
     def confidence(self, value: Any) -> None:
-        self._journal.amend_progress(lambda progress: {**progress, "confidence": freeze(value)})
+        self._recording.amend_progress(lambda progress: {**progress, "confidence": freeze(value)})
 
     def is_done(self, name: str | int) -> bool:
         """Tell whether the agent has done its work in this phase, or the phase with this number is over."""
@@ -117,51 +117,51 @@ class Agent(Scope):
 
     def block(self, reason: str) -> None:
         """Enter what keeps the agent from going on."""
-        self._journal.amend_progress(lambda progress: agents.block(progress, self.name, reason))
+        self._recording.amend_progress(lambda progress: agents.block(progress, self.name, reason))
 
     def _field(self, name: str) -> Any:
-        return self._journal.progress["agents"].get(self.name, {}).get(name)
+        return self._recording.progress["agents"].get(self.name, {}).get(name)
 
     def _alter(self, **fields: Any) -> None:
-        self._journal.amend_progress(lambda progress: agents.alter(progress, self.name, **fields))
+        self._recording.amend_progress(lambda progress: agents.alter(progress, self.name, **fields))
 
     def _begin(self) -> None:
-        self._journal.amend_progress(lambda progress: agents.begin(progress, self.name))
+        self._recording.amend_progress(lambda progress: agents.begin(progress, self.name))
 
     def _complete(self) -> None:
-        journal = self._journal
+        recording = self._recording
 
         def change() -> None:
-            journal.progress = agents.complete(journal.progress, self.name)
+            recording.progress = agents.complete(recording.progress, self.name)
 
-        journal.record(Trigger.SPECIALIST_FINISHED, change)
+        recording.record(Trigger.SPECIALIST_FINISHED, change)
 
     def _fail(self, error: BaseException) -> None:
-        journal = self._journal
+        recording = self._recording
 
         def change(text: str) -> None:
-            journal.progress = agents.fail(journal.progress, self.name, text)
+            recording.progress = agents.fail(recording.progress, self.name, text)
 
-        journal.record_failure(Trigger.ERROR, self.name, error, change)
+        recording.record_failure(Trigger.ERROR, self.name, error, change)
 
 
 class AgentsPhase(Scope):
     """One phase under way, in which agents work."""
 
-    def __init__(self, journal: Journal, number: int) -> None:
-        super().__init__(journal, f"phase_{number}")
+    def __init__(self, recording: Recording, number: int) -> None:
+        super().__init__(recording, f"phase_{number}")
         self.number = number
 
     def _begin(self) -> None:
-        self._journal.amend_progress(lambda progress: agents.begin_phase(progress, self.number))
+        self._recording.amend_progress(lambda progress: agents.begin_phase(progress, self.number))
 
     def _complete(self) -> None:
-        journal = self._journal
+        recording = self._recording
 
         def change() -> None:
-            journal.progress = agents.complete_phase(journal.progress, self.number)
+            recording.progress = agents.complete_phase(recording.progress, self.number)
 
-        journal.record(Trigger.PHASE_COMPLETE, change, phase=self.name)
+        recording.record(Trigger.PHASE_COMPLETE, change, phase=self.name)
 
     def _fail(self, error: BaseException) -> None:
-        self._journal.record_failure(Trigger.ERROR, self.name, error, lambda _: None)
+        self._recording.record_failure(Trigger.ERROR, self.name, error, lambda _: None)

@@ -5,8 +5,8 @@ from typing import Any
 
 from holdfast.format.triggers import Trigger
 from holdfast.recorder.block import Scope
+from holdfast.recorder.recording import Recording
 from holdfast.recorder.run import Recorder
-from holdfast.recorder.state import Journal
 from holdfast.styles.progress import layers
 from holdfast.styles.progress.decisions import Decision, add_decision
 from holdfast.styles.progress.values import Document, freeze
@@ -19,7 +19,7 @@ class LayersRun(Recorder):
 
     def layer(self, index: int) -> "Layer":
         """Return the context of one layer, whose tasks run inside of it."""
-        return Layer(self._journal, index)
+        return Layer(self._recording, index)
 
     @property
     def context(self) -> dict[str, Any]:
@@ -45,8 +45,8 @@ class LayersRun(Recorder):
     ) -> None:
         """Enter a decision, which the next checkpoint takes along."""
         decision = Decision(agent, type, description, rationale, confidence, alternatives)
-        now = self._journal.now()
-        self._journal.amend_progress(lambda progress: add_decision(progress, decision, now))
+        now = self._recording.now()
+        self._recording.amend_progress(lambda progress: add_decision(progress, decision, now))
 
     def is_done(self, name: int | str) -> bool:
         """Tell whether the layer with this index, or the task with this id, is completed."""
@@ -73,8 +73,8 @@ class LayersRun(Recorder):
 class Layer(Scope):
     """One layer under way. Its tasks may be completed in several threads at once."""
 
-    def __init__(self, journal: Journal, index: int) -> None:
-        super().__init__(journal, f"layer_{index}")
+    def __init__(self, recording: Recording, index: int) -> None:
+        super().__init__(recording, f"layer_{index}")
         self.index = index
 
     def task(self, task_id: str, result: Any = None, *, duration_s: float | None = None) -> None:
@@ -82,21 +82,21 @@ class Layer(Scope):
 
         The duration is that since the layer began, unless given.
         """
-        now = self._journal.now()
+        now = self._recording.now()
         elapsed_s = self._elapsed_s() if duration_s is None else duration_s
         record = layers.TaskResult(task_id, freeze(result), now, elapsed_s)
-        self._journal.amend_progress(lambda progress: layers.complete_task(progress, record))
+        self._recording.amend_progress(lambda progress: layers.complete_task(progress, record))
 
     def _begin(self) -> None:
         """Nothing is saved: the checkpoint before says already that this layer is next."""
 
     def _complete(self) -> None:
-        journal = self._journal
+        recording = self._recording
 
         def change() -> None:
-            journal.progress = layers.complete_layer(journal.progress, self.index)
+            recording.progress = layers.complete_layer(recording.progress, self.index)
 
-        journal.record(Trigger.LAYER_COMPLETE, change, phase=self.name)
+        recording.record(Trigger.LAYER_COMPLETE, change, phase=self.name)
 
     def _fail(self, error: BaseException) -> None:
-        self._journal.record_failure(Trigger.ERROR, self.name, error, lambda _: None)
+        self._recording.record_failure(Trigger.ERROR, self.name, error, lambda _: None)

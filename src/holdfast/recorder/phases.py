@@ -5,8 +5,8 @@ from typing import Any
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
 from holdfast.recorder.block import Scope
+from holdfast.recorder.recording import Recording
 from holdfast.recorder.run import Recorder
-from holdfast.recorder.state import Journal
 from holdfast.styles.progress import phases
 from holdfast.styles.progress.values import Document
 
@@ -18,20 +18,20 @@ class PhasesRun(Recorder):
 
     def phase(self, name: str) -> "Phase":
         """Return the context of one phase, which runs inside of it."""
-        return Phase(self._journal, str(name))
+        return Phase(self._recording, str(name))
 
     def gate(
         self, phase: str, *, decision: str, score: float | None = None, iteration: int | None = None
     ) -> Receipt | None:
         """Save what the gate after a phase has decided; the iteration is the gate's next unless given."""
-        journal = self._journal
+        recording = self._recording
 
         def change() -> None:
-            journal.state.update(
-                phases.decide(journal.state, phase, decision=decision, score=score, iteration=iteration)
+            recording.state.update(
+                phases.decide(recording.state, phase, decision=decision, score=score, iteration=iteration)
             )
 
-        return journal.record(Trigger.GATE_DECISION, change, phase=phase)
+        return recording.record(Trigger.GATE_DECISION, change, phase=phase)
 
     def is_done(self, name: str) -> bool:
         """Tell whether the phase has an output."""
@@ -50,8 +50,8 @@ class PhasesRun(Recorder):
 class Phase(Scope):
     """One phase under way. Its `output` is saved when it is done; until then, it is the partial output."""
 
-    def __init__(self, journal: Journal, name: str) -> None:
-        super().__init__(journal, name)
+    def __init__(self, recording: Recording, name: str) -> None:
+        super().__init__(recording, name)
         self._output: Any = None
 
     @property
@@ -62,20 +62,20 @@ class Phase(Scope):
     @output.setter
     def output(self, value: Any) -> None:
         self._output = value
-        self._journal.amend_state(lambda state: phases.report(state, value))
+        self._recording.amend_state(lambda state: phases.report(state, value))
 
     def _begin(self) -> None:
         """Enter the phase into the state. The checkpoint before says already that it is next."""
-        now = self._journal.now()
-        self._journal.amend_state(lambda state: phases.begin(state, self.name, now))
+        now = self._recording.now()
+        self._recording.amend_state(lambda state: phases.begin(state, self.name, now))
 
     def _complete(self) -> None:
-        journal = self._journal
+        recording = self._recording
 
         def change() -> None:
-            journal.state.update(phases.complete(journal.state, self.name, self._output))
+            recording.state.update(phases.complete(recording.state, self.name, self._output))
 
-        journal.record(Trigger.PHASE_COMPLETE, change, phase=self.name)
+        recording.record(Trigger.PHASE_COMPLETE, change, phase=self.name)
 
     def _fail(self, error: BaseException) -> None:
-        self._journal.record_failure(Trigger.ERROR, self.name, error, lambda _: None)
+        self._recording.record_failure(Trigger.ERROR, self.name, error, lambda _: None)

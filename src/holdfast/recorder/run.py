@@ -16,7 +16,7 @@ from holdfast.logs import log
 from holdfast.recorder.autosave import Autosave, Pause
 from holdfast.recorder.block import in_thread
 from holdfast.recorder.outlets import Options, Outlets
-from holdfast.recorder.state import Journal
+from holdfast.recorder.recording import Recording
 from holdfast.styles.progress.values import Document, as_dict, format_error, freeze
 from holdfast.styles.resume import ResumePlan, style_of
 
@@ -53,38 +53,38 @@ class Recorder(ABC):
         self._outlets = outlets
         self._options = options
         progress = self._new_progress()
-        self._journal = Journal(
+        self._recording = Recording(
             self.run_id, outlets, options, progress, interrupt=self._interrupted, label=self._label
         )
         waiting = {"pause": pause} if pause else {}
-        self._autosave = Autosave(self._journal.record_changes, options.autosave_s, **waiting)
+        self._autosave = Autosave(self._recording.record_changes, options.autosave_s, **waiting)
 
     @property
     def state(self) -> dict[str, Any]:
         """Return the state, to be filled freely; only the member `progress` is the recorder's own."""
-        return self._journal.state
+        return self._recording.state
 
     @property
     def context_fields(self) -> dict[str, Any]:
         """Return what is saved beside the state, to be filled freely."""
-        return self._journal.context_fields
+        return self._recording.context_fields
 
     @property
     def progress(self) -> Document:
         """Return how far the run is, as the next checkpoint will say. It is not to be altered."""
-        return self._journal.progress
+        return self._recording.progress
 
     def update(self) -> AbstractContextManager[None]:
         """Hold off checkpoints and signals for as long as a few changes of the state belong together."""
-        return self._journal.changing()
+        return self._recording.changing()
 
     def checkpoint(self, trigger: str | Trigger = Trigger.MANUAL) -> Receipt | None:
         """Save a checkpoint now; return its receipt, or None if that failed."""
-        return self._journal.record(trigger)
+        return self._recording.record(trigger)
 
     def cost(self, usd: float) -> float:
         """Add to what the run has cost so far, and return that."""
-        with self._journal.changing():
+        with self._recording.changing():
             before = self.state.get("cost_accumulated") or 0
             total: float = round(before + usd, _DIGITS_OF_COST)
             self.state["cost_accumulated"] = total
@@ -92,13 +92,13 @@ class Recorder(ABC):
 
     def trip(self, breaker: str, reason: str) -> Receipt | None:
         """Save that a circuit breaker has tripped: a person should look before the run goes on."""
-        tripped = {"state": "open", "reason": reason, "tripped_at": self._journal.now()}
+        tripped = {"state": "open", "reason": reason, "tripped_at": self._recording.now()}
 
         def change() -> None:
             breakers = as_dict(self.state.get("circuit_breaker_state"))
             self.state["circuit_breaker_state"] = {**breakers, breaker: tripped}
 
-        return self._journal.record(Trigger.CIRCUIT_BREAKER, change)
+        return self._recording.record(Trigger.CIRCUIT_BREAKER, change)
 
     def resume(self, *, active_lessons: Sequence[Any] | None = None) -> dict[str, Any]:
         """Return the state of the newest good checkpoint, and go on from there; an empty one for a new run.
@@ -114,14 +114,14 @@ class Recorder(ABC):
         if "progress" in stored and style_of(stored) != self.style:
             style = style_of(stored)
             raise InvalidCheckpoint("style", f"{self.run_id} was saved as {style!r}; open it as that")
-        journal = self._journal
-        with journal.changing():
+        recording = self._recording
+        with recording.changing():
             progress = as_dict(stored.pop("progress", None))
-            journal.state.clear()
-            journal.state.update(stored)
-            journal.progress = self._restored(progress)
-            journal.keeper.workflow = self._options.workflow or journal.progress.get("workflow_path")
-            journal.keeper.note(plan.status if plan.status is RunStatus.COMPLETED else None)
+            recording.state.clear()
+            recording.state.update(stored)
+            recording.progress = self._restored(progress)
+            recording.saver.workflow = self._options.workflow or recording.progress.get("workflow_path")
+            recording.saver.note(plan.status if plan.status is RunStatus.COMPLETED else None)
             self.plan = plan
         return self.state
 
@@ -139,9 +139,9 @@ class Recorder(ABC):
         return [name for name in names if not self.is_done(name)]
 
     def __enter__(self) -> Self:
-        self._journal.keeper.note()
+        self._recording.saver.note()
         if self._options.handle_signals:
-            self._journal.signals.open()
+            self._recording.signals.open()
         self._autosave.open()
         return self
 
@@ -151,7 +151,7 @@ class Recorder(ABC):
         try:
             self._finish(error)
         finally:
-            self._journal.signals.close()
+            self._recording.signals.close()
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -162,7 +162,7 @@ class Recorder(ABC):
         try:
             await in_thread(partial(self._finish, error))
         finally:
-            self._journal.signals.close()
+            self._recording.signals.close()
 
     @abstractmethod
     def _new_progress(self) -> Document: ...
@@ -188,17 +188,19 @@ class Recorder(ABC):
 
     def _finish(self, error: BaseException | None) -> None:
         self._autosave.close()
-        journal, keeper = self._journal, self._journal.keeper
+        recording, saver = self._recording, self._recording.saver
         if error is None:
-            keeper.final_status = RunStatus.COMPLETED
-            journal.record(Trigger.RUN_COMPLETE, status=RunStatus.COMPLETED, is_new_only=True)
-        elif journal.is_interruption(error):
-            keeper.final_status = RunStatus.INTERRUPTED
-            journal.record_interruption()
+            saver.final_status = RunStatus.COMPLETED
+            recording.record(Trigger.RUN_COMPLETE, status=RunStatus.COMPLETED, is_new_only=True)
+        elif recording.is_interruption(error):
+            saver.final_status = RunStatus.INTERRUPTED
+            recording.record_interruption()
         else:
-            keeper.final_status = RunStatus.FAILED
-            change = partial(journal.add_error, "run", format_error(error))
-            journal.record(Trigger.ERROR, change, status=RunStatus.FAILED, is_new_only=True, may_raise=False)
+            saver.final_status = RunStatus.FAILED
+            change = partial(recording.add_error, "run", format_error(error))
+            recording.record(
+                Trigger.ERROR, change, status=RunStatus.FAILED, is_new_only=True, may_raise=False
+            )
         if self._options.drain_at_end:
             self._drain(may_raise=error is None)
 

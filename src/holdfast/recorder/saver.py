@@ -18,7 +18,7 @@ _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class SaveRequest:
     """Why a checkpoint is saved, and what is to change before it is."""
 
     trigger: Trigger | str
@@ -37,7 +37,7 @@ class _Known:
     status: RunStatus | None
 
 
-class Keeper:
+class Saver:
     """Saves the state that `compose` gives, in the order of its changes, from any thread.
 
     There are two locks. One is held while the state changes or is encoded, which is short. The other is held
@@ -68,11 +68,11 @@ class Keeper:
         """Take the state as it is as known, so that it is not saved before something changes."""
         try:
             with self.changing():
-                self._known = _Known(_mark(self._draft(Occasion(Trigger.MANUAL))), status)
+                self._known = _Known(_mark(self._draft(SaveRequest(Trigger.MANUAL))), status)
         except InvalidCheckpoint:
             self._known = None
 
-    def save(self, occasion: Occasion) -> Receipt | None:
+    def save(self, request: SaveRequest) -> Receipt | None:
         """Save a checkpoint; return its receipt, or None if there is none: it failed, or is nothing new.
 
         A failure is logged and told to `on_failed`; it is raised only if the run is strict and may be raised.
@@ -82,11 +82,11 @@ class Keeper:
             # What a signal's handler raises on leaving the shelter must not be taken for a failed save.
             try:
                 with self._saving:
-                    outcome = self._save(occasion)
+                    outcome = self._save(request)
             except Exception as error:
                 outcome = error
         if isinstance(outcome, Exception):
-            self._settle(outcome, str(occasion.trigger), may_raise=occasion.may_raise)
+            self._settle(outcome, str(request.trigger), may_raise=request.may_raise)
             return None
         if outcome is not None:
             self._call(self._options.on_saved, outcome)
@@ -104,37 +104,37 @@ class Keeper:
         if failure is not None:
             self._settle(failure, "change", may_raise=True)
 
-    def _save(self, occasion: Occasion) -> Receipt | None:
-        status = self.final_status or occasion.status
+    def _save(self, request: SaveRequest) -> Receipt | None:
+        status = self.final_status or request.status
         with self._changing:
-            if occasion.is_new_only and self._is_known(occasion, status):
+            if request.is_new_only and self._is_known(request, status):
                 return None
-            if occasion.change is not None:
-                occasion.change()
-            draft = self._draft(occasion, status)
+            if request.change is not None:
+                request.change()
+            draft = self._draft(request, status)
         receipt = self._outlets.put(draft)
         self._known = _Known(_mark(draft), status)
         return receipt
 
-    def _is_known(self, occasion: Occasion, status: RunStatus) -> bool:
+    def _is_known(self, request: SaveRequest, status: RunStatus) -> bool:
         if self._known is None:
             return False
         # The clock alone is no reason to save the same state under another status.
-        if occasion.trigger is not Trigger.INTERVAL and self._known.status is not status:
+        if request.trigger is not Trigger.INTERVAL and self._known.status is not status:
             return False
         try:
-            return self._known.mark == _mark(self._draft(occasion, status))
+            return self._known.mark == _mark(self._draft(request, status))
         except InvalidCheckpoint:
             return False
 
-    def _draft(self, occasion: Occasion, status: RunStatus = RunStatus.IN_PROGRESS) -> Draft:
+    def _draft(self, request: SaveRequest, status: RunStatus = RunStatus.IN_PROGRESS) -> Draft:
         for _ in range(_TRIES):
             try:
                 return self._outlets.draft(
                     {
                         "run_id": self._run_id,
-                        "trigger": occasion.trigger,
-                        "phase": occasion.phase,
+                        "trigger": request.trigger,
+                        "phase": request.phase,
                         "status": status,
                         "workflow": self.workflow,
                         **self._compose(),

@@ -7,8 +7,8 @@ from typing import Any
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
 from holdfast.recorder.block import Scope
+from holdfast.recorder.recording import Recording
 from holdfast.recorder.run import Recorder
-from holdfast.recorder.state import Journal
 from holdfast.styles.progress import steps
 from holdfast.styles.progress.values import Document, freeze
 
@@ -20,16 +20,16 @@ class StepsRun(Recorder):
 
     def step(self, name: str) -> "Step":
         """Return the context of one step, which runs inside of it."""
-        return Step(self._journal, str(name))
+        return Step(self._recording, str(name))
 
     def iteration(self, number: int, *, most: int | None = None) -> Receipt | None:
         """Begin iteration `number`: no step of it is done, the variables are as they were. Saves that."""
-        journal = self._journal
+        recording = self._recording
 
         def change() -> None:
-            journal.progress = steps.begin_iteration(journal.progress, number, most)
+            recording.progress = steps.begin_iteration(recording.progress, number, most)
 
-        return journal.record(Trigger.ITERATION, change)
+        return recording.record(Trigger.ITERATION, change)
 
     @property
     def current_iteration(self) -> int | None:
@@ -50,7 +50,7 @@ class StepsRun(Recorder):
 
     @mapreduce_state.setter
     def mapreduce_state(self, value: Any) -> None:
-        self._journal.amend_progress(lambda progress: {**progress, "mapreduce_state": value})
+        self._recording.amend_progress(lambda progress: {**progress, "mapreduce_state": value})
 
     def is_done(self, name: str) -> bool:
         """Tell whether the step is completed; with iterations, in the one under way."""
@@ -82,8 +82,8 @@ class Step(Scope):
     attribute does, or else it may.
     """
 
-    def __init__(self, journal: Journal, name: str) -> None:
-        super().__init__(journal, name)
+    def __init__(self, recording: Recording, name: str) -> None:
+        super().__init__(recording, name)
         self.output: Any = None
         self.retryable: bool | None = None
         self._captured: dict[str, Any] = {}
@@ -94,33 +94,33 @@ class Step(Scope):
         self._captured.update({name: freeze(value) for name, value in variables.items()})
 
     def _begin(self) -> None:
-        journal = self._journal
+        recording = self._recording
 
         def change() -> None:
-            journal.progress, self._index = steps.place(journal.progress, self.name)
-            journal.progress = steps.begin(journal.progress, self._index)
+            recording.progress, self._index = steps.place(recording.progress, self.name)
+            recording.progress = steps.begin(recording.progress, self._index)
 
-        journal.record(Trigger.BEFORE_STEP, change, phase=self.name)
+        recording.record(Trigger.BEFORE_STEP, change, phase=self.name)
 
     def _complete(self) -> None:
-        journal, duration_s = self._journal, self._elapsed_s()
+        recording, duration_s = self._recording, self._elapsed_s()
 
         def change() -> None:
-            outcome = steps.Outcome(freeze(self.output), self._captured, duration_s, journal.now())
-            journal.progress = steps.complete(journal.progress, self._index, outcome)
+            outcome = steps.StepResult(freeze(self.output), self._captured, duration_s, recording.now())
+            recording.progress = steps.complete(recording.progress, self._index, outcome)
 
-        journal.record(Trigger.STEP_COMPLETE, change, phase=self.name)
+        recording.record(Trigger.STEP_COMPLETE, change, phase=self.name)
 
     def _fail(self, error: BaseException) -> None:
-        journal = self._journal
+        recording = self._recording
 
         def change(text: str) -> None:
             is_retryable = self._is_retryable(error)
-            journal.progress = steps.fail(
-                journal.progress, self._index, error=text, is_retryable=is_retryable
+            recording.progress = steps.fail(
+                recording.progress, self._index, error=text, is_retryable=is_retryable
             )
 
-        journal.record_failure(Trigger.STEP_FAILED, self.name, error, change)
+        recording.record_failure(Trigger.STEP_FAILED, self.name, error, change)
 
     def _is_retryable(self, error: BaseException) -> bool:
         stated = getattr(error, "retryable", True) if self.retryable is None else self.retryable

@@ -16,12 +16,12 @@ class TasksRun(Recorder):
 
     def task(self, task_id: str) -> "Task":
         """Return the context of one task, which runs inside of it."""
-        return Task(self._journal, str(task_id))
+        return Task(self._recording, str(task_id))
 
     def describe(self, **metadata: Any) -> None:
         """Add to the metadata of the run, which the next checkpoint takes along."""
         added = freeze(metadata)
-        self._journal.amend_progress(
+        self._recording.amend_progress(
             lambda progress: {**progress, "metadata": {**progress["metadata"], **added}}
         )
 
@@ -43,25 +43,25 @@ class Task(Scope):
     """One task under way."""
 
     def _begin(self) -> None:
-        journal = self._journal
+        recording = self._recording
 
         def change() -> None:
-            journal.progress = tasks.begin(journal.progress, self.name, journal.now())
+            recording.progress = tasks.begin(recording.progress, self.name, recording.now())
 
-        journal.record(Trigger.TASK_CHANGE, change, phase=self.name)
+        recording.record(Trigger.TASK_CHANGE, change, phase=self.name)
 
     def _complete(self) -> None:
-        journal = self._journal
+        recording = self._recording
 
         def change() -> None:
-            journal.progress = tasks.complete(journal.progress, self.name, journal.now())
+            recording.progress = tasks.complete(recording.progress, self.name, recording.now())
 
-        journal.record(Trigger.TASK_CHANGE, change, phase=self.name)
+        recording.record(Trigger.TASK_CHANGE, change, phase=self.name)
 
     def _fail(self, error: BaseException) -> None:
-        journal = self._journal
+        recording = self._recording
 
         def change(text: str) -> None:
-            journal.progress = tasks.fail(journal.progress, self.name, journal.now(), text)
+            recording.progress = tasks.fail(recording.progress, self.name, recording.now(), text)
 
-        journal.record_failure(Trigger.TASK_CHANGE, self.name, error, change)
+        recording.record_failure(Trigger.TASK_CHANGE, self.name, error, change)

@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from holdfast.cache.mirror import Mirror, RemoteFile, Shelf
+from holdfast.cache.local_copy import RemoteFile, RepositoryCache, Shelf
 from holdfast.errors import IntegrityFailure, SpoolDamaged, UnknownRun
 from holdfast.format.checkpoint import Header, RunStatus
 from holdfast.format.ids import parse_run_id
 from holdfast.format.index import Index, parse_index
 from holdfast.format.moments import format_moment
 from holdfast.format.paths import INDEX, LATEST, Layout
-from holdfast.format.receipt import Ticket
+from holdfast.format.receipt import QueueItem
 from holdfast.format.stored_file import open_file
 from holdfast.logs import log
 from holdfast.queue import Spool
-from holdfast.repository.queued import open_ticket
+from holdfast.repository.queued import open_item
 from holdfast.repository.run_folder import StoredRun
 from holdfast.repository.snapshot import Archive
 
@@ -31,7 +31,7 @@ class RunSummary:
     workflow: str | None
 
 
-def read_indexes(archive: Archive, mirror: Mirror, layout: Layout) -> Iterator[Index]:
+def read_indexes(archive: Archive, cache: RepositoryCache, layout: Layout) -> Iterator[Index]:
     """Yield the index of every stored run; what is damaged is made anew from the files, or left out."""
     shelves = {run_id: shelf for run_id, shelf in archive.shelves().items() if _can_name_run(run_id)}
     files = {
@@ -40,7 +40,7 @@ def read_indexes(archive: Archive, mirror: Mirror, layout: Layout) -> Iterator[I
         if (sha := _blob_of(shelf))
     }
     archive.fetch(files)
-    contents = mirror.blobs(file.sha for file in files.values())
+    contents = cache.blobs(file.sha for file in files.values())
     for path, file in files.items():
         run_id, name = layout.parse_path(path)
         try:
@@ -58,14 +58,14 @@ def read_indexes(archive: Archive, mirror: Mirror, layout: Layout) -> Iterator[I
             yield from _rebuild(StoredRun(archive, layout, run_id))
 
 
-def summarise_runs(indexes: Sequence[Index], pending: Sequence[Ticket], spool: Spool) -> list[RunSummary]:
+def summarise_runs(indexes: Sequence[Index], pending: Sequence[QueueItem], spool: Spool) -> list[RunSummary]:
     """Return every run, stored or spooled, the one last written to first.
 
     `pending` is what waited before the indexes were read: what has left the spool since is in them.
     """
-    spooled: dict[str, list[Ticket]] = {}
-    for ticket in pending:
-        spooled.setdefault(ticket.run_id, []).append(ticket)
+    spooled: dict[str, list[QueueItem]] = {}
+    for item in pending:
+        spooled.setdefault(item.run_id, []).append(item)
     stored = {index.run_id: index for index in indexes}
     summaries = [
         _summarise(stored.get(run_id, Index(run_id)), spooled.get(run_id, []), spool)
@@ -87,10 +87,10 @@ def is_workflow(stored: str | None, wanted: str) -> bool:
     return path == wanted or path.endswith(f"/{wanted}") or (bool(stem) and stem == wanted)
 
 
-def _summarise(index: Index, tickets: Sequence[Ticket], spool: Spool) -> RunSummary:
+def _summarise(index: Index, items: Sequence[QueueItem], spool: Spool) -> RunSummary:
     """Return the run in a line; of what is spooled only the newest is opened, and it counts as the newest."""
-    added = [ticket for ticket in tickets if ticket.checkpoint_id not in index.by_id]
-    newest = max(added, key=lambda ticket: ticket.sequence, default=None)
+    added = [item for item in items if item.checkpoint_id not in index.by_id]
+    newest = max(added, key=lambda item: item.sequence, default=None)
     header = _header_of(newest, spool) if newest else None
     status = header.status if header else index.status
     return RunSummary(
@@ -103,11 +103,11 @@ def _summarise(index: Index, tickets: Sequence[Ticket], spool: Spool) -> RunSumm
     )
 
 
-def _header_of(ticket: Ticket, spool: Spool) -> Header | None:
+def _header_of(item: QueueItem, spool: Spool) -> Header | None:
     try:
-        envelope = open_ticket(spool, ticket)
+        envelope = open_item(spool, item)
     except SpoolDamaged as error:
-        log.warning("checkpoint_damaged", checkpoint_id=ticket.checkpoint_id, cause=str(error))
+        log.warning("checkpoint_damaged", checkpoint_id=item.checkpoint_id, cause=str(error))
         return None
     return envelope.header if envelope else None
 

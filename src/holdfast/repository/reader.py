@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from holdfast.cache.mirror import Mirror
+from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import (
     GatewayError,
     HoldfastError,
@@ -67,7 +67,7 @@ class Reader:
 
     gateway: Gateway
     spool: Spool
-    mirror: Mirror
+    cache: RepositoryCache
     layout: Layout
     branch: str
     max_file_bytes: int = MAX_FILE_BYTES
@@ -214,11 +214,11 @@ class Reader:
         return self.use_stored(waiting.run_id, lambda run: _load(run.at(sequence), run, waiting))
 
     def _indexes(self) -> list[Index]:
-        github = self._github(is_hasty=bool(self.mirror.known_runs()))
+        github = self._github(is_hasty=bool(self.cache.known_runs()))
         try:
-            return list(read_indexes(github, self.mirror, self.layout))
+            return list(read_indexes(github, self.cache, self.layout))
         except _AWAY as error:
-            indexes = list(read_indexes(self._cache(), self.mirror, self.layout))
+            indexes = list(read_indexes(self._cache(), self.cache, self.layout))
             is_all_there_is = not indexes and not self.spool.pending()
             if is_all_there_is and not isinstance(error, Missing):
                 raise
@@ -228,13 +228,13 @@ class Reader:
 
     def _github(self, *, is_hasty: bool) -> GitHubArchive:
         gateway = self.hasty if is_hasty and self.hasty else self.gateway
-        return GitHubArchive(gateway, self.mirror, self.layout, self.branch, self.max_file_bytes)
+        return GitHubArchive(gateway, self.cache, self.layout, self.branch, self.max_file_bytes)
 
     def _cache(self) -> CachedArchive:
-        return CachedArchive(self.mirror, self.layout, self.max_file_bytes)
+        return CachedArchive(self.cache, self.layout, self.max_file_bytes)
 
     def _before_spooled(self, newest: Envelope, waiting: SpooledRun) -> Iterator[Envelope]:
-        older = [ticket for ticket in waiting.pending if ticket.sequence < newest.sequence]
+        older = [item for item in waiting.pending if item.sequence < newest.sequence]
         yield from waiting.open_all(older)
         run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id)
         yield from _while_they_can_be_had(run.before(newest.sequence))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 
-from holdfast.cache.mirror import RemoteFile
+from holdfast.cache.local_copy import RemoteFile
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, UnknownRun
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.index import Index, IndexEntry, parse_index

@@ -4,13 +4,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
-from holdfast.cache.mirror import Mirror
+from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import IntegrityFailure, Missing
 from holdfast.format.checkpoint import Envelope, open_stored
 from holdfast.format.index import Index, IndexEntry, parse_index
 from holdfast.format.parts import part_paths
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, parse_sequences
-from holdfast.format.run_view import RunView
+from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import open_file
 from holdfast.github.calls import Gateway, ReadBlob, Revision
 from holdfast.github.listing import list_folder
@@ -24,35 +24,35 @@ MAX_REMEMBERED_RUNS = 256
 class Runs:
     """The folders of all runs on one branch, as far as we know them."""
 
-    def __init__(self, gateway: Gateway, mirror: Mirror, layout: Layout, branch: str) -> None:
+    def __init__(self, gateway: Gateway, cache: RepositoryCache, layout: Layout, branch: str) -> None:
         self._gateway = gateway
-        self._mirror = mirror
+        self._cache = cache
         self._layout = layout
         self._branch = branch
-        self._views: OrderedDict[str, RunView] = OrderedDict()
+        self._views: OrderedDict[str, RunSnapshot] = OrderedDict()
         self._lock = threading.Lock()
         self._own_commit = ""
         self._certain: set[str] = set()
 
-    def view(self, run_id: str) -> RunView:
+    def view(self, run_id: str) -> RunSnapshot:
         """Return how the folder stands, as remembered if it can be; a writer finds out if that is old."""
-        view = self._views.get(run_id) or self._mirror.view(run_id)
+        view = self._views.get(run_id) or self._cache.view(run_id)
         if view is None:
             return self.refresh(run_id)
         self._remember(view)
         return view
 
-    def refresh(self, run_id: str) -> RunView:
+    def refresh(self, run_id: str) -> RunSnapshot:
         """Return how the branch shows the folder; it may lag behind."""
         self._certain.discard(run_id)
         view = self.read_at(run_id, self._branch)
         self._remember(view)
         return view
 
-    def keep(self, view: RunView) -> None:
+    def keep(self, view: RunSnapshot) -> None:
         """Remember how the folder stands after our own write."""
         self._remember(view)
-        self._mirror.keep_view(view)
+        self._cache.keep_view(view)
 
     def trust(self, run_id: str, commit_sha: str) -> None:
         """Learn that the folder was as we believe at this commit: certain until someone else writes."""
@@ -64,7 +64,7 @@ class Runs:
         self._certain.discard(run_id)
         with self._lock:
             self._views.pop(run_id, None)
-        self._mirror.forget_view(run_id)
+        self._cache.forget_view(run_id)
 
     def note_commit(self, revision: Revision) -> None:
         """Learn of our own write. If it was not made on top of our last one, any run may have changed."""
@@ -78,10 +78,10 @@ class Runs:
 
     def read_blob(self, sha: str) -> bytes:
         """Return a blob, from the local copy if it is there."""
-        content = self._mirror.blob(sha)
+        content = self._cache.blob(sha)
         if content is None:
             content = self._gateway.perform(ReadBlob(sha))
-            self._mirror.keep_blob(sha, content)
+            self._cache.keep_blob(sha, content)
         return content
 
     def list_files(self, run_id: str, ref: str, *, is_fresh: bool = False) -> dict[str, str]:
@@ -90,7 +90,7 @@ class Runs:
         entries = list_folder(self._gateway, folder, ref, is_fresh=is_fresh)
         return {entry.path: entry.sha for entry in entries if entry.kind == "file"}
 
-    def _remember(self, view: RunView) -> None:
+    def _remember(self, view: RunSnapshot) -> None:
         with self._lock:
             self._views[view.run_id] = view
             self._views.move_to_end(view.run_id)
@@ -98,7 +98,7 @@ class Runs:
                 forgotten, _ = self._views.popitem(last=False)
                 self._certain.discard(forgotten)
 
-    def read_at(self, run_id: str, ref: str) -> RunView:
+    def read_at(self, run_id: str, ref: str) -> RunSnapshot:
         """Return how the folder stands at a commit, or as the branch shows it."""
         try:
             files = self.list_files(run_id, ref)
@@ -108,7 +108,7 @@ class Runs:
 
     def understand(
         self, run_id: str, ref: str, files: Mapping[str, str], contents: Mapping[str, bytes] | None = None
-    ) -> RunView:
+    ) -> RunSnapshot:
         """Return how the folder stands that holds these files, name to blob SHA, as of `ref`.
 
         `contents` has blobs that need not be read.
@@ -134,8 +134,10 @@ class Runs:
                 index, is_stored = unite(index, self._rebuild_index(run_id, ref, files, latest)[0]), False
         whole = revive(index, latest, self._layout)
         if whole is index:
-            return RunView(index, files.get(INDEX), latest_sha, latest.sequence, files, is_stored)
-        return RunView(whole, files.get(INDEX), latest_sha, latest.sequence, files, False, latest.envelope)
+            return RunSnapshot(index, files.get(INDEX), latest_sha, latest.sequence, files, is_stored)
+        return RunSnapshot(
+            whole, files.get(INDEX), latest_sha, latest.sequence, files, False, latest.envelope
+        )
 
     def _stored_index(
         self, run_id: str, files: Mapping[str, str], read: Callable[[str], bytes]

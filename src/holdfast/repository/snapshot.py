@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
 
-from holdfast.cache.mirror import Catalogue, Folder, Head, Mirror, RemoteFile, Shelf
+from holdfast.cache.local_copy import Catalogue, Folder, Head, RemoteFile, RepositoryCache, Shelf
 from holdfast.errors import IntegrityFailure, Missing, NotInCopy
 from holdfast.format.index import parse_index
 from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout, is_single
 from holdfast.github.calls import (
     NO_GRAPHQL,
-    Entry,
     Gateway,
+    ListingEntry,
     ReadBlob,
     ReadFile,
     ReadHeadIfChanged,
@@ -71,7 +71,7 @@ class GitHubArchive:
     """
 
     gateway: Gateway
-    mirror: Mirror
+    cache: RepositoryCache
     layout: Layout
     branch: str
     max_file_bytes: int = MAX_FILE_BYTES
@@ -80,16 +80,16 @@ class GitHubArchive:
     @cached_property
     def head(self) -> str:
         """Return the newest commit."""
-        known = self.mirror.head() or Head("", "")
+        known = self.cache.head() or Head("", "")
         reading = self.gateway.perform(ReadHeadIfChanged(self.branch, known.etag))
         if reading.sha is None:
             return known.commit_sha
-        self.mirror.keep_head(Head(reading.sha, reading.etag))
+        self.cache.keep_head(Head(reading.sha, reading.etag))
         return reading.sha
 
     def files(self, run_id: str) -> Files:
         """Return the files of a run, by name; none if there is no such run."""
-        known = self.mirror.folder(run_id)
+        known = self.cache.folder(run_id)
         if known and known.commit_sha == self.head:
             return known.files
         try:
@@ -99,13 +99,13 @@ class GitHubArchive:
         files = {
             entry.path: RemoteFile(entry.sha, entry.size_bytes) for entry in entries if entry.kind == "file"
         }
-        self.mirror.keep_folder(run_id, Folder(self.head, files))
+        self.cache.keep_folder(run_id, Folder(self.head, files))
         return files
 
     def read(self, path: str, file: RemoteFile) -> bytes:
         """Return a file's content, from the local copy if it is there."""
         check_size(path, file, self.max_file_bytes)
-        content = self.mirror.blob(file.sha)
+        content = self.cache.blob(file.sha)
         if content is None:
             try:
                 content = self.gateway.perform(ReadBlob(file.sha))
@@ -113,26 +113,26 @@ class GitHubArchive:
                 raise IntegrityFailure(
                     path, f"GitHub lists it, but does not have its blob {file.sha}"
                 ) from error
-            self.mirror.keep_blob(file.sha, content)
+            self.cache.keep_blob(file.sha, content)
         check_weight(path, content)
         return content
 
     def read_part(self, path: str) -> bytes:
         """Return the part of a large checkpoint, from the local copy if it is there."""
-        content = self.mirror.part(path)
+        content = self.cache.part(path)
         if content is None:
             try:
                 content = self.gateway.perform(ReadFile(path, self.head)).content
             except Missing as error:
                 raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there") from error
             if sha256_hex(content) in path:  # a part that is not what its name says must not stay
-                self.mirror.keep_part(path, content)
+                self.cache.keep_part(path, content)
         return content
 
     def fetch(self, files: Mapping[str, RemoteFile]) -> None:
         """Get the files that are not here yet, many with each request."""
         wanted = {path: file for path, file in files.items() if file.size_bytes <= self.max_file_bytes}
-        here = self.mirror.blobs(file.sha for file in wanted.values())
+        here = self.cache.blobs(file.sha for file in wanted.values())
         missing = [path for path, file in wanted.items() if file.sha not in here]
         if len(missing) >= _WORTH_ONE_QUERY:
             for chunk in _chunks(missing):
@@ -141,7 +141,7 @@ class GitHubArchive:
 
     def shelves(self) -> Mapping[str, Shelf]:
         """Return every run with its index and its latest; only runs that changed are asked for."""
-        known = self.mirror.catalogue() or Catalogue("", {})
+        known = self.cache.catalogue() or Catalogue("", {})
         if known.commit_sha == self.head:
             return known.shelves
         trees = {entry.path: entry.sha for entry in self._list_base(self.head) if entry.kind == "folder"}
@@ -152,7 +152,7 @@ class GitHubArchive:
         shelves = {run_id: kept.get(run_id) or found[run_id] for run_id in trees}
         # A run that changed while we looked is looked at again the next time.
         is_steady = all(shelf.tree_sha for shelf in shelves.values())
-        self.mirror.keep_catalogue(Catalogue(self.head if is_steady else "", shelves))
+        self.cache.keep_catalogue(Catalogue(self.head if is_steady else "", shelves))
         return shelves
 
     def _look_into(self, trees: Mapping[str, str]) -> dict[str, Shelf]:
@@ -191,7 +191,7 @@ class GitHubArchive:
             file = self.gateway.perform(ReadFile(path, self.head))
         except Missing:
             return None
-        self.mirror.keep_blob(file.blob_sha, file.content)
+        self.cache.keep_blob(file.blob_sha, file.content)
         return file.blob_sha
 
     def _snapshot(self, paths: Sequence[str]) -> Snapshot | None:
@@ -204,13 +204,13 @@ class GitHubArchive:
             return None
         for file in snapshot.files.values():
             if file is not None:
-                self.mirror.keep_blob(file.blob_sha, file.content)
+                self.cache.keep_blob(file.blob_sha, file.content)
         return snapshot
 
-    def _list(self, folder: str, commit_sha: str) -> Sequence[Entry]:
+    def _list(self, folder: str, commit_sha: str) -> Sequence[ListingEntry]:
         return list_folder(self.gateway, folder, commit_sha)
 
-    def _list_base(self, commit_sha: str) -> Sequence[Entry]:
+    def _list_base(self, commit_sha: str) -> Sequence[ListingEntry]:
         try:
             return walk_to(self.gateway, self.layout.base_path, commit_sha)
         except Missing:
@@ -221,16 +221,16 @@ class GitHubArchive:
 class CachedArchive:
     """What was read or written before, without asking anyone."""
 
-    mirror: Mirror
+    cache: RepositoryCache
     layout: Layout
     max_file_bytes: int = MAX_FILE_BYTES
     source: Source = "cache"
 
     def files(self, run_id: str) -> Files:
         """Return the files of a run that are known; the index names some more."""
-        folder = self.mirror.folder(run_id)
+        folder = self.cache.folder(run_id)
         files = dict(folder.files) if folder else self._shelved(run_id)
-        content = self.mirror.blob(files[INDEX].sha) if INDEX in files else None
+        content = self.cache.blob(files[INDEX].sha) if INDEX in files else None
         if content is None:
             return files
         try:
@@ -246,14 +246,14 @@ class CachedArchive:
 
     def has_latest(self, run_id: str) -> bool:
         """Tell whether the newest checkpoint of a run, as far as it is known, is here."""
-        folder = self.mirror.folder(run_id)
+        folder = self.cache.folder(run_id)
         latest = folder.files.get(LATEST) if folder else None
-        return latest is not None and self.mirror.blob(latest.sha) is not None
+        return latest is not None and self.cache.blob(latest.sha) is not None
 
     def read(self, path: str, file: RemoteFile) -> bytes:
         """Return a file's content if it is here."""
         check_size(path, file, self.max_file_bytes)
-        content = self.mirror.blob(file.sha)
+        content = self.cache.blob(file.sha)
         if content is None:
             raise NotInCopy(path)
         check_weight(path, content)
@@ -261,7 +261,7 @@ class CachedArchive:
 
     def read_part(self, path: str) -> bytes:
         """Return the part of a large checkpoint if it is here."""
-        content = self.mirror.part(path)
+        content = self.cache.part(path)
         if content is None:
             raise NotInCopy(path)
         return content
@@ -271,17 +271,17 @@ class CachedArchive:
 
     def shelves(self) -> Mapping[str, Shelf]:
         """Return every run that is known."""
-        catalogue = self.mirror.catalogue()
+        catalogue = self.cache.catalogue()
         shelves = dict(catalogue.shelves) if catalogue else {}
-        for run_id in self.mirror.known_runs():
-            folder = self.mirror.folder(run_id)
+        for run_id in self.cache.known_runs():
+            folder = self.cache.folder(run_id)
             if folder:
                 index, latest = folder.files.get(INDEX), folder.files.get(LATEST)
                 shelves[run_id] = Shelf("", index.sha if index else None, latest.sha if latest else None)
         return shelves
 
     def _shelved(self, run_id: str) -> dict[str, RemoteFile]:
-        catalogue = self.mirror.catalogue()
+        catalogue = self.cache.catalogue()
         shelf = catalogue.shelves.get(run_id) if catalogue else None
         known = {INDEX: shelf.index_sha, LATEST: shelf.latest_sha} if shelf else {}
         return {name: RemoteFile(sha, 0) for name, sha in known.items() if sha}

@@ -137,7 +137,7 @@ def _enter(failure: IntegrityFailure, checked: _Checked) -> None:
 def _tell_spool(waiting: SpooledRun, numbers: list[int]) -> Iterator[str]:
     if waiting.pending:
         yield f"still in the spool: {len(waiting.pending)} of its checkpoints"
-    for ticket in waiting.aside:
-        yield f"checkpoint {ticket.sequence} is set aside: {waiting.reasons[ticket.checkpoint_id]}"
+    for item in waiting.aside:
+        yield f"checkpoint {item.sequence} is set aside: {waiting.reasons[item.checkpoint_id]}"
     if numbers and min(numbers) > 1:
         yield f"it begins with checkpoint {min(numbers)}: those before were pruned, or never stored"

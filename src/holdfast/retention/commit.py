@@ -23,7 +23,7 @@ from holdfast.logs import log
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChanges:
     """Files to write and files to delete, by path. `blobs` are those that lie at these paths now."""
 
     headline: str
@@ -41,7 +41,7 @@ class Committer:
     branch: str
     graphql: GraphqlPresence
 
-    def commit(self, head_sha: str, change: Change) -> str:
+    def commit(self, head_sha: str, change: FileChanges) -> str:
         """Return the new head. Raises Conflict when the branch is no longer at `head_sha`.
 
         All of it is there afterwards, or nothing. Only where a server knows no other way, the files are
@@ -60,7 +60,7 @@ class Committer:
             log.warning("git_data_missing", cause=str(error), advice="Cleaning up file by file instead.")
         return self._commit_one_by_one(head_sha, change)
 
-    def _commit_by_graphql(self, head_sha: str, change: Change) -> str:
+    def _commit_by_graphql(self, head_sha: str, change: FileChanges) -> str:
         call = CommitFiles(
             self.branch, head_sha, change.headline, change.body, dict(change.write), change.delete
         )
@@ -68,7 +68,7 @@ class Committer:
         self.graphql.find()
         return commit_sha
 
-    def _commit_by_git_data(self, head_sha: str, change: Change) -> str:
+    def _commit_by_git_data(self, head_sha: str, change: FileChanges) -> str:
         base_sha = self.gateway.perform(ReadCommit(head_sha)).tree_sha
         files: dict[str, str | None] = {path: content.decode() for path, content in change.write.items()}
         tree_sha = self.gateway.perform(WriteTree(files | dict.fromkeys(change.delete), base_sha))
@@ -77,7 +77,7 @@ class Committer:
         self.gateway.perform(MoveBranch(self.branch, commit_sha))
         return commit_sha
 
-    def _commit_one_by_one(self, head_sha: str, change: Change) -> str:
+    def _commit_one_by_one(self, head_sha: str, change: FileChanges) -> str:
         for call in self._calls(change):
             if self.gateway.perform(ReadHead(self.branch)) != head_sha:
                 raise Conflict(self.branch, "someone wrote to it during the sweep", kind="head_moved")
@@ -92,7 +92,7 @@ class Committer:
             head_sha = revision.commit_sha
         return head_sha
 
-    def _calls(self, change: Change) -> Iterator[WriteFile | DeleteFile]:
+    def _calls(self, change: FileChanges) -> Iterator[WriteFile | DeleteFile]:
         for path, content in change.write.items():
             yield WriteFile(path, content, change.headline, self.branch, change.blobs.get(path))
         for path in sorted(change.delete, key=_deletion_order):

@@ -52,7 +52,7 @@ class RunPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RetentionCase:
     """One run, where it stands among the others (0 is the most recent), and what is known from before."""
 
     folder: RunFolder
@@ -80,7 +80,7 @@ class Candidate:
         return min((moment for moment in moments if epoch(moment)), key=epoch, default=moments[0])
 
 
-def decide(run: Candidate, protection: str) -> RunPlan:
+def decide(run: RetentionCase, protection: str) -> RunPlan:
     """Return what becomes of a run by the rules; `protection` says why it must not be touched, if so."""
     plan = _decide_untouchable(run, protection)
     if plan:
@@ -91,12 +91,12 @@ def decide(run: Candidate, protection: str) -> RunPlan:
     return _trim(run, reason) if action is Action.TRIM else _prune(run, reason)
 
 
-def decide_pruning(run: Candidate, protection: str) -> RunPlan:
+def decide_pruning(run: RetentionCase, protection: str) -> RunPlan:
     """Return what the rules within a run take from it, as if it were the most recent of all."""
     return _decide_untouchable(run, protection) or _prune(run, "just written to")
 
 
-def _decide_untouchable(run: Candidate, protection: str) -> RunPlan | None:
+def _decide_untouchable(run: RetentionCase, protection: str) -> RunPlan | None:
     folder = run.folder
     if protection:
         return _plan(run, Action.KEEP, protection)
@@ -107,14 +107,14 @@ def _decide_untouchable(run: Candidate, protection: str) -> RunPlan | None:
     return _ask(run, LATEST) if folder.latest is None and _is_latest_needed(run) else None
 
 
-def _is_latest_needed(run: Candidate) -> bool:
+def _is_latest_needed(run: RetentionCase) -> bool:
     index, rules = run.folder.index, run.rules
     if index is None or not index.entries[-1].blob_sha:
         return True  # nothing else shows that latest.json is the newest checkpoint, and whole
     return rules.deletes_completed and not run.folder.is_resumable
 
 
-def _choose(run: Candidate) -> tuple[Action, str]:
+def _choose(run: RetentionCase) -> tuple[Action, str]:
     """Return whether the run is kept (and pruned), trimmed or archived, and why."""
     folder, rules, age = run.folder, run.rules, run.age_days
     if folder.is_resumable:
@@ -133,7 +133,7 @@ def _choose(run: Candidate) -> tuple[Action, str]:
     return Action.ARCHIVE, f"older than the {rules.latest_runs} most recent runs"
 
 
-def _archive(run: Candidate, reason: str) -> RunPlan:
+def _archive(run: RetentionCase, reason: str) -> RunPlan:
     folder = run.folder
     if folder.latest is None:
         return _ask(run, LATEST)
@@ -142,7 +142,7 @@ def _archive(run: Candidate, reason: str) -> RunPlan:
     return _plan(run, Action.ARCHIVE, reason, delete=delete, write={SUMMARY: content}, keeps_record=False)
 
 
-def _trim(run: Candidate, reason: str) -> RunPlan:
+def _trim(run: RetentionCase, reason: str) -> RunPlan:
     folder = run.folder
     if folder.parts and LATEST not in folder.parts_of:
         return _ask(run, LATEST)
@@ -150,7 +150,7 @@ def _trim(run: Candidate, reason: str) -> RunPlan:
     return _plan(run, Action.TRIM if delete else Action.KEEP, reason, delete=delete)
 
 
-def _prune(run: Candidate, reason: str) -> RunPlan:
+def _prune(run: RetentionCase, reason: str) -> RunPlan:
     folder, index = run.folder, run.folder.index
     if index is None:
         return _plan(run, Action.KEEP, reason)
@@ -175,7 +175,7 @@ def _prune(run: Candidate, reason: str) -> RunPlan:
     return _plan(run, Action.PRUNE, reason, delete=delete, write={INDEX: rest.to_bytes()})
 
 
-def _is_style_needed(run: Candidate, index: Index) -> bool:
+def _is_style_needed(run: RetentionCase, index: Index) -> bool:
     """Whether the limit depends on a style that only the latest tells."""
     rules = run.rules
     return rules.checkpoints is None and len(index.entries) > (rules.least_limit or len(index.entries))
@@ -226,13 +226,13 @@ def _ours_but(folder: RunFolder, kept: Iterable[str]) -> dict[str, Blob]:
     return {name: blob for name, blob in folder.files.items() if is_ours(name) and name not in stays}
 
 
-def _ask(run: Candidate, *names: str) -> RunPlan:
+def _ask(run: RetentionCase, *names: str) -> RunPlan:
     """Return that nothing can be said before these files are opened."""
     return RunPlan(run.folder.run_id, Action.KEEP, "not decided yet", run.last_written, unread=names)
 
 
 def _plan(
-    run: Candidate,
+    run: RetentionCase,
     action: Action,
     reason: str,
     *,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from holdfast.format.paths import Layout
 from holdfast.repository.folder import RunFolder, epoch
-from holdfast.retention.disposal import Candidate, RunPlan, decide, decide_pruning
+from holdfast.retention.disposal import RetentionCase, RunPlan, decide, decide_pruning
 from holdfast.retention.log import RetentionLog, RunRecord, SweepRecord
 from holdfast.retention.rules import RetentionRules
 
@@ -73,7 +73,7 @@ def plan_retention(
     for folder in sorted(folders, key=recency, reverse=True):
         moment = written[folder.run_id]
         record = log.records.get(folder.run_id)
-        run = Candidate(folder, place, moment, record, rules, layout, now)
+        run = RetentionCase(folder, place, moment, record, rules, layout, now)
         runs.append(decide(run, protected.get(folder.run_id, "")))
         place += bool(moment) and not folder.is_archived
     return RetentionPlan(tuple(runs))
@@ -92,7 +92,7 @@ def plan_pruning(
     runs = []
     for folder in folders:
         record = log.records.get(folder.run_id)
-        run = Candidate(folder, 0, last_written(folder, log), record, rules, layout, now)
+        run = RetentionCase(folder, 0, last_written(folder, log), record, rules, layout, now)
         runs.append(decide_pruning(run, protected.get(folder.run_id, "")))
     return RetentionPlan(tuple(runs))
 

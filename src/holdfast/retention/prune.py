@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from holdfast.cache.mirror import Mirror
+from holdfast.cache.local_copy import RepositoryCache
 from holdfast.clock import Clock
 from holdfast.errors import HoldfastError
 from holdfast.format.checkpoint import RunStatus
@@ -24,7 +24,7 @@ class Pruner:
     """Looks at the local copy of what was written, and asks GitHub only if there is something to prune."""
 
     open_sweeper: Callable[[], Sweeper]
-    mirror: Mirror
+    cache: RepositoryCache
     layout: Layout
     rules: RetentionRules
     clock: Clock
@@ -39,10 +39,10 @@ class Pruner:
             log.info("pruning_put_off", cause=str(error))
 
     def _is_due(self, run_id: str) -> bool:
-        folder = self.mirror.folder(run_id)
+        folder = self.cache.folder(run_id)
         if folder is None or not {INDEX, LATEST} <= folder.files.keys():
             return False
-        contents = self.mirror.blobs(folder.files[name].sha for name in (INDEX, LATEST))
+        contents = self.cache.blobs(folder.files[name].sha for name in (INDEX, LATEST))
         index_text = contents.get(folder.files[INDEX].sha)
         latest_text = contents.get(folder.files[LATEST].sha)
         if index_text is None or latest_text is None:

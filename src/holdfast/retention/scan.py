@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from holdfast.cache.mirror import Mirror, RemoteFile
+from holdfast.cache.local_copy import RemoteFile, RepositoryCache
 from holdfast.errors import IntegrityFailure, Missing, Refused
 from holdfast.format.checkpoint import open_stored
 from holdfast.format.ids import parse_run_id
@@ -20,8 +20,8 @@ from holdfast.format.stored_file import split_file
 from holdfast.github.calls import (
     BLOBS_PER_QUERY,
     NO_GRAPHQL,
-    Entry,
     Gateway,
+    ListingEntry,
     ReadBlob,
     ReadBlobs,
     ReadHead,
@@ -42,7 +42,7 @@ MAX_QUERIED_BLOB_BYTES = 256 * 1024
 
 
 @dataclass
-class Survey:
+class Scan:
     """The base folder as of one commit. `strangers` are paths in it that we did not write."""
 
     head_sha: str = ""
@@ -63,22 +63,22 @@ class _Wanted:
 
 
 @dataclass
-class Surveyor:
+class Scanner:
     """Reads what retention needs to know of one branch."""
 
     gateway: Gateway
-    mirror: Mirror
+    cache: RepositoryCache
     layout: Layout
     branch: str
     graphql: GraphqlPresence
 
-    def survey(self, only: Collection[str] | None = None) -> Survey:
+    def survey(self, only: Collection[str] | None = None) -> Scan:
         """Return how the branch stands now: all runs, or those in `only`. Nothing if there is no branch.
 
         Raises IntegrityFailure when the list of preserved runs cannot be read, and Refused when there are so
         many runs that GitHub does not show whether there is one.
         """
-        survey = Survey()
+        survey = Scan()
         try:
             survey.head_sha = self.gateway.perform(ReadHead(self.branch))
             base_sha = self._find_base(survey.head_sha)
@@ -121,7 +121,7 @@ class Surveyor:
                 raise Missing(self.layout.base_path, "there is no such folder")
         return sha
 
-    def _list_base(self, base_sha: str) -> Sequence[Entry]:
+    def _list_base(self, base_sha: str) -> Sequence[ListingEntry]:
         listing = self.gateway.perform(ReadTree(base_sha))
         if listing.is_complete:
             return listing.entries
@@ -134,7 +134,7 @@ class Surveyor:
 
     def _list_folders(self, base_sha: str, trees: Mapping[str, str]) -> dict[str, RunFolder]:
         """Return every run's files: from the local copy, from one listing of all, or folder by folder."""
-        known = {run_id: self.mirror.tree(sha) for run_id, sha in trees.items()}
+        known = {run_id: self.cache.tree(sha) for run_id, sha in trees.items()}
         unknown = [run_id for run_id, files in known.items() if files is None]
         listed = self._list_all(base_sha) if len(unknown) >= WORTH_LISTING_ALL else None
         folders = {}
@@ -146,7 +146,7 @@ class Surveyor:
                 folders[run_id] = RunFolder(run_id, {}, damage="it has too many files to list")
                 continue
             if known[run_id] is None:
-                self.mirror.keep_tree(sha, files)
+                self.cache.keep_tree(sha, files)
             blobs = {name: Blob(file.sha, file.size_bytes) for name, file in files.items()}
             folders[run_id] = RunFolder(run_id, blobs)
         return folders
@@ -175,7 +175,7 @@ class Surveyor:
             if entry.kind != "folder"
         }
 
-    def _read_own_files(self, survey: Survey) -> None:
+    def _read_own_files(self, survey: Scan) -> None:
         contents = self._fetch({blob.sha: blob for blob in survey.files.values()})
         if PRESERVED_RUNS in survey.files:
             path = f"{self.layout.base_path}/{PRESERVED_RUNS}"
@@ -228,13 +228,13 @@ class Surveyor:
 
     def _fetch(self, blobs: Mapping[str, Blob]) -> dict[str, bytes]:
         """Return contents by SHA: those that are here, small ones with one request, the others one by one."""
-        contents = self.mirror.blobs(blobs)
+        contents = self.cache.blobs(blobs)
         missing = [sha for sha in blobs if sha not in contents]
         small = [sha for sha in missing if blobs[sha].size_bytes <= MAX_QUERIED_BLOB_BYTES]
         found = self._query(small) if len(small) > 1 else {}
         for sha in missing:
             content = found[sha] if sha in found else self.gateway.perform(ReadBlob(sha))
-            self.mirror.keep_blob(sha, content)
+            self.cache.keep_blob(sha, content)
             contents[sha] = content
         return contents
 
@@ -272,7 +272,7 @@ def _chunks(files: list[_Wanted]) -> Iterator[list[_Wanted]]:
         yield chunk
 
 
-def _name_of(entry: Entry, name: str) -> str:
+def _name_of(entry: ListingEntry, name: str) -> str:
     """Return the name of a file; that of a link or a submodule so that nobody takes it for one of ours."""
     return name if entry.kind == "file" else f"{name} (no file)"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from holdfast.cache.mirror import Mirror, RemoteFile
+from holdfast.cache.local_copy import RemoteFile, RepositoryCache
 from holdfast.clock import Clock
 from holdfast.disk import make_private_folder, translate
 from holdfast.errors import Conflict, GatewayError, Refused, Stopped, SweepBusy, Throttled, Unavailable
@@ -19,12 +19,12 @@ from holdfast.format.moments import format_moment
 from holdfast.format.paths import RETENTION_LOG, Layout
 from holdfast.logs import log
 from holdfast.queue import Spool
-from holdfast.retention.commit import Change, Committer
+from holdfast.retention.commit import Committer, FileChanges
 from holdfast.retention.disposal import RunPlan
 from holdfast.retention.log import SweepRecord
 from holdfast.retention.plan import RetentionPlan, describe_sweep, plan_pruning, plan_retention
 from holdfast.retention.rules import RetentionRules
-from holdfast.retention.scan import Survey, Surveyor
+from holdfast.retention.scan import Scan, Scanner
 
 ATTEMPTS = 8
 PAUSE_S = 0.5
@@ -55,10 +55,10 @@ class SweepReport:
 class Sweeper:
     """Cleans up one branch; one at a time on this machine."""
 
-    surveyor: Surveyor
+    scanner: Scanner
     committer: Committer
     spool: Spool
-    mirror: Mirror
+    cache: RepositoryCache
     layout: Layout
     rules: RetentionRules
     clock: Clock
@@ -128,9 +128,9 @@ class Sweeper:
             else:
                 return
 
-    def _plan(self, only: Collection[str] | None, make: MakePlan) -> tuple[Survey, RetentionPlan]:
-        """Survey, and plan; what the plan must know of single files is read until it is complete."""
-        survey = self.surveyor.survey(only)
+    def _plan(self, only: Collection[str] | None, make: MakePlan) -> tuple[Scan, RetentionPlan]:
+        """Scan, and plan; what the plan must know of single files is read until it is complete."""
+        survey = self.scanner.survey(only)
         while True:
             plan = make(
                 list(survey.folders.values()),
@@ -142,9 +142,9 @@ class Sweeper:
             )
             if not plan.unread:
                 return survey, plan
-            self.surveyor.open(survey.folders, plan.unread)
+            self.scanner.open(survey.folders, plan.unread)
 
-    def _strangers(self, survey: Survey) -> tuple[str, ...]:
+    def _strangers(self, survey: Scan) -> tuple[str, ...]:
         """Return every path that we did not write, and leave alone."""
         within = (
             self.layout.path(folder.run_id, name)
@@ -153,15 +153,15 @@ class Sweeper:
         )
         return (*survey.strangers, *within)
 
-    def _protected(self, survey: Survey) -> dict[str, str]:
+    def _protected(self, survey: Scan) -> dict[str, str]:
         spooled = dict.fromkeys(self._spooled(), "it has checkpoints in the spool")
         return spooled | dict.fromkeys(survey.preserved, "preserved")
 
     def _spooled(self) -> set[str]:
-        waiting = {ticket.run_id for ticket in self.spool.pending()}
-        return waiting | {each.ticket.run_id for each in self.spool.set_aside_entries()}
+        waiting = {item.run_id for item in self.spool.pending()}
+        return waiting | {each.item.run_id for each in self.spool.set_aside_entries()}
 
-    def _commit_all(self, survey: Survey, report: SweepReport, max_files: int) -> None:
+    def _commit_all(self, survey: Scan, report: SweepReport, max_files: int) -> None:
         """Commit the plan group by group, each on top of the one before.
 
         Raises Conflict if anyone came between.
@@ -178,7 +178,7 @@ class Sweeper:
             change = self._change(survey, group, sweep, journal.to_bytes(), blobs)
             head_sha = self.committer.commit(head_sha, change)
             blobs[self._log_path] = blob_sha(change.write[self._log_path])
-            self.mirror.keep_blob(blobs[self._log_path], change.write[self._log_path])
+            self.cache.keep_blob(blobs[self._log_path], change.write[self._log_path])
             self._note(report, group, head_sha)
             self._remember(survey, group)
 
@@ -188,12 +188,12 @@ class Sweeper:
 
     def _change(
         self,
-        survey: Survey,
+        survey: Scan,
         group: Sequence[RunPlan],
         sweep: SweepRecord,
         journal: bytes,
         blobs: Mapping[str, str],
-    ) -> Change:
+    ) -> FileChanges:
         write: dict[str, bytes] = {}
         known = dict(blobs)
         for run in group:
@@ -204,12 +204,12 @@ class Sweeper:
         runs = "1 run" if len(group) == 1 else f"{len(group)} runs"
         headline = f"Retention: {sweep.deleted_files} files of {runs} deleted"
         body = "\n".join(f"{run.action} {run.run_id}" for run in group[:MAX_NAMED_RUNS])
-        return Change(headline, body, {**write, self._log_path: journal}, delete, known)
+        return FileChanges(headline, body, {**write, self._log_path: journal}, delete, known)
 
-    def _remember(self, survey: Survey, group: Sequence[RunPlan]) -> None:
+    def _remember(self, survey: Scan, group: Sequence[RunPlan]) -> None:
         """Keep what each folder holds now, so that the next sweep need not ask."""
         for run in group:
-            self.mirror.forget_view(run.run_id)
+            self.cache.forget_view(run.run_id)
             files = {
                 name: RemoteFile(blob.sha, blob.size_bytes)
                 for name, blob in survey.folders[run.run_id].files.items()
@@ -217,8 +217,8 @@ class Sweeper:
             }
             for name, content in run.write.items():
                 files[name] = RemoteFile(blob_sha(content), len(content))
-                self.mirror.keep_blob(files[name].sha, content)
-            self.mirror.keep_tree(tree_sha({name: file.sha for name, file in files.items()}), files)
+                self.cache.keep_blob(files[name].sha, content)
+            self.cache.keep_tree(tree_sha({name: file.sha for name, file in files.items()}), files)
 
     def _note(self, report: SweepReport, group: Sequence[RunPlan], commit_sha: str) -> None:
         report.done += group

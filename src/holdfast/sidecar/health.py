@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.drain.outage import NOTE, parse_trouble
+from holdfast.drain.outage import NOTE, parse_outage
 from holdfast.errors import DiskFailed, SpoolError
 from holdfast.metrics import CONTENT_TYPE
 from holdfast.sidecar.checkpoints import JSON, json_response
@@ -31,7 +31,7 @@ class HealthRoutes:
         self._now = now
         self._probed_at = float("-inf")
         self._probe_error: SpoolError | None = None
-        self._trouble: str | None = None
+        self._outage: str | None = None
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -57,7 +57,7 @@ class HealthRoutes:
         if error is not None:
             code = problem_of(error).code
             raise unavailable(code, f"{error}. Checkpoints are refused until then.")
-        return json_response({"status": "ready", "trouble": self._trouble})
+        return json_response({"status": "ready", "trouble": self._outage})
 
     async def metrics(self, _request: Request) -> Response:
         """Return the counters."""
@@ -83,8 +83,8 @@ class HealthRoutes:
         try:
             self._service.assembly.spool.check_room()
             self._service.assembly.spool.note(_PROBE_NOTE, orjson.dumps(self._now()))
-            trouble = parse_trouble(self._service.assembly.spool.notes().get(NOTE))
-            self._trouble = trouble.sentence if trouble else None
+            outage = parse_outage(self._service.assembly.spool.notes().get(NOTE))
+            self._outage = outage.sentence if outage else None
         except DiskFailed as error:
             self._service.fail(error)
             return error

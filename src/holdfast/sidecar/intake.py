@@ -19,7 +19,7 @@ Commit = Callable[[Sequence[Draft]], Sequence[Receipt | HoldfastError]]
 _Waiting = tuple[Draft, "asyncio.Future[Receipt]"]
 
 
-class Intake:
+class GroupCommit:
     """Commits for many requests at once, in one thread. A lone request is committed at once.
 
     `on_committed` is told, in that thread, what became of those that were committed together.

@@ -16,7 +16,7 @@ from holdfast.metrics import Metrics
 from holdfast.sidecar.bodies import BodyReader
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.drainer import Drainer
-from holdfast.sidecar.intake import Intake, Outcome
+from holdfast.sidecar.intake import GroupCommit, Outcome
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Service:
         self._courtesy = courtesy
         self.failure: DiskFailed | None = None
         self.bodies = BodyReader(assembly.settings.max_body_bytes)
-        self.intake = Intake(holdfast.submit_all, on_committed=self._committed)
+        self.intake = GroupCommit(holdfast.submit_all, on_committed=self._committed)
         self.drainer = Drainer(assembly.worker, stop, on_verified=self._verified, on_disk_failed=self.fail)
         self._readers = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="holdfast-reader")
         self._news = asyncio.Event()

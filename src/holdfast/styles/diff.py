@@ -10,7 +10,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PatchOperation:
     """One operation: `before` is what was there, `value` what is there now, as far as it is there."""
 
     operation: Literal["add", "remove", "replace"]
@@ -22,7 +22,7 @@ class Change:
     def pointer(self) -> str:
         """Return the place as a JSON Pointer.
 
-        >>> Change("remove", ("a/b", 0, "~")).pointer
+        >>> PatchOperation("remove", ("a/b", 0, "~")).pointer
         '/a~1b/0/~0'
         """
         return "".join(f"/{_escape(str(step))}" for step in self.path)
@@ -37,7 +37,7 @@ class Change:
 class Patch:
     """Changes that, carried out one after the other, turn the first document into the second."""
 
-    changes: Sequence[Change]
+    changes: Sequence[PatchOperation]
 
     def to_bytes(self) -> bytes:
         """Return the JSON Patch, with every number as it is written."""
@@ -49,7 +49,7 @@ def compare(before: bytes, after: bytes) -> Patch:
     return Patch(list(compare_values(parse_exact(before), parse_exact(after))))
 
 
-def compare_values(before: Any, after: Any, path: Path = ()) -> Iterator[Change]:
+def compare_values(before: Any, after: Any, path: Path = ()) -> Iterator[PatchOperation]:
     """Yield the changes from one value to another. Numbers in them are exact numbers."""
     pending: list[tuple[Any, Any, Path]] = [(before, after, path)]
     while pending:
@@ -62,21 +62,21 @@ def compare_values(before: Any, after: Any, path: Path = ()) -> Iterator[Change]
             yield from changes
             pending += reversed(pairs)
         elif not _is_same(old, new):
-            yield Change("replace", place, old, new)
+            yield PatchOperation("replace", place, old, new)
 
 
-def _compare_names(old: dict[str, Any], new: dict[str, Any], path: Path) -> Iterator[Change]:
+def _compare_names(old: dict[str, Any], new: dict[str, Any], path: Path) -> Iterator[PatchOperation]:
     for name, value in old.items():
         if name not in new:
-            yield Change("remove", (*path, name), before=value)
+            yield PatchOperation("remove", (*path, name), before=value)
     for name, value in new.items():
         if name not in old:
-            yield Change("add", (*path, name), value=value)
+            yield PatchOperation("add", (*path, name), value=value)
 
 
 def _compare_items(
     old: list[Any], new: list[Any], path: Path
-) -> tuple[list[Change], list[tuple[Any, Any, Path]]]:
+) -> tuple[list[PatchOperation], list[tuple[Any, Any, Path]]]:
     """Return what came and went in a list, and which items are to be compared, by their places afterwards.
 
     What both ends share is left alone, so that an item that was put in the middle does not change all that
@@ -88,8 +88,10 @@ def _compare_items(
     tail = next((at for at in range(room) if old[-1 - at] != new[-1 - at]), room)
     old_end, new_end = len(old) - tail, len(new) - tail
     middle = min(old_end, new_end)
-    gone = [Change("remove", (*path, at), before=old[at]) for at in range(old_end - 1, middle - 1, -1)]
-    come = [Change("add", (*path, at), value=new[at]) for at in range(middle, new_end)]
+    gone = [
+        PatchOperation("remove", (*path, at), before=old[at]) for at in range(old_end - 1, middle - 1, -1)
+    ]
+    come = [PatchOperation("add", (*path, at), value=new[at]) for at in range(middle, new_end)]
     return [*gone, *come], [(old[at], new[at], (*path, at)) for at in range(head, middle)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.format.checkpoint import Envelope, Header
 from holdfast.jsontext.encode import parse_document
 from holdfast.jsontext.exact import encode_exact, parse_exact
-from holdfast.styles.diff import Change, compare_values
+from holdfast.styles.diff import PatchOperation, compare_values
 from holdfast.styles.outlook import as_mapping, as_sequence
 
 
@@ -17,7 +17,7 @@ class Scene:
 
     header: Header
     decisions: tuple[Any, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[PatchOperation, ...]
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the scene for JSON."""

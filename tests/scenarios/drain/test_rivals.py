@@ -7,12 +7,12 @@ from uuid import uuid4
 
 import pytest
 
-from holdfast.drain.chunks import order_tickets
-from holdfast.drain.orphans import MOST_TRIES, PATIENCE_S, Litter, is_litter
+from holdfast.drain.chunks import order_items
+from holdfast.drain.orphans import MOST_TRIES, PATIENCE_S, OrphanFile, is_orphan
 from holdfast.errors import Conflict, Missing, Unavailable
 from holdfast.format.checkpoint import draft_from_mapping, seal
 from holdfast.format.git_ids import blob_sha
-from holdfast.format.receipt import Ticket
+from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.github.calls import Call, DeleteFile, ListFolder, ReadBlob, ResultT, WriteFile
 from holdfast.queue import Spool
@@ -118,7 +118,7 @@ def test_file_that_github_did_not_find_to_delete_is_looked_for_as_long_as_a_list
             assert "cp_002_manual.json" in stored_run(repository)
             one.clock.sleep(PATIENCE_S)
         one.worker.drain()
-        assert not any(is_litter(name) for name in one.spool.notes())
+        assert not any(is_orphan(name) for name in one.spool.notes())
 
     assert list(check_run(repository)) == [1, 4, 5]
 
@@ -132,15 +132,15 @@ def test_indexed_file_is_not_deleted_while_github_does_not_show_what_names_it(
         workshop.worker.drain()
     path = "checkpoints/r/cp_001_manual.json"
     with open_workshop(tmp_path / "fresh", repository) as workshop:
-        litter = Litter(path, blob_sha(repository.files(BRANCH)[path]), due_at=0)
-        workshop.spool.note(litter.name, litter.to_bytes())
+        orphan = OrphanFile(path, blob_sha(repository.files(BRANCH)[path]), due_at=0)
+        workshop.spool.note(orphan.name, orphan.to_bytes())
         repository.fail_next(hidden, Missing("x", "not visible yet"))
         workshop.worker.drain()
         assert "cp_001_manual.json" in stored_run(repository)
 
         workshop.clock.sleep(PATIENCE_S)
         workshop.worker.drain()
-        assert not any(is_litter(name) for name in workshop.spool.notes())
+        assert not any(is_orphan(name) for name in workshop.spool.notes())
 
     assert list(check_run(repository)) == [1]
 
@@ -148,17 +148,17 @@ def test_indexed_file_is_not_deleted_while_github_does_not_show_what_names_it(
 def test_file_of_a_run_that_is_gone_is_not_looked_for_without_end(
     tmp_path: Path, repository: MemoryGateway
 ) -> None:
-    litter = Litter("checkpoints/gone/cp_001_manual.json", "0" * 40, due_at=0)
+    orphan = OrphanFile("checkpoints/gone/cp_001_manual.json", "0" * 40, due_at=0)
     with open_workshop(tmp_path, repository) as workshop:
         workshop.save()
         workshop.worker.drain()
-        workshop.spool.note(litter.name, litter.to_bytes())
+        workshop.spool.note(orphan.name, orphan.to_bytes())
         for _ in range(MOST_TRIES):
-            assert any(is_litter(name) for name in workshop.spool.notes())
+            assert any(is_orphan(name) for name in workshop.spool.notes())
             workshop.worker.drain()
             workshop.clock.sleep(PATIENCE_S)
 
-        assert not any(is_litter(name) for name in workshop.spool.notes())
+        assert not any(is_orphan(name) for name in workshop.spool.notes())
 
 
 def test_file_of_a_write_without_an_answer_is_noted_for_deletion_once(
@@ -185,14 +185,14 @@ def test_file_of_a_write_without_an_answer_is_noted_for_deletion_once(
         one.worker.drain()
 
     assert list(check_run(repository)) == [1, 2, 3]
-    assert [name for name in noted if is_litter(name)] == ["litter/checkpoints/r/cp_002_manual.json"]
+    assert [name for name in noted if is_orphan(name)] == ["litter/checkpoints/r/cp_002_manual.json"]
 
 
 def test_older_checkpoint_goes_first_where_two_have_one_number() -> None:
-    older = Ticket("older", "r", 2, Trigger.MANUAL, Priority.MEDIUM, 1, arrived_at=1.0)
-    newer = Ticket("newer", "r", 2, Trigger.ERROR, Priority.CRITICAL, 1, arrived_at=2.0)
+    older = QueueItem("older", "r", 2, Trigger.MANUAL, Priority.MEDIUM, 1, arrived_at=1.0)
+    newer = QueueItem("newer", "r", 2, Trigger.ERROR, Priority.CRITICAL, 1, arrived_at=2.0)
 
-    assert order_tickets([newer, older]) == [older, newer]
+    assert order_items([newer, older]) == [older, newer]
 
 
 def test_verifying_never_writes_over_another_writers_checkpoint(

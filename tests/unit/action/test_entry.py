@@ -11,12 +11,12 @@ from holdfast.action import entry
 from holdfast.action.entry import finish_in_time
 from holdfast.action.inputs import read_settings
 from holdfast.action.job import Job
-from holdfast.action.outcome import Outcome
+from holdfast.action.outcome import StepOutcome
 from holdfast.assembly import Assembly
 from holdfast.emulator import Call, Rule
 from tests.unit.action.conftest import Stage
 
-DONE = Outcome("done")
+DONE = StepOutcome("done")
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_what_ends_by_itself_is_returned() -> None:
 
 
 def test_what_fails_is_raised_again() -> None:
-    def fail() -> Outcome:
+    def fail() -> StepOutcome:
         raise LookupError("why")
 
     with pytest.raises(LookupError, match="why"):
@@ -44,8 +44,8 @@ def test_what_ends_within_the_grace_is_not_told_to_stop(
     monkeypatch.setattr(entry, "GRACE_S", 60)
     stop = threading.Event()
 
-    def look() -> Outcome:
-        return Outcome("stopped" if stop.is_set() else "done")
+    def look() -> StepOutcome:
+        return StepOutcome("stopped" if stop.is_set() else "done")
 
     assert finish_in_time(look, cancelled, stop) == DONE
 
@@ -57,10 +57,10 @@ def test_what_waits_is_told_to_stop_after_the_grace(
     monkeypatch.setattr(entry, "END_S", 60)
     stop = threading.Event()
 
-    def wait() -> Outcome:
-        return Outcome("stopped" if stop.wait(60) else "not told")
+    def wait() -> StepOutcome:
+        return StepOutcome("stopped" if stop.wait(60) else "not told")
 
-    assert finish_in_time(wait, cancelled, stop) == Outcome("stopped")
+    assert finish_in_time(wait, cancelled, stop) == StepOutcome("stopped")
 
 
 def test_what_hangs_is_left_behind(cancelled: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def test_what_hangs_is_left_behind(cancelled: threading.Event, monkeypatch: pyte
     monkeypatch.setattr(entry, "END_S", 0.01)
     never = threading.Event()
 
-    def hang() -> Outcome:
+    def hang() -> StepOutcome:
         never.wait()
         return DONE
 
@@ -106,7 +106,7 @@ def test_a_cancelled_job_keeps_its_checkpoint_though_a_request_hangs(
 def test_an_unexpected_error_is_a_warning_with_its_trace_in_the_log(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_step: object) -> Outcome:
+    def fail(_step: object) -> StepOutcome:
         raise ZeroDivisionError("::error::not a command")
 
     monkeypatch.setattr(entry, "carry_out", fail)
@@ -130,7 +130,7 @@ def test_the_budget_knows_the_limit_of_a_jobs_token(tmp_path: Path) -> None:
     job = Job.from_environment({"GITHUB_REPOSITORY": "owner/name", "RUNNER_TEMP": str(tmp_path)})
     assembly = Assembly(read_settings({"HOLDFAST_INPUT_TOKEN": "ghs_x"}, job))
     try:
-        assert assembly.ledger.report()["limit"] == 1000
+        assert assembly.rate_limiter.report()["limit"] == 1000
     finally:
         assembly.close()
 

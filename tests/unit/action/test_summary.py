@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.action.outcome import Outcome, StoredFile, Table
+from holdfast.action.outcome import StepOutcome, StoredFile, Table
 from holdfast.action.summary import SHOWN_ROWS, budget_sentence, escape, format_summary
 
 BUDGET = {"last_remaining": 988, "limit": 1000, "last_reset": 60, "resets_at": 240.0}
@@ -21,7 +21,7 @@ def test_a_table_links_the_files_that_are_stored() -> None:
         ("run", "file"), (("build-1", StoredFile("c/build-1/cp_001.json")), ("build-2", "cp_002.json"))
     )
 
-    text = format_summary(Outcome("saved", table=table), "", lambda path: f"https://x/{path}")
+    text = format_summary(StepOutcome("saved", table=table), "", lambda path: f"https://x/{path}")
 
     assert text.splitlines() == [
         "### Holdfast: saved",
@@ -37,14 +37,14 @@ def test_a_table_links_the_files_that_are_stored() -> None:
 def test_hostile_text_stays_within_its_cell() -> None:
     table = Table(("run", "why"), ((HOSTILE, HOSTILE),))
 
-    lines = format_summary(Outcome(HOSTILE, table=table, facts=(HOSTILE,)), "", str).splitlines()
+    lines = format_summary(StepOutcome(HOSTILE, table=table, facts=(HOSTILE,)), "", str).splitlines()
 
     assert len(lines) == 8
     assert lines[6].count("|") == 3
 
 
 def test_problems_facts_and_the_budget_are_told_in_this_order() -> None:
-    outcome = Outcome("late", facts=("a fact",), problems=("a problem",))
+    outcome = StepOutcome("late", facts=("a fact",), problems=("a problem",))
 
     text = format_summary(outcome, "A budget.", str)
 
@@ -65,7 +65,7 @@ def test_a_reset_that_is_over_is_not_told(now: float) -> None:
 def test_a_long_table_is_cut_and_says_so() -> None:
     table = Table(("run",), tuple((f"run-{number}",) for number in range(SHOWN_ROWS + 5)))
 
-    text = format_summary(Outcome("many", table=table), "", str)
+    text = format_summary(StepOutcome("many", table=table), "", str)
 
     assert "| run-199 |" in text
     assert "| run-200 |" not in text

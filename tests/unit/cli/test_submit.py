@@ -346,7 +346,7 @@ def announce(assembly: Assembly, remaining: int, resource: str = "core") -> None
         "x-ratelimit-reset": str(int(now) + 3540),
         "x-ratelimit-resource": resource,
     }
-    assembly.ledger.observe(Answer(ReadHead("main"), 200, headers, now))
+    assembly.rate_limiter.observe(Answer(ReadHead("main"), 200, headers, now))
 
 
 @pytest.mark.parametrize(

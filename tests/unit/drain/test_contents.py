@@ -309,7 +309,7 @@ def test_checkpoint_that_cannot_be_verified_stays_spooled_and_unindexed_and_the_
         result = workshop.worker.drain()
 
         assert (result.verified, result.left) == (1, 1)
-        assert [ticket.run_id for ticket in workshop.spool.pending()] == ["bad"]
+        assert [item.run_id for item in workshop.spool.pending()] == ["bad"]
     assert "index.json" not in stored_run(repository, "bad")
 
 

@@ -6,16 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.drain.plan import (
+    BatchStep,
+    CommitStep,
     DrainPolicy,
+    SinglesStep,
     Step,
-    WriteBatch,
-    WriteCommit,
-    WriteSingles,
     forecast_drain_s,
-    order_tickets,
+    order_items,
     plan_drain,
 )
-from holdfast.format.receipt import Ticket
+from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.ratelimit.budget import Budget
 from holdfast.ratelimit.limits import Cost, Limits
@@ -24,7 +24,7 @@ from tests.fakes.drain_simulation import (
     CountingGitHub,
     Simulation,
     evenly,
-    make_ticket,
+    make_item,
 )
 
 CONTENTS = DrainPolicy("contents")
@@ -42,44 +42,44 @@ def spent(count: int, *, ago_s: float = 1800.0) -> Budget:
     return budget.at(START)
 
 
-def of_run(run_id: str, count: int, *, at: float = START) -> list[Ticket]:
-    return [make_ticket(number, run_id=run_id, at=at) for number in range(1, count + 1)]
+def of_run(run_id: str, count: int, *, at: float = START) -> list[QueueItem]:
+    return [make_item(number, run_id=run_id, at=at) for number in range(1, count + 1)]
 
 
-def written(steps: tuple[Step, ...]) -> list[Ticket]:
-    return [ticket for step in steps for ticket in step.tickets]
+def written(steps: tuple[Step, ...]) -> list[QueueItem]:
+    return [item for step in steps for item in step.items]
 
 
 # Order
 
 
 def test_most_urgent_go_first_and_then_the_oldest() -> None:
-    medium = make_ticket(1, run_id="a", at=START)
-    late_high = make_ticket(1, run_id="b", at=START + 2, priority=Priority.HIGH)
-    high = make_ticket(1, run_id="c", at=START + 1, priority=Priority.HIGH)
-    critical = make_ticket(1, run_id="d", at=START + 3, priority=Priority.CRITICAL)
+    medium = make_item(1, run_id="a", at=START)
+    late_high = make_item(1, run_id="b", at=START + 2, priority=Priority.HIGH)
+    high = make_item(1, run_id="c", at=START + 1, priority=Priority.HIGH)
+    critical = make_item(1, run_id="d", at=START + 3, priority=Priority.CRITICAL)
 
-    assert order_tickets([medium, late_high, high, critical]) == [critical, high, late_high, medium]
+    assert order_items([medium, late_high, high, critical]) == [critical, high, late_high, medium]
 
 
 def test_critical_one_pulls_the_earlier_ones_of_its_run_along() -> None:
     run = of_run("a", 3)
-    trip = make_ticket(4, run_id="a", at=START + 9, priority=Priority.CRITICAL)
-    later = make_ticket(5, run_id="a", at=START + 10)
-    other = make_ticket(1, run_id="b", at=START, priority=Priority.HIGH)
+    trip = make_item(4, run_id="a", at=START + 9, priority=Priority.CRITICAL)
+    later = make_item(5, run_id="a", at=START + 10)
+    other = make_item(1, run_id="b", at=START, priority=Priority.HIGH)
 
-    assert order_tickets([other, later, trip, *reversed(run)]) == [*run, trip, other, later]
+    assert order_items([other, later, trip, *reversed(run)]) == [*run, trip, other, later]
 
 
 # Single files, batches, commits
 
 
 def test_lone_checkpoint_on_a_quiet_day_leaves_at_once_as_a_single_file() -> None:
-    ticket = make_ticket(1)
+    item = make_item(1)
 
     for budget in (Budget(), spent(40, ago_s=5)):
-        plan = plan_drain([ticket], budget, START, CONTENTS)
-        assert plan.steps == (WriteSingles("run-0", (ticket,)),)
+        plan = plan_drain([item], budget, START, CONTENTS)
+        assert plan.steps == (SinglesStep("run-0", (item,)),)
         assert plan.wait_s == 0.0
 
 
@@ -93,70 +93,70 @@ def test_few_checkpoints_are_single_files_run_by_run() -> None:
 
     plan = plan_drain(runs, Budget(), START + 2, CONTENTS)
 
-    assert plan.steps == (WriteSingles("a", tuple(runs[:3])), WriteSingles("b", tuple(runs[3:])))
+    assert plan.steps == (SinglesStep("a", tuple(runs[:3])), SinglesStep("b", tuple(runs[3:])))
 
 
 def test_burst_of_a_hundred_is_one_batch() -> None:
-    tickets = of_run("a", 100)
+    items = of_run("a", 100)
 
-    assert plan_drain(tickets, Budget(), START, CONTENTS).steps == (WriteBatch("a", tuple(tickets)),)
+    assert plan_drain(items, Budget(), START, CONTENTS).steps == (BatchStep("a", tuple(items)),)
 
 
 def test_low_remaining_calls_make_batches() -> None:
-    tickets = of_run("a", 2, at=START - 600)
+    items = of_run("a", 2, at=START - 600)
     budget = Budget().observe(200, LOW, START)
 
-    assert plan_drain(tickets, budget, START, CONTENTS).steps == (WriteBatch("a", tuple(tickets)),)
+    assert plan_drain(items, budget, START, CONTENTS).steps == (BatchStep("a", tuple(items)),)
 
 
 def test_hour_that_runs_short_makes_batches() -> None:
-    tickets = of_run("a", 3, at=START - 600)
+    items = of_run("a", 3, at=START - 600)
 
-    assert plan_drain(tickets, spent(300), START, CONTENTS).steps == (WriteBatch("a", tuple(tickets)),)
+    assert plan_drain(items, spent(300), START, CONTENTS).steps == (BatchStep("a", tuple(items)),)
 
 
 def test_batch_of_one_is_a_single_file() -> None:
-    ticket = make_ticket(1, at=START - 600)
+    item = make_item(1, at=START - 600)
 
-    assert plan_drain([ticket], spent(300), START, CONTENTS).steps == (WriteSingles("run-0", (ticket,)),)
+    assert plan_drain([item], spent(300), START, CONTENTS).steps == (SinglesStep("run-0", (item,)),)
 
 
 def test_batches_stay_moderate_in_bytes_and_in_number() -> None:
-    large = [make_ticket(number, size_bytes=1_500_000) for number in range(1, 6)]
+    large = [make_item(number, size_bytes=1_500_000) for number in range(1, 6)]
     budget = spent(300)
 
     steps = plan_drain(large, budget, START + 600, CONTENTS).steps
-    assert [len(step.tickets) for step in steps] == [2, 2, 1]
+    assert [len(step.items) for step in steps] == [2, 2, 1]
     steps = plan_drain(of_run("a", 1200), budget, START + 600, CONTENTS).steps
-    assert [len(step.tickets) for step in steps] == [500, 500, 200]
+    assert [len(step.items) for step in steps] == [500, 500, 200]
 
 
 def test_without_limits_everything_goes_at_once_as_single_files() -> None:
-    tickets = [*of_run("a", 250), *of_run("b", 30)]
+    items = [*of_run("a", 250), *of_run("b", 30)]
 
-    plan = plan_drain(tickets, Budget(OPEN), START, CONTENTS)
+    plan = plan_drain(items, Budget(OPEN), START, CONTENTS)
 
-    assert [(type(step), len(step.tickets)) for step in plan.steps] == [
-        (WriteSingles, 100),
-        (WriteSingles, 100),
-        (WriteSingles, 50),
-        (WriteSingles, 30),
+    assert [(type(step), len(step.items)) for step in plan.steps] == [
+        (SinglesStep, 100),
+        (SinglesStep, 100),
+        (SinglesStep, 50),
+        (SinglesStep, 30),
     ]
 
 
 def test_commit_takes_all_runs_together_and_splits_only_for_the_size_of_a_request() -> None:
-    tickets = [*of_run("a", 40), *of_run("b", 40)]
+    items = [*of_run("a", 40), *of_run("b", 40)]
 
-    assert plan_drain(tickets, Budget(), START, COMMIT).steps == (WriteCommit(tuple(order_tickets(tickets))),)
+    assert plan_drain(items, Budget(), START, COMMIT).steps == (CommitStep(tuple(order_items(items))),)
     many = [*of_run("a", 150), *of_run("b", 150)]
-    assert [len(step.tickets) for step in plan_drain(many, Budget(), START, COMMIT).steps] == [196, 104]
-    large = [make_ticket(number, size_bytes=8_000_000) for number in range(1, 6)]
-    assert [len(step.tickets) for step in plan_drain(large, Budget(), START, COMMIT).steps] == [2, 2, 1]
+    assert [len(step.items) for step in plan_drain(many, Budget(), START, COMMIT).steps] == [196, 104]
+    large = [make_item(number, size_bytes=8_000_000) for number in range(1, 6)]
+    assert [len(step.items) for step in plan_drain(large, Budget(), START, COMMIT).steps] == [2, 2, 1]
 
 
 def test_runs_of_a_backlog_stay_together_so_that_few_commits_have_their_index() -> None:
     in_turn = [
-        make_ticket(number, run_id=f"run-{run}", at=START + number)
+        make_item(number, run_id=f"run-{run}", at=START + number)
         for number in range(1, 21)
         for run in range(50)
     ]
@@ -164,44 +164,44 @@ def test_runs_of_a_backlog_stay_together_so_that_few_commits_have_their_index() 
     steps = plan_drain(in_turn, Budget(), START + 60, COMMIT).steps
 
     assert sorted(map(id, written(steps))) == sorted(map(id, in_turn))
-    assert sum(len({ticket.run_id for ticket in step.tickets}) for step in steps) < 60
+    assert sum(len({item.run_id for item in step.items}) for step in steps) < 60
 
 
 def test_staying_together_lets_no_less_urgent_one_go_ahead() -> None:
-    high = [make_ticket(1, run_id=run, priority=Priority.HIGH) for run in ("a", "b")]
-    rest = [make_ticket(number, run_id=run) for number in range(2, 400) for run in ("a", "b")]
-    trip = make_ticket(400, run_id="c", priority=Priority.CRITICAL)
+    high = [make_item(1, run_id=run, priority=Priority.HIGH) for run in ("a", "b")]
+    rest = [make_item(number, run_id=run) for number in range(2, 400) for run in ("a", "b")]
+    trip = make_item(400, run_id="c", priority=Priority.CRITICAL)
 
     planned = written(plan_drain([*rest, *high, trip], Budget(), START + 60, COMMIT).steps)
 
     assert planned[:3] == [trip, *high]
-    assert [ticket.run_id for ticket in planned[3:]] == ["a"] * 398 + ["b"] * 398
+    assert [item.run_id for item in planned[3:]] == ["a"] * 398 + ["b"] * 398
 
 
 def test_oversized_checkpoint_counts_its_parts_as_files() -> None:
-    whole = make_ticket(1, size_bytes=10_000_000)
-    divided = make_ticket(1, size_bytes=35_000_000)
+    whole = make_item(1, size_bytes=10_000_000)
+    divided = make_item(1, size_bytes=35_000_000)
 
     assert forecast_drain_s([whole], Budget(), START, CONTENTS) == 3.0
     assert forecast_drain_s([divided], Budget(), START, CONTENTS) == 6.0
-    assert plan_drain([divided], Budget(), START, COMMIT).steps == (WriteCommit((divided,)),)
+    assert plan_drain([divided], Budget(), START, COMMIT).steps == (CommitStep((divided,)),)
 
 
 # Waiting
 
 
 def test_busy_hour_collects_before_it_writes_and_says_how_long() -> None:
-    plan = plan_drain([make_ticket(1)], spent(200), START, CONTENTS)
+    plan = plan_drain([make_item(1)], spent(200), START, CONTENTS)
 
     assert plan.steps == ()
     assert 0 < plan.wait_s <= 30
     assert "collecting" in plan.reason
-    later = plan_drain([make_ticket(1)], spent(200).at(START + plan.wait_s), START + plan.wait_s, CONTENTS)
+    later = plan_drain([make_item(1)], spent(200).at(START + plan.wait_s), START + plan.wait_s, CONTENTS)
     assert len(later.steps) == 1
 
 
 def test_without_pauses_only_the_limits_count() -> None:
-    plan = plan_drain([make_ticket(1)], spent(400), START, replace(CONTENTS, longest_pause_s=0))
+    plan = plan_drain([make_item(1)], spent(400), START, replace(CONTENTS, longest_pause_s=0))
 
     assert len(plan.steps) == 1
 
@@ -209,22 +209,22 @@ def test_without_pauses_only_the_limits_count() -> None:
 def test_after_a_secondary_limit_it_collects_twice_as_long() -> None:
     slow = spent(200).block("secondary", 1, "core", START - 10)
 
-    usual = plan_drain([make_ticket(1)], spent(200), START, CONTENTS).wait_s
-    assert plan_drain([make_ticket(1)], slow, START, CONTENTS).wait_s == pytest.approx(2 * usual)
+    usual = plan_drain([make_item(1)], spent(200), START, CONTENTS).wait_s
+    assert plan_drain([make_item(1)], slow, START, CONTENTS).wait_s == pytest.approx(2 * usual)
 
 
 def test_low_remaining_calls_are_stretched_until_their_reset() -> None:
     rate = LOW | {"x-ratelimit-remaining": "80", "x-ratelimit-reset": str(int(START) + 900)}
     budget = Budget().observe(200, rate, START)
 
-    plan = plan_drain([make_ticket(1)], budget, START, CONTENTS)
+    plan = plan_drain([make_item(1)], budget, START, CONTENTS)
 
     assert plan.steps == ()
     assert plan.wait_s == pytest.approx(900 * 6 / 30)
 
 
 def test_exhausted_hour_waits_until_the_first_requests_are_an_hour_old() -> None:
-    plan = plan_drain([make_ticket(1, at=START - 1000)], spent(425), START, CONTENTS)
+    plan = plan_drain([make_item(1, at=START - 1000)], spent(425), START, CONTENTS)
 
     assert plan.steps == ()
     assert plan.wait_s == pytest.approx(3600 - 1800 - 425 + 2)
@@ -234,7 +234,7 @@ def test_exhausted_hour_waits_until_the_first_requests_are_an_hour_old() -> None
 @pytest.mark.parametrize("policy", [CONTENTS, COMMIT])
 def test_blocked_budget_waits_as_long_as_github_said(policy: DrainPolicy) -> None:
     budget = Budget().block("primary", 1234, "core", START, "limit exceeded")
-    critical = make_ticket(1, priority=Priority.CRITICAL)
+    critical = make_item(1, priority=Priority.CRITICAL)
 
     plan = plan_drain([critical], budget, START, policy)
 
@@ -244,9 +244,9 @@ def test_blocked_budget_waits_as_long_as_github_said(policy: DrainPolicy) -> Non
 
 
 def test_ticket_from_the_future_does_not_wait_for_the_clock() -> None:
-    ticket = make_ticket(1, at=START + 7200)
+    item = make_item(1, at=START + 7200)
 
-    assert len(plan_drain([ticket], spent(300), START, CONTENTS).steps) == 1
+    assert len(plan_drain([item], spent(300), START, CONTENTS).steps) == 1
 
 
 # Critical checkpoints
@@ -255,16 +255,16 @@ def test_ticket_from_the_future_does_not_wait_for_the_clock() -> None:
 def test_critical_one_goes_first_and_within_the_reserve_when_the_hour_is_exhausted() -> None:
     backlog = of_run("a", 50, at=START - 3000)
     earlier = of_run("b", 4, at=START - 10)
-    trip = make_ticket(5, run_id="b", priority=Priority.CRITICAL)
-    later = make_ticket(6, run_id="b")
+    trip = make_item(5, run_id="b", priority=Priority.CRITICAL)
+    later = make_item(6, run_id="b")
 
     plan = plan_drain([*backlog, later, *earlier, trip], spent(425), START, CONTENTS)
 
-    assert plan.steps == (WriteBatch("b", (*earlier, trip)),)
+    assert plan.steps == (BatchStep("b", (*earlier, trip)),)
 
 
 def test_critical_one_waits_when_even_the_reserve_is_spent() -> None:
-    trip = make_ticket(1, priority=Priority.CRITICAL)
+    trip = make_item(1, priority=Priority.CRITICAL)
 
     plan = plan_drain([trip], spent(450), START, CONTENTS)
 
@@ -273,18 +273,18 @@ def test_critical_one_waits_when_even_the_reserve_is_spent() -> None:
 
 
 def test_critical_one_does_not_wait_for_a_pause() -> None:
-    trip = make_ticket(1, run_id="b", priority=Priority.CRITICAL)
+    trip = make_item(1, run_id="b", priority=Priority.CRITICAL)
 
-    plan = plan_drain([make_ticket(1), trip], spent(300), START, CONTENTS)
+    plan = plan_drain([make_item(1), trip], spent(300), START, CONTENTS)
 
-    assert plan.steps == (WriteSingles("b", (trip,)),)
+    assert plan.steps == (SinglesStep("b", (trip,)),)
 
 
 def test_commit_with_a_critical_one_takes_the_others_along() -> None:
-    trip = make_ticket(1, run_id="b", priority=Priority.CRITICAL)
-    other = make_ticket(1, run_id="a")
+    trip = make_item(1, run_id="b", priority=Priority.CRITICAL)
+    other = make_item(1, run_id="a")
 
-    assert plan_drain([other, trip], spent(425), START, COMMIT).steps == (WriteCommit((trip, other)),)
+    assert plan_drain([other, trip], spent(425), START, COMMIT).steps == (CommitStep((trip, other)),)
 
 
 # The bars: an hour of checkpoints on one token, and GitHub never has to say no
@@ -330,17 +330,17 @@ def test_writes_keep_their_distance_and_the_hour_its_margin() -> None:
 
 
 def test_quiet_day_writes_each_checkpoint_at_once_to_its_own_file() -> None:
-    tickets = evenly(24, 2, 12 * 3600)
+    items = evenly(24, 2, 12 * 3600)
 
-    simulation = Simulation(tickets, CONTENTS).run(START + 24 * 3600)
+    simulation = Simulation(items, CONTENTS).run(START + 24 * 3600)
 
-    assert all(isinstance(step, WriteSingles) for step in simulation.steps)
-    assert max(simulation.verified[t.checkpoint_id] - t.arrived_at for t in tickets) < 5
+    assert all(isinstance(step, SinglesStep) for step in simulation.steps)
+    assert max(simulation.verified[t.checkpoint_id] - t.arrived_at for t in items) < 5
 
 
 def test_circuit_breaker_gets_through_in_the_middle_of_the_busiest_hour() -> None:
     flood = evenly(10_000, 100, 3600)
-    trip = make_ticket(1, run_id="breaker", at=START + 2000, priority=Priority.CRITICAL)
+    trip = make_item(1, run_id="breaker", at=START + 2000, priority=Priority.CRITICAL)
 
     simulation = Simulation([*flood, trip], CONTENTS).run(START + 2100)
 
@@ -375,7 +375,7 @@ limits = st.builds(
     content_per_hour=st.sampled_from([0, 5, 30, 500]),
     requests_per_hour=st.sampled_from([None, 60, 1000]),
 )
-tickets_of_some_runs = st.lists(
+items_of_some_runs = st.lists(
     st.tuples(
         st.sampled_from("abcd"),
         st.sampled_from(list(Priority)),
@@ -386,7 +386,7 @@ tickets_of_some_runs = st.lists(
     max_size=60,
 ).map(
     lambda rows: [
-        make_ticket(number, run_id=run_id, at=START - age_s, priority=priority, size_bytes=size_bytes)
+        make_item(number, run_id=run_id, at=START - age_s, priority=priority, size_bytes=size_bytes)
         for number, (run_id, priority, age_s, size_bytes) in enumerate(rows, start=1)
     ]
 )
@@ -406,28 +406,28 @@ def budgets(draw: st.DrawFn) -> Budget:
 
 
 def content_of(step: Step) -> int:
-    parts = sum((ticket.size_bytes - 1) // 10_000_000 for ticket in step.tickets)
+    parts = sum((item.size_bytes - 1) // 10_000_000 for item in step.items)
     match step:
-        case WriteCommit():
+        case CommitStep():
             return 1
-        case WriteBatch():
+        case BatchStep():
             return 3 + parts
-        case WriteSingles():
-            return len(step.tickets) + 2 + parts
+        case SinglesStep():
+            return len(step.items) + 2 + parts
 
 
 @settings(deadline=None)
-@given(tickets_of_some_runs, budgets(), st.sampled_from([CONTENTS, COMMIT]))
+@given(items_of_some_runs, budgets(), st.sampled_from([CONTENTS, COMMIT]))
 def test_plan_stays_within_the_room_and_takes_each_ticket_once_in_order(
-    tickets: list[Ticket], budget: Budget, policy: DrainPolicy
+    items: list[QueueItem], budget: Budget, policy: DrainPolicy
 ) -> None:
-    plan = plan_drain(tickets, budget, START, policy)
+    plan = plan_drain(items, budget, START, policy)
 
     taken = written(plan.steps)
     assert len(set(taken)) == len(taken)
-    for run_id in {ticket.run_id for ticket in tickets}:
-        in_order = sorted((t for t in tickets if t.run_id == run_id), key=lambda ticket: ticket.sequence)
-        of_this_run = [ticket for ticket in taken if ticket.run_id == run_id]
+    for run_id in {item.run_id for item in items}:
+        in_order = sorted((t for t in items if t.run_id == run_id), key=lambda item: item.sequence)
+        of_this_run = [item for item in taken if item.run_id == run_id]
         assert of_this_run == in_order[: len(of_this_run)]
     room = budget.room(policy.resource, START, is_critical=True)
     needed = sum(content_of(step) for step in plan.steps)
@@ -438,11 +438,11 @@ def test_plan_stays_within_the_room_and_takes_each_ticket_once_in_order(
 
 
 @settings(deadline=None, max_examples=40)
-@given(tickets_of_some_runs, budgets(), st.sampled_from([CONTENTS, COMMIT]))
+@given(items_of_some_runs, budgets(), st.sampled_from([CONTENTS, COMMIT]))
 def test_whoever_follows_the_plans_writes_everything_in_the_end(
-    tickets: list[Ticket], budget: Budget, policy: DrainPolicy
+    items: list[QueueItem], budget: Budget, policy: DrainPolicy
 ) -> None:
-    now, pending = START, list(tickets)
+    now, pending = START, list(items)
     for _ in range(2000):
         if not pending:
             break
@@ -450,7 +450,7 @@ def test_whoever_follows_the_plans_writes_everything_in_the_end(
         for step in plan.steps:
             for _ in range(content_of(step)):
                 budget = budget.spend(Cost(policy.resource, is_mutation=True, creates_content=True), now)
-        pending = [ticket for ticket in pending if ticket not in written(plan.steps)]
+        pending = [item for item in pending if item not in written(plan.steps)]
         now += plan.wait_s
 
     assert pending == []
@@ -465,7 +465,7 @@ def test_used_up_calls_show_in_the_forecast_before_github_refuses_any() -> None:
         "x-ratelimit-resource": "core",
     }
     budget = Budget(Limits()).observe(200, headers, 10_000.0, "core")
-    waiting = [Ticket("a", "r", 1, Trigger.MANUAL, Priority.MEDIUM, 100, 10_000.0)]
+    waiting = [QueueItem("a", "r", 1, Trigger.MANUAL, Priority.MEDIUM, 100, 10_000.0)]
 
     forecast_s = forecast_drain_s(waiting, budget, 10_000.0, DrainPolicy())
 
@@ -495,7 +495,7 @@ def test_a_wait_that_github_asked_for_counts_once_in_the_forecast(wait_s: float,
 
 
 def test_the_forecast_knows_what_is_kept_for_critical_checkpoints() -> None:
-    trip = make_ticket(1, run_id="b", priority=Priority.CRITICAL)
+    trip = make_item(1, run_id="b", priority=Priority.CRITICAL)
     policy = replace(CONTENTS, longest_pause_s=0)
 
     assert forecast_drain_s([trip], announce(51), START, policy) < 10
@@ -503,7 +503,7 @@ def test_the_forecast_knows_what_is_kept_for_critical_checkpoints() -> None:
 
 
 def test_the_forecast_of_a_critical_one_uses_the_reserve() -> None:
-    trip = make_ticket(1, priority=Priority.CRITICAL)
+    trip = make_item(1, priority=Priority.CRITICAL)
 
     assert forecast_drain_s([trip], spent(425), START, CONTENTS) < 10
-    assert forecast_drain_s([make_ticket(1)], spent(425), START, CONTENTS) > 600
+    assert forecast_drain_s([make_item(1)], spent(425), START, CONTENTS) > 600

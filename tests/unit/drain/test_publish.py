@@ -6,13 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from holdfast.drain.publish import Arrival, Publication, assign_sequences, own_files, plan_publication
+from holdfast.drain.publish import Arrival, WritePlan, assign_sequences, own_files, plan_write
 from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import Envelope, draft_from_mapping, seal
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, parse_index
 from holdfast.format.paths import Layout
-from holdfast.format.run_view import RunView
+from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import entry_of, open_file
 
 NOW = "2026-11-16T10:00:00.000Z"
@@ -25,33 +25,33 @@ def envelope(number: int, sequence: int | None = None, *, trigger: str = "manual
     return seal(draft.body(sequence or number))
 
 
-def publish(view: RunView, *envelopes: Envelope, is_batch: bool = False) -> Publication:
-    return plan_publication(view, envelopes, is_batch=is_batch, layout=LAYOUT, now=NOW)
+def publish(view: RunSnapshot, *envelopes: Envelope, is_batch: bool = False) -> WritePlan:
+    return plan_write(view, envelopes, is_batch=is_batch, layout=LAYOUT, now=NOW)
 
 
-def view_of(*envelopes: Envelope) -> RunView:
+def view_of(*envelopes: Envelope) -> RunSnapshot:
     """Return the view of a run after these were published to an empty folder."""
-    empty = RunView(Index("r"))
+    empty = RunSnapshot(Index("r"))
     return publish(empty, *envelopes).view_after(empty, LAYOUT)
 
 
 def test_first_checkpoint_makes_file_index_and_latest() -> None:
-    publication = publish(RunView(Index("r")), envelope(1))
+    write_plan = publish(RunSnapshot(Index("r")), envelope(1))
 
-    assert [file.path for file in publication.files] == ["checkpoints/r/cp_001_manual.json"]
-    assert publication.files[0].message == f"Checkpoint {UUID(int=1)}"
-    assert publication.index is not None
-    assert publication.index.path == "checkpoints/r/index.json"
-    assert publication.latest is not None
-    assert publication.latest.content == publication.files[0].content
-    assert {file.expected_sha for file in (publication.index, publication.latest)} == {None}
+    assert [file.path for file in write_plan.files] == ["checkpoints/r/cp_001_manual.json"]
+    assert write_plan.files[0].message == f"Checkpoint {UUID(int=1)}"
+    assert write_plan.index is not None
+    assert write_plan.index.path == "checkpoints/r/index.json"
+    assert write_plan.latest is not None
+    assert write_plan.latest.content == write_plan.files[0].content
+    assert {file.expected_sha for file in (write_plan.index, write_plan.latest)} == {None}
 
 
 def test_index_has_the_fields_of_the_specification() -> None:
-    publication = publish(RunView(Index("r")), envelope(1), envelope(2))
-    assert publication.index is not None
+    write_plan = publish(RunSnapshot(Index("r")), envelope(1), envelope(2))
+    assert write_plan.index is not None
 
-    index = json.loads(publication.index.content)
+    index = json.loads(write_plan.index.content)
 
     assert index["run_id"] == "r"
     assert index["checkpoint_count"] == 2
@@ -66,53 +66,53 @@ def test_index_has_the_fields_of_the_specification() -> None:
         "phase": "unspecified",
         "blob_sha": envelope(1).blob_sha,
     }
-    assert parse_index(publication.index.content, "index.json") == publication.merged
+    assert parse_index(write_plan.index.content, "index.json") == write_plan.merged
 
 
 def test_next_checkpoint_replaces_index_and_latest_by_their_known_blobs() -> None:
     view = view_of(envelope(1))
 
-    publication = publish(view, envelope(2))
+    write_plan = publish(view, envelope(2))
 
-    assert publication.index is not None
-    assert publication.index.expected_sha == view.index_sha
-    assert publication.latest is not None
-    assert publication.latest.expected_sha == view.latest_sha == envelope(1).blob_sha
+    assert write_plan.index is not None
+    assert write_plan.index.expected_sha == view.index_sha
+    assert write_plan.latest is not None
+    assert write_plan.latest.expected_sha == view.latest_sha == envelope(1).blob_sha
 
 
 def test_what_is_in_the_index_is_not_written_again() -> None:
-    publication = publish(view_of(envelope(1), envelope(2)), envelope(1), envelope(2))
+    write_plan = publish(view_of(envelope(1), envelope(2)), envelope(1), envelope(2))
 
-    assert publication.files == ()
-    assert publication.index is None
-    assert publication.latest is None
-    assert set(publication.entries) == {str(UUID(int=1)), str(UUID(int=2))}
+    assert write_plan.files == ()
+    assert write_plan.index is None
+    assert write_plan.latest is None
+    assert set(write_plan.entries) == {str(UUID(int=1)), str(UUID(int=2))}
 
 
 def test_file_that_landed_before_a_crash_is_not_written_again_but_indexed() -> None:
     view = replace(view_of(envelope(1)), blobs={"cp_002_manual.json": envelope(2).blob_sha})
 
-    publication = publish(view, envelope(2))
+    write_plan = publish(view, envelope(2))
 
-    assert publication.files == ()
-    assert publication.index is not None
+    assert write_plan.files == ()
+    assert write_plan.index is not None
 
 
 def test_latest_is_made_good_when_only_that_was_missing() -> None:
     view = replace(view_of(envelope(1), envelope(2)), latest_sha="old", latest_sequence=1)
 
-    publication = publish(view, envelope(2))
+    write_plan = publish(view, envelope(2))
 
-    assert publication.index is None
-    assert publication.latest is not None
-    assert publication.latest.expected_sha == "old"
+    assert write_plan.index is None
+    assert write_plan.latest is not None
+    assert write_plan.latest.expected_sha == "old"
 
 
 def test_latest_never_goes_back() -> None:
-    publication = publish(view_of(envelope(5)), envelope(3))
+    write_plan = publish(view_of(envelope(5)), envelope(3))
 
-    assert publication.latest is None
-    assert [entry.sequence for entry in publication.merged.entries] == [3, 5]
+    assert write_plan.latest is None
+    assert [entry.sequence for entry in write_plan.merged.entries] == [3, 5]
 
 
 def test_another_writers_newer_checkpoint_is_not_ours_to_copy() -> None:
@@ -122,30 +122,30 @@ def test_another_writers_newer_checkpoint_is_not_ours_to_copy() -> None:
 
 
 def test_batch_holds_all_and_the_index_points_at_it_for_each() -> None:
-    publication = publish(RunView(Index("r")), envelope(3), envelope(4), envelope(5), is_batch=True)
+    write_plan = publish(RunSnapshot(Index("r")), envelope(3), envelope(4), envelope(5), is_batch=True)
 
-    (batch,) = publication.files
+    (batch,) = write_plan.files
     assert batch.path == "checkpoints/r/batch_3_5.json"
     document = json.loads(batch.content)
     assert document["batch_metadata"] == {"first_sequence": 3, "last_sequence": 5, "checkpoint_count": 3}
-    assert [entry.file_path for entry in publication.merged.entries] == [batch.path] * 3
+    assert [entry.file_path for entry in write_plan.merged.entries] == [batch.path] * 3
     assert [found for found, _ in open_file(batch.content, batch.path)] == [
         envelope(3),
         envelope(4),
         envelope(5),
     ]
-    assert publication.latest is not None
-    assert publication.latest.content == envelope(5).content
+    assert write_plan.latest is not None
+    assert write_plan.latest.content == envelope(5).content
 
 
 def test_batch_of_one_is_a_single_file() -> None:
-    publication = publish(RunView(Index("r")), envelope(3), is_batch=True)
+    write_plan = publish(RunSnapshot(Index("r")), envelope(3), is_batch=True)
 
-    assert publication.files[0].path == "checkpoints/r/cp_003_manual.json"
+    assert write_plan.files[0].path == "checkpoints/r/cp_003_manual.json"
 
 
 def test_damaged_checkpoint_in_a_batch_is_found() -> None:
-    (batch,) = publish(RunView(Index("r")), envelope(3), envelope(4), is_batch=True).files
+    (batch,) = publish(RunSnapshot(Index("r")), envelope(3), envelope(4), is_batch=True).files
 
     with pytest.raises(IntegrityFailure, match="does not match"):
         open_file(batch.content.replace(b'"n":4', b'"n":5'), batch.path)
@@ -154,14 +154,14 @@ def test_damaged_checkpoint_in_a_batch_is_found() -> None:
 @pytest.mark.parametrize(
     ("view", "expected"),
     [
-        (RunView(Index("r")), {}),
+        (RunSnapshot(Index("r")), {}),
         (view_of(envelope(7, 2)), {2: 3}),
         (view_of(envelope(7, 2), envelope(8, 9)), {2: 3}),
         (view_of(envelope(2)), {}),
-        (RunView(Index("r"), blobs={"cp_002_error.json": "foreign"}), {2: 3}),
-        (RunView(Index("r"), blobs={"batch_1_4.json": "foreign"}), {2: 5}),
-        (RunView(Index("r"), blobs={"cp_002_manual.json": envelope(2).blob_sha}), {}),
-        (RunView(Index("r"), latest_sha="x", latest_sequence=6), {2: 7}),
+        (RunSnapshot(Index("r"), blobs={"cp_002_error.json": "foreign"}), {2: 3}),
+        (RunSnapshot(Index("r"), blobs={"batch_1_4.json": "foreign"}), {2: 5}),
+        (RunSnapshot(Index("r"), blobs={"cp_002_manual.json": envelope(2).blob_sha}), {}),
+        (RunSnapshot(Index("r"), latest_sha="x", latest_sequence=6), {2: 7}),
     ],
     ids=[
         "free",
@@ -174,7 +174,9 @@ def test_damaged_checkpoint_in_a_batch_is_found() -> None:
         "by a latest without an index",
     ],
 )
-def test_number_that_another_has_becomes_the_next_free_one(view: RunView, expected: dict[int, int]) -> None:
+def test_number_that_another_has_becomes_the_next_free_one(
+    view: RunSnapshot, expected: dict[int, int]
+) -> None:
     mine = envelope(2)
 
     changed = assign_sequences(
@@ -237,7 +239,7 @@ def test_numbers_that_nobody_asked_for_follow_the_arrival_even_after_one_was_mov
 
 def test_name_of_an_earlier_attempt_is_never_used_for_another_checkpoint() -> None:
     first, second = envelope(1, 2), envelope(2, 3)
-    own = own_files(RunView(Index("r")), [first, second], is_batch=False, layout=LAYOUT)
+    own = own_files(RunSnapshot(Index("r")), [first, second], is_batch=False, layout=LAYOUT)
     view = view_of(envelope(7, 2))
 
     changed = assign_sequences(view, [first.header, second.header], tried=own.values(), own=own)
@@ -247,7 +249,7 @@ def test_name_of_an_earlier_attempt_is_never_used_for_another_checkpoint() -> No
 
 def test_batch_that_loses_one_number_is_stored_under_others() -> None:
     first, second = envelope(1), envelope(2)
-    own = own_files(RunView(Index("r")), [first, second], is_batch=True, layout=LAYOUT)
+    own = own_files(RunSnapshot(Index("r")), [first, second], is_batch=True, layout=LAYOUT)
     view = view_of(envelope(7, 1))
 
     changed = assign_sequences(view, [first.header, second.header], tried=own.values(), own=own)
@@ -257,7 +259,7 @@ def test_batch_that_loses_one_number_is_stored_under_others() -> None:
 
 def test_batch_of_which_another_writer_has_indexed_a_part_is_stored_under_other_numbers() -> None:
     envelopes = [envelope(1), envelope(2), envelope(3)]
-    tried = own_files(RunView(Index("r")), envelopes, is_batch=True, layout=LAYOUT).values()
+    tried = own_files(RunSnapshot(Index("r")), envelopes, is_batch=True, layout=LAYOUT).values()
     view = view_of(envelope(2, 9))
     own = own_files(view, envelopes, is_batch=True, layout=LAYOUT)
 
@@ -302,7 +304,7 @@ def test_batch_that_would_take_too_much_memory_becomes_several_files() -> None:
     heavy = [replace(envelope(number), content=dense) for number in (1, 2, 3)]
     light = envelope(4)
 
-    planned = plan_publication(RunView(Index("r")), [light, *heavy], is_batch=True, layout=LAYOUT, now=NOW)
+    planned = plan_write(RunSnapshot(Index("r")), [light, *heavy], is_batch=True, layout=LAYOUT, now=NOW)
 
     names = [file.path.rpartition("/")[2] for file in planned.files]
     assert names == ["batch_1_2.json", "batch_3_4.json"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.drain.orphans import PATIENCE_S
-from holdfast.drain.outage import NOTE, parse_trouble
-from holdfast.drain.pending import Intent
+from holdfast.drain.outage import NOTE, parse_outage
+from holdfast.drain.pending import PendingWrite
 from holdfast.errors import Conflict, GatewayError, Refused, SpoolBusy, Throttled, Unavailable
 from holdfast.format.receipt import Progress
 from holdfast.github.calls import Answer, Call, CommitFiles, ListFolder, ResultT, WriteFile
@@ -118,7 +118,7 @@ def test_outage_is_met_with_growing_pauses_and_then_drained(
     result = workshop.worker.drain(patience_s=3600)
 
     assert (result.verified, result.left) == (1, 0)
-    assert parse_trouble(workshop.spool.notes().get(NOTE)) is None
+    assert parse_outage(workshop.spool.notes().get(NOTE)) is None
     check_run(repository)
 
 
@@ -143,10 +143,10 @@ def test_what_a_person_must_mend_is_remembered_in_one_sentence(
 
     result = workshop.worker.drain()
 
-    trouble = parse_trouble(workshop.spool.notes()[NOTE])
-    assert trouble is not None
-    assert trouble.sentence == "x: Bad credentials. Give a token that is valid."
-    assert result.reason == trouble.sentence
+    outage = parse_outage(workshop.spool.notes()[NOTE])
+    assert outage is not None
+    assert outage.sentence == "x: Bad credentials. Give a token that is valid."
+    assert result.reason == outage.sentence
     assert result.left == 1
 
 
@@ -268,7 +268,7 @@ def test_first_drain_learns_how_many_calls_are_left_before_it_plans_the_rest(
     clock = VirtualClock()
     frugal = Frugal(repository, clock)
     with open_workshop(tmp_path, frugal, clock=clock) as workshop:
-        frugal.observe = workshop.worker.ledger.observe
+        frugal.observe = workshop.worker.rate_limiter.observe
         for _ in range(30):
             workshop.save()
 
@@ -289,7 +289,7 @@ def test_limit_after_an_outage_is_what_stands_in_the_way_now(
 
     result = workshop.worker.drain()
 
-    assert parse_trouble(workshop.spool.notes().get(NOTE)) is None
+    assert parse_outage(workshop.spool.notes().get(NOTE)) is None
     assert (result.reason, result.retry_in_s >= 1800) == ("API rate limit exceeded", True)
 
 
@@ -363,7 +363,7 @@ def test_culprit_among_many_is_found_by_halves(tmp_path: Path, repository: Memor
 
         workshop.worker.drain()
 
-        aside = [entry.ticket.checkpoint_id for entry in workshop.spool.set_aside_entries()]
+        aside = [entry.item.checkpoint_id for entry in workshop.spool.set_aside_entries()]
     assert aside == [receipts[40].checkpoint_id]
     assert len(check_run(repository)) == 63
     assert repository.count(WriteFile) + repository.count(CommitFiles) < 40
@@ -407,7 +407,7 @@ def test_file_of_an_abandoned_write_stays_if_the_index_has_come_to_need_it(
     stored = workshop.spool.receipt(receipt.checkpoint_id)
     assert stored is not None
     files = {stored.file_path: stored.blob_sha or ""}
-    workshop.worker.contents.abandon(Intent("r", (receipt.checkpoint_id,), is_batch=False, files=files))
+    workshop.worker.contents.abandon(PendingWrite("r", (receipt.checkpoint_id,), is_batch=False, files=files))
     workshop.clock.sleep(PATIENCE_S)
 
     workshop.worker.drain()

@@ -9,7 +9,7 @@ import pytest
 from graphql import GraphQLSchema, build_schema, graphql_sync
 
 from holdfast.github.calls import CommitFiles
-from holdfast.github.graphql import Document, build_branch_query, build_commit, build_commit_query
+from holdfast.github.graphql import GraphqlDocument, build_branch_query, build_commit, build_commit_query
 
 PUBLISHED_SCHEMA = "@octokit/graphql-schema@15.26.1"
 NPM_TIME_LIMIT_S = 60
@@ -67,7 +67,7 @@ def emulated_schema() -> GraphQLSchema:
     return build_schema(text)
 
 
-def problems(schema: GraphQLSchema, document: Document) -> list[str]:
+def problems(schema: GraphQLSchema, document: GraphqlDocument) -> list[str]:
     """Return what is wrong with the document or its variables; with no resolvers, all answers are null."""
     result = graphql_sync(schema, document.text, variable_values=document.variables)
     return [error.message for error in result.errors or []]
@@ -75,24 +75,24 @@ def problems(schema: GraphQLSchema, document: Document) -> list[str]:
 
 @every_document
 def test_document_is_valid_by_github_s_published_schema(
-    published_schema: GraphQLSchema, document: Document
+    published_schema: GraphQLSchema, document: GraphqlDocument
 ) -> None:
     assert problems(published_schema, document) == []
 
 
 @every_document
 def test_document_is_valid_by_the_emulator_s_schema(
-    emulated_schema: GraphQLSchema, document: Document
+    emulated_schema: GraphQLSchema, document: GraphqlDocument
 ) -> None:
     assert problems(emulated_schema, document) == []
 
 
 def test_validation_notices_a_field_that_is_not_there(emulated_schema: GraphQLSchema) -> None:
-    assert problems(emulated_schema, Document("{ nothing }", {})) != []
+    assert problems(emulated_schema, GraphqlDocument("{ nothing }", {})) != []
 
 
 @every_document
-def test_paths_are_never_part_of_the_text(document: Document) -> None:
+def test_paths_are_never_part_of_the_text(document: GraphqlDocument) -> None:
     assert not any(path in document.text for path in PATHS)
 
 

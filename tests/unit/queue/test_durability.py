@@ -41,8 +41,8 @@ for number in range(20):
     except SpoolUnwritable:
         refused += 1
 assert 0 < refused < 20, refused
-for ticket in spool.pending():
-    assert len(spool.read(ticket)) > 20_000
+for item in spool.pending():
+    assert len(spool.read(item)) > 20_000
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 print(spool.put(FakeEntry(content=bytes(20_000))).checkpoint_id)
 """
@@ -61,7 +61,7 @@ def test_every_acknowledged_checkpoint_survives_a_kill(tmp_path: Path, acknowled
         acknowledged |= {checkpoint_id: int(number) for checkpoint_id, number in whole}
 
     spool = open_spool(tmp_path / "spool")
-    bodies = {ticket.checkpoint_id: spool.read(ticket) for ticket in spool.pending()}
+    bodies = {item.checkpoint_id: spool.read(item) for item in spool.pending()}
     for checkpoint_id, number in acknowledged.items():
         assert bodies[checkpoint_id].partition(b":")[2] == b"%d" % number * 5000
     # At most the one that was on its way at each kill is there without its answer.
@@ -77,10 +77,10 @@ def test_four_processes_submit_into_one_run_with_distinct_numbers(tmp_path: Path
         assert process.returncode == 0, output
 
     spool = open_spool(tmp_path / "spool")
-    tickets = spool.pending()
-    assert [ticket.sequence for ticket in tickets] == list(range(1, 161))
-    for ticket in tickets:
-        assert spool.read(ticket) == b"%d:state" % ticket.sequence
+    items = spool.pending()
+    assert [item.sequence for item in items] == list(range(1, 161))
+    for item in items:
+        assert spool.read(item) == b"%d:state" % item.sequence
     spool.close()
 
 
@@ -88,8 +88,8 @@ def test_disk_without_room_refuses_keeps_what_it_has_and_recovers(tmp_path: Path
     acknowledged = run_python(SUBMIT_WITHOUT_ROOM, str(tmp_path / "spool")).split()
 
     spool = open_spool(tmp_path / "spool")
-    assert [ticket.checkpoint_id for ticket in spool.pending()] == acknowledged
-    assert [ticket.sequence for ticket in spool.pending()] == list(range(1, len(acknowledged) + 1))
+    assert [item.checkpoint_id for item in spool.pending()] == acknowledged
+    assert [item.sequence for item in spool.pending()] == list(range(1, len(acknowledged) + 1))
     for checkpoint_id in acknowledged:
         receipt = spool.receipt(checkpoint_id)
         assert receipt is not None

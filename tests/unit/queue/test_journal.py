@@ -37,7 +37,7 @@ os._exit(0)
 
 
 def bodies_of(spool: Spool) -> list[bytes]:
-    return [spool.read(ticket) for ticket in spool.pending()]
+    return [spool.read(item) for item in spool.pending()]
 
 
 def test_what_a_dead_process_left_in_the_journal_is_in_the_spool(
@@ -77,7 +77,7 @@ def test_two_that_put_by_turns_see_the_numbers_of_each_other(tmp_path: Path) -> 
     numbers += [spool.put(FakeEntry()).sequence_number for _ in range(3) for spool in (other, one)]
 
     assert numbers == list(range(1, 15))
-    assert [ticket.sequence for ticket in other.pending()] == numbers
+    assert [item.sequence for item in other.pending()] == numbers
     other.close()
     one.close()
 
@@ -90,7 +90,7 @@ def test_journal_that_is_full_is_absorbed_and_begun_again(tmp_path: Path) -> Non
         spool.put(FakeEntry(content=content))
 
     assert path_of(tmp_path).stat().st_size == CAPACITY_BYTES
-    assert [ticket.sequence for ticket in spool.pending()] == list(range(1, 13))
+    assert [item.sequence for item in spool.pending()] == list(range(1, 13))
     assert all(len(body) > len(content) for body in bodies_of(spool))
     spool.close()
 
@@ -127,9 +127,7 @@ def test_write_that_was_cut_short_is_no_entry_and_its_place_is_used_again(
 
     spool = open_spool(tmp_path / "spool")
 
-    assert [ticket.checkpoint_id for ticket in spool.pending()] == [
-        each.checkpoint_id for each in journalled[:2]
-    ]
+    assert [item.checkpoint_id for item in spool.pending()] == [each.checkpoint_id for each in journalled[:2]]
     assert [spool.put(FakeEntry()).sequence_number for _ in range(3)] == [3, 4, 5]
     assert (spool.status(0.0).depth, spool.status(0.0).lost) == (5, 0)
     spool.close()
@@ -168,7 +166,7 @@ def test_body_that_the_disk_has_altered_is_set_aside_and_the_next_is_kept(
 
     spool = open_spool(tmp_path / "spool")
 
-    assert [ticket.checkpoint_id for ticket in spool.pending()] == [
+    assert [item.checkpoint_id for item in spool.pending()] == [
         journalled[0].checkpoint_id,
         journalled[2].checkpoint_id,
     ]
@@ -188,7 +186,7 @@ def test_entry_whose_head_is_altered_is_counted_as_lost_and_the_next_is_kept(
 
     spool = open_spool(tmp_path / "spool")
 
-    assert [ticket.checkpoint_id for ticket in spool.pending()] == [
+    assert [item.checkpoint_id for item in spool.pending()] == [
         journalled[0].checkpoint_id,
         journalled[2].checkpoint_id,
     ]
@@ -213,11 +211,11 @@ def test_disk_that_takes_nothing_more_still_shows_what_was_accepted(
 
     monkeypatch.setattr(spool._intake, "absorb", refuse)
 
-    tickets = spool.pending()
-    assert [ticket.checkpoint_id for ticket in tickets] == [entry.checkpoint_id for entry in journalled]
-    assert len(spool.read(tickets[2])) == 5002
+    items = spool.pending()
+    assert [item.checkpoint_id for item in items] == [entry.checkpoint_id for entry in journalled]
+    assert len(spool.read(items[2])) == 5002
     with pytest.raises(SpoolUnwritable, match="full"):
-        spool.set_aside(tickets[2], "no")
+        spool.set_aside(items[2], "no")
 
     monkeypatch.undo()
     assert spool.status(0.0).depth == 3
@@ -294,7 +292,7 @@ child = os.fork()
 for _ in range(20): spool.put(FakeEntry())
 if not child: os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
-print(*(ticket.sequence for ticket in spool.pending()))
+print(*(item.sequence for item in spool.pending()))
 """
     numbers = run_python(script, str(tmp_path / "spool")).split()
 

@@ -50,18 +50,18 @@ class Play:
     def judge(self) -> None:
         """Assert that all that was acknowledged is here once, as it was acknowledged."""
         spool = self._spools[0]
-        tickets = {ticket.checkpoint_id: ticket for ticket in spool.pending()}
+        items = {item.checkpoint_id: item for item in spool.pending()}
         waiting = self._receipts.keys() - self._delivered
-        assert waiting <= tickets.keys() <= waiting | self._unanswered
+        assert waiting <= items.keys() <= waiting | self._unanswered
         for checkpoint_id in waiting:
-            assert tickets[checkpoint_id].sequence == self._receipts[checkpoint_id].sequence_number
-        for ticket in tickets.values():
-            assert spool.read(ticket)
-        assert len({(each.run_id, each.sequence) for each in tickets.values()}) == len(tickets)
+            assert items[checkpoint_id].sequence == self._receipts[checkpoint_id].sequence_number
+        for item in items.values():
+            assert spool.read(item)
+        assert len({(each.run_id, each.sequence) for each in items.values()}) == len(items)
         receipts = self._receipts.values()
         assert len({(each.run_id, each.sequence_number) for each in receipts}) == len(receipts)
         status = spool.status(0.0)
-        assert (status.depth, status.set_aside, status.lost) == (len(tickets), 0, 0)
+        assert (status.depth, status.set_aside, status.lost) == (len(items), 0, 0)
         for each in self._spools:
             each.close()
 
@@ -73,9 +73,9 @@ class Play:
             self._submit(self._spools[index], [self._entries[self._dice.choice(sorted(self._entries))]])
 
     def _drain(self, index: int) -> None:
-        for ticket in self._spools[index].pending()[: self._dice.randrange(3)]:
-            self._spools[index].acknowledge({ticket.checkpoint_id: Delivery(ticket.sequence, "p", "c", "b")})
-            self._delivered.add(ticket.checkpoint_id)
+        for item in self._spools[index].pending()[: self._dice.randrange(3)]:
+            self._spools[index].acknowledge({item.checkpoint_id: Delivery(item.sequence, "p", "c", "b")})
+            self._delivered.add(item.checkpoint_id)
 
     def _kill(self, index: int) -> None:
         _abandon(self._spools[index])

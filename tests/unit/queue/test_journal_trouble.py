@@ -1,4 +1,4 @@
-"""The journal in trouble: torn, altered, deleted, closed, forked. Nothing acknowledged is lost in silence."""
+"""The journal in outage: torn, altered, deleted, closed, forked. Nothing acknowledged is lost in silence."""
 
 import errno
 import os
@@ -129,7 +129,7 @@ def test_rest_of_a_torn_block_does_not_come_back_behind_what_was_written_over_it
     next_one.put_all([FakeEntry(), FakeEntry()])
 
     with closing(open_spool(tmp_path)) as last:
-        assert [ticket.sequence for ticket in last.pending()] == [1, 2, 3, 4]
+        assert [item.sequence for item in last.pending()] == [1, 2, 3, 4]
 
 
 def test_process_that_goes_on_behind_one_that_was_killed_while_writing(spool: Spool, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_process_that_goes_on_behind_one_that_was_killed_while_writing(spool: Sp
         receipts = [spool.put(FakeEntry()) for _ in range(3)]
 
         assert [receipt.sequence_number for receipt in receipts] == [4, 5, 6]
-        assert [ticket.sequence for ticket in other.pending()] == [1, 2, 3, 4, 5, 6]
+        assert [item.sequence for item in other.pending()] == [1, 2, 3, 4, 5, 6]
     spool.close()
 
 
@@ -227,7 +227,7 @@ def test_folder_that_was_moved_keeps_what_it_has(tmp_path: Path) -> None:
 
     for folder, receipts in (("new", before), ("old", after)):
         with closing(open_spool(tmp_path / folder)) as found:
-            kept = {ticket.checkpoint_id for ticket in found.pending()}
+            kept = {item.checkpoint_id for item in found.pending()}
             assert kept == {receipt.checkpoint_id for receipt in receipts}
 
 

@@ -30,4 +30,4 @@ def test_commit_that_shows_only_later_does_not_swallow_what_came_after_it(
         monkeypatch.setattr(killed._journal, "held", nullcontext)
         killed.pending()
 
-        assert [ours.read(ticket) for ticket in ours.pending()] == [b"1:a", b"2:b", b"3:c"]
+        assert [ours.read(item) for item in ours.pending()] == [b"1:a", b"2:b", b"3:c"]

@@ -44,22 +44,22 @@ def test_put_answers_with_a_receipt_and_keeps_the_bytes(spool: Spool) -> None:
     assert receipt.persistence == Persistence.DELAYED
     assert receipt.file_path == "checkpoints/build-1/cp_001_manual.json"
     assert spool.receipt(entry.checkpoint_id) == receipt
-    (ticket,) = spool.pending()
-    assert (ticket.checkpoint_id, ticket.run_id, ticket.sequence) == (entry.checkpoint_id, "build-1", 1)
-    assert (ticket.trigger, ticket.priority, ticket.arrived_at) == (Trigger.MANUAL, Priority.MEDIUM, 1000.0)
-    assert spool.read(ticket) == b"1:" + bytes(range(256))
-    assert ticket.size_bytes == 258
+    (item,) = spool.pending()
+    assert (item.checkpoint_id, item.run_id, item.sequence) == (entry.checkpoint_id, "build-1", 1)
+    assert (item.trigger, item.priority, item.arrived_at) == (Trigger.MANUAL, Priority.MEDIUM, 1000.0)
+    assert spool.read(item) == b"1:" + bytes(range(256))
+    assert item.size_bytes == 258
 
 
 def test_what_was_put_is_there_after_reopening(tmp_path: Path, clock: VirtualClock) -> None:
     first = open_spool(tmp_path / "spool", clock=clock)
     receipt = first.put(FakeEntry())
-    tickets = first.pending()
+    items = first.pending()
     first.close()
 
     second = open_spool(tmp_path / "spool", clock=clock)
 
-    assert second.pending() == tickets
+    assert second.pending() == items
     assert second.receipt(receipt.checkpoint_id) == receipt
     second.close()
 
@@ -72,7 +72,7 @@ def test_critical_goes_first_and_within_a_priority_the_order_of_arrival_holds(
         clock.time = 1000.0 - number  # a clock that goes backwards changes no order
         spool.put(FakeEntry(run_id=f"run-{number}", priority=priority))
 
-    assert [ticket.run_id for ticket in spool.pending()] == ["run-2", "run-4", "run-1", "run-0", "run-3"]
+    assert [item.run_id for item in spool.pending()] == ["run-2", "run-4", "run-1", "run-0", "run-3"]
 
 
 def test_spool_of_an_unknown_format_is_left_alone(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_spool_of_an_unknown_format_is_left_alone(tmp_path: Path) -> None:
 def test_order_within_a_run_stays_beyond_ten_and_a_hundred(spool: Spool) -> None:
     spool.put_all([FakeEntry() for _ in range(120)])
 
-    assert [ticket.sequence for ticket in spool.pending()] == list(range(1, 121))
+    assert [item.sequence for item in spool.pending()] == list(range(1, 121))
 
 
 def test_same_checkpoint_again_changes_nothing(spool: Spool, clock: VirtualClock) -> None:
@@ -134,7 +134,7 @@ def test_twice_in_one_batch_is_stored_once(spool: Spool) -> None:
     first, second, third = spool.put_all([entry, entry, FakeEntry()])
 
     assert first == second
-    assert [ticket.sequence for ticket in spool.pending()] == [1, 2]
+    assert [item.sequence for item in spool.pending()] == [1, 2]
     assert third == spool.receipt(spool.pending()[1].checkpoint_id)
 
 
@@ -210,13 +210,13 @@ def test_renumbered_ticket_keeps_its_place_and_its_receipt_follows(spool: Spool)
 
 def test_ticket_that_has_left_cannot_be_renumbered(spool: Spool) -> None:
     spool.put(FakeEntry())
-    (ticket,) = spool.pending()
-    spool.acknowledge({ticket.checkpoint_id: delivery()})
+    (item,) = spool.pending()
+    spool.acknowledge({item.checkpoint_id: delivery()})
 
     with pytest.raises(UnknownRun):
-        spool.renumber(ticket, 9, b"9:")
+        spool.renumber(item, 9, b"9:")
     with pytest.raises(UnknownRun):
-        spool.read(ticket)
+        spool.read(item)
     assert spool.pending() == []
 
 
@@ -273,7 +273,7 @@ def test_set_aside_ticket_keeps_its_body_and_can_be_restored(spool: Spool, clock
 
     assert spool.pending() == [second]
     (aside,) = spool.set_aside_entries()
-    assert (aside.ticket, aside.reason) == (first, "a secret in it")
+    assert (aside.item, aside.reason) == (first, "a secret in it")
     receipt = spool.receipt(first.checkpoint_id)
     assert receipt is not None
     assert (receipt.status, receipt.reason) == (Progress.REFUSED, "a secret in it")
@@ -292,10 +292,10 @@ def test_set_aside_ticket_keeps_its_body_and_can_be_restored(spool: Spool, clock
 
 def test_set_aside_checkpoint_that_is_found_verified_leaves_too(spool: Spool, clock: VirtualClock) -> None:
     spool.put(FakeEntry())
-    (ticket,) = spool.pending()
-    spool.set_aside(ticket, "unclear")
+    (item,) = spool.pending()
+    spool.set_aside(item, "unclear")
 
-    spool.acknowledge({ticket.checkpoint_id: delivery()})
+    spool.acknowledge({item.checkpoint_id: delivery()})
 
     status = spool.status(clock.now())
     assert (status.depth, status.set_aside, status.set_aside_bytes) == (0, 0, 0)
@@ -304,12 +304,12 @@ def test_set_aside_checkpoint_that_is_found_verified_leaves_too(spool: Spool, cl
 
 def test_nothing_is_known_of_strangers(spool: Spool) -> None:
     spool.put(FakeEntry())
-    (ticket,) = spool.pending()
+    (item,) = spool.pending()
     assert spool.receipt("unknown") is None
-    spool.acknowledge({ticket.checkpoint_id: delivery()})
+    spool.acknowledge({item.checkpoint_id: delivery()})
     spool.purge_receipts(older_than=10_000, keep=0)
 
-    for attempt in (lambda: spool.read(ticket), lambda: spool.set_aside(ticket, "why")):
+    for attempt in (lambda: spool.read(item), lambda: spool.set_aside(item, "why")):
         with pytest.raises(UnknownRun):
             attempt()
 
@@ -330,11 +330,11 @@ def test_status_counts_and_ages(spool: Spool, clock: VirtualClock) -> None:
 def test_accepted_is_verified_plus_spooled_plus_set_aside(spool: Spool, clock: VirtualClock) -> None:
     entries = [FakeEntry() for _ in range(30)]
     spool.put_all(entries)
-    tickets = spool.pending()
-    spool.acknowledge({ticket.checkpoint_id: delivery(ticket.sequence) for ticket in tickets[:11]})
-    for ticket in tickets[11:16]:
-        spool.set_aside(ticket, "refused")
-    spool.release(tickets[16:20], "later", not_before=2000.0)
+    items = spool.pending()
+    spool.acknowledge({item.checkpoint_id: delivery(item.sequence) for item in items[:11]})
+    for item in items[11:16]:
+        spool.set_aside(item, "refused")
+    spool.release(items[16:20], "later", not_before=2000.0)
 
     receipts = [spool.receipt(entry.checkpoint_id) for entry in entries]
     verified = sum(receipt is not None and receipt.status == Progress.VERIFIED for receipt in receipts)
@@ -411,9 +411,9 @@ def test_notes_are_kept_until_forgotten(tmp_path: Path) -> None:
 def test_purge_drops_old_receipts_of_verified_checkpoints_alone(spool: Spool, clock: VirtualClock) -> None:
     entries = [FakeEntry(fingerprint="f") for _ in range(6)]
     spool.put_all(entries)
-    for ticket in spool.pending()[:4]:
+    for item in spool.pending()[:4]:
         clock.time += 10
-        spool.acknowledge({ticket.checkpoint_id: delivery(ticket.sequence)})
+        spool.acknowledge({item.checkpoint_id: delivery(item.sequence)})
     clock.time += 1000
 
     assert spool.purge_receipts(older_than=1035.0, keep=3) == 1

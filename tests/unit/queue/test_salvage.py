@@ -33,7 +33,7 @@ def fill(tmp_path: Path, count: int, size_bytes: int = 300) -> dict[str, bytes]:
     spool = open_spool(tmp_path / "spool")
     entries = [FakeEntry(content=os.urandom(size_bytes), fingerprint="f") for _ in range(count)]
     spool.put_all(entries)
-    bodies = {ticket.checkpoint_id: spool.read(ticket) for ticket in spool.pending()}
+    bodies = {item.checkpoint_id: spool.read(item) for item in spool.pending()}
     spool.close()
     return bodies
 
@@ -41,9 +41,9 @@ def fill(tmp_path: Path, count: int, size_bytes: int = 300) -> dict[str, bytes]:
 def drain(spool: Spool) -> dict[str, bytes]:
     """Read everything that waits, as a drain does; what is damaged is passed over."""
     bodies = {}
-    for ticket in spool.pending():
+    for item in spool.pending():
         try:
-            bodies[ticket.checkpoint_id] = spool.read(ticket)
+            bodies[item.checkpoint_id] = spool.read(item)
         except SpoolDamaged:
             continue
     return bodies
@@ -71,7 +71,7 @@ def test_every_flipped_bit_in_a_body_is_found(tmp_path: Path) -> None:
     survivors = drain(spool)
 
     assert survivors == {key: body for key, body in bodies.items() if key not in flipped}
-    assert {each.ticket.checkpoint_id for each in spool.set_aside_entries()} == flipped
+    assert {each.item.checkpoint_id for each in spool.set_aside_entries()} == flipped
     for checkpoint_id in flipped:
         receipt = spool.receipt(checkpoint_id)
         assert receipt is not None
@@ -82,7 +82,7 @@ def test_every_flipped_bit_in_a_body_is_found(tmp_path: Path) -> None:
     with pytest.raises(SpoolDamaged):
         spool.restore(min(flipped))
     with pytest.raises(SpoolDamaged):
-        spool.read(spool.set_aside_entries()[0].ticket)
+        spool.read(spool.set_aside_entries()[0].item)
     spool.close()
 
 
@@ -140,7 +140,7 @@ def test_every_row_that_is_whole_is_saved_and_the_rest_is_named(tmp_path: Path, 
     if known:
         assert spool.put(FakeEntry(checkpoint_id=known, content=whole[known].partition(b":")[2])).status
     spool.put(FakeEntry())
-    numbers = [ticket.sequence for ticket in spool.pending()]
+    numbers = [item.sequence for item in spool.pending()]
     assert len(set(numbers)) == len(numbers)
     spool.close()
     open_spool(tmp_path / "spool").close()
@@ -160,19 +160,19 @@ def test_large_bodies_are_saved_from_their_chains_of_pages(tmp_path: Path) -> No
 
     assert drain(spool) == {key: body for key, body in bodies.items() if key != victim}
     (aside,) = spool.set_aside_entries()
-    assert aside.ticket.checkpoint_id == victim
+    assert aside.item.checkpoint_id == victim
     spool.close()
 
 
 def test_what_was_verified_or_set_aside_stays_so(tmp_path: Path) -> None:
     fill(tmp_path, 30)
     spool = open_spool(tmp_path / "spool")
-    tickets = spool.pending()
-    spool.acknowledge({each.checkpoint_id: Delivery(each.sequence, "p", "b", "c") for each in tickets[:10]})
-    spool.set_aside(tickets[10], "a rule refuses it")
-    moved = spool.renumber(tickets[11], 99, b"99:moved")
+    items = spool.pending()
+    spool.acknowledge({each.checkpoint_id: Delivery(each.sequence, "p", "b", "c") for each in items[:10]})
+    spool.set_aside(items[10], "a rule refuses it")
+    moved = spool.renumber(items[11], 99, b"99:moved")
     spool.note("intent", b"1")
-    before = [spool.receipt(ticket.checkpoint_id) for ticket in tickets]
+    before = [spool.receipt(item.checkpoint_id) for item in items]
     spool.close()
     content = bytearray(database(tmp_path).read_bytes())
     content[:16] = bytes(16)
@@ -180,8 +180,8 @@ def test_what_was_verified_or_set_aside_stays_so(tmp_path: Path) -> None:
 
     again = open_spool(tmp_path / "spool")
 
-    assert [again.receipt(ticket.checkpoint_id) for ticket in tickets] == before
-    assert again.pending() == [moved, *tickets[12:]]
+    assert [again.receipt(item.checkpoint_id) for item in items] == before
+    assert again.pending() == [moved, *items[12:]]
     assert again.read(moved) == b"99:moved"
     assert [each.reason for each in again.set_aside_entries()] == ["a rule refuses it"]
     assert again.notes() == {"intent": b"1"}
@@ -194,26 +194,26 @@ def test_what_was_verified_or_set_aside_stays_so(tmp_path: Path) -> None:
 def test_damage_found_while_running_does_not_stop_the_rest(tmp_path: Path) -> None:
     bodies = fill(tmp_path, 200)
     spool = open_spool(tmp_path / "spool")
-    tickets = spool.pending()
-    victim = tickets[50]
+    items = spool.pending()
+    victim = items[50]
     alter(
         tmp_path,
         "UPDATE Cache SET mode = 4, value = ? WHERE key LIKE ?",
         pickle.dumps(1),
         f"ticket|%{victim.checkpoint_id}",
     )
-    alter(tmp_path, "DELETE FROM Cache WHERE key = ?", f"receipt|{tickets[60].checkpoint_id}")
+    alter(tmp_path, "DELETE FROM Cache WHERE key = ?", f"receipt|{items[60].checkpoint_id}")
 
     survivors = {}
-    for ticket in tickets:
+    for item in items:
         try:
-            survivors[ticket.checkpoint_id] = spool.read(ticket)
+            survivors[item.checkpoint_id] = spool.read(item)
         except SpoolDamaged:
-            assert ticket == victim
+            assert item == victim
 
     assert survivors == {key: body for key, body in bodies.items() if key != victim.checkpoint_id}
     assert spool.status(0.0).depth == len(spool.pending()) == 199
-    receipt = spool.receipt(tickets[60].checkpoint_id)
+    receipt = spool.receipt(items[60].checkpoint_id)
     assert receipt is not None
     assert receipt.status == Progress.SPOOLED
     spool.close()
@@ -232,7 +232,7 @@ def test_planted_ticket_is_neither_sent_nor_in_the_way(tmp_path: Path, key: str)
     spool = open_spool(tmp_path / "spool")
 
     assert drain(spool) == bodies
-    assert [ticket.checkpoint_id for ticket in spool.pending()] == list(bodies)
+    assert [item.checkpoint_id for item in spool.pending()] == list(bodies)
     spool.close()
 
 
@@ -243,7 +243,7 @@ def test_ticket_that_vanished_is_missed(tmp_path: Path) -> None:
 
     spool = open_spool(tmp_path / "spool")
 
-    assert victim not in {ticket.checkpoint_id for ticket in spool.pending()}
+    assert victim not in {item.checkpoint_id for item in spool.pending()}
     receipt = spool.receipt(victim)
     assert receipt is not None
     assert "lost" in (receipt.reason or "")
@@ -271,7 +271,7 @@ def test_interrupted_salvage_is_finished_at_the_next_opening(tmp_path: Path) -> 
 def test_whoever_still_has_the_old_file_open_follows_to_the_new_one(tmp_path: Path) -> None:
     bodies = fill(tmp_path, 50)
     first, second = open_spool(tmp_path / "spool"), open_spool(tmp_path / "spool")
-    ticket = first.pending()[0]
+    item = first.pending()[0]
     second.put(FakeEntry(checkpoint_id="late"))
     alter(tmp_path, "UPDATE Cache SET value = ? WHERE key LIKE 'totals'", b"x" * 50)
 
@@ -280,7 +280,7 @@ def test_whoever_still_has_the_old_file_open_follows_to_the_new_one(tmp_path: Pa
 
     assert receipt.sequence_number == 52
     assert {each.checkpoint_id for each in first.pending()} == {*bodies, "late", "later"}
-    assert second.read(ticket) == bodies[ticket.checkpoint_id]
+    assert second.read(item) == bodies[item.checkpoint_id]
     assert len(damaged_folders(tmp_path)) == 1
     first.close()
     second.close()
@@ -312,7 +312,7 @@ def test_log_beside_an_emptied_database_is_not_thrown_away(tmp_path: Path, is_mi
 
     spool = open_spool(tmp_path / "spool")
 
-    assert [spool.read(ticket) for ticket in spool.pending()] == [
+    assert [spool.read(item) for item in spool.pending()] == [
         b"%d:" % (number + 1) + b"%d" % number * 200 for number in range(20)
     ]
     spool.close()

@@ -65,8 +65,8 @@ def test_import_takes_everything_once(exported: Path, tmp_path: Path) -> None:
 
     assert (len(first.taken), first.known, first.damaged, first.refused) == (3, (), (), {})
     assert (again.taken, again.known) == ((), first.taken)
-    assert [ticket.sequence for ticket in spool.pending()] == [1, 2, 3]
-    assert {spool.read(ticket) for ticket in spool.pending()} == {
+    assert [item.sequence for item in spool.pending()] == [1, 2, 3]
+    assert {spool.read(item) for item in spool.pending()} == {
         (exported / f"{name}.json").read_bytes() for name in first.taken
     }
     spool.close()

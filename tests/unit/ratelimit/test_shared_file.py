@@ -11,7 +11,7 @@ from holdfast.drain.chunks import DrainPolicy, least_need
 from holdfast.errors import Throttled, ThrottleKind
 from holdfast.github.calls import Answer, ReadHead
 from holdfast.ratelimit.limits import Cost, Limits
-from holdfast.ratelimit.shared_file import Ledger, ledger_path
+from holdfast.ratelimit.shared_file import RateLimiter, rate_limiter_path
 from tests.fakes.clock import VirtualClock
 
 READ = Cost("core")
@@ -48,29 +48,29 @@ import sys
 from pathlib import Path
 from holdfast.clock import SystemClock
 from holdfast.ratelimit.limits import Cost, Limits
-from holdfast.ratelimit.shared_file import Ledger
+from holdfast.ratelimit.shared_file import RateLimiter
 
-ledger = Ledger(Path(sys.argv[1]), Limits(), SystemClock())
+rate_limiter = RateLimiter(Path(sys.argv[1]), Limits(), SystemClock())
 for _ in range(50):
-    ledger.spend(Cost("core", is_mutation=True, creates_content=True))
+    rate_limiter.spend(Cost("core", is_mutation=True, creates_content=True))
 """
 
 
-def spend_twenty_five(ledger: Ledger) -> None:
+def spend_twenty_five(rate_limiter: RateLimiter) -> None:
     for _ in range(25):
-        ledger.spend(WRITE)
+        rate_limiter.spend(WRITE)
 
 
 # Across restarts
 
 
 def test_budget_survives_a_restart(path: Path, clock: VirtualClock) -> None:
-    before = Ledger(path, Limits(), clock)
+    before = RateLimiter(path, Limits(), clock)
     before.spend(WRITE)
     before.observe(answer(clock, 77))
     before.block(throttled())
 
-    after = Ledger(path, Limits(), clock)
+    after = RateLimiter(path, Limits(), clock)
 
     assert after.budget == before.budget
     assert after.wait_before(READ) == 100.0
@@ -78,10 +78,10 @@ def test_budget_survives_a_restart(path: Path, clock: VirtualClock) -> None:
 
 
 def test_wait_survives_a_restart_and_goes_on_where_it_was(path: Path, clock: VirtualClock) -> None:
-    Ledger(path, Limits(), clock).block(throttled("primary", 1805))
+    RateLimiter(path, Limits(), clock).block(throttled("primary", 1805))
     clock.sleep(1000)
 
-    after = Ledger(path, Limits(), clock)
+    after = RateLimiter(path, Limits(), clock)
 
     assert after.wait_before(READ) == 805.0
     assert after.blocked_by_urgency(ONE) == {True: True, False: True}
@@ -92,10 +92,10 @@ def test_wait_survives_a_restart_and_goes_on_where_it_was(path: Path, clock: Vir
 def test_clock_that_was_set_back_in_between_does_not_lengthen_the_wait(
     path: Path, clock: VirtualClock
 ) -> None:
-    Ledger(path, Limits(), clock).block(throttled("primary", 1805))
+    RateLimiter(path, Limits(), clock).block(throttled("primary", 1805))
     clock.time -= 7200
 
-    after = Ledger(path, Limits(), clock)
+    after = RateLimiter(path, Limits(), clock)
 
     assert after.wait_before(READ) == 1805.0
     clock.sleep(1805)
@@ -103,33 +103,33 @@ def test_clock_that_was_set_back_in_between_does_not_lengthen_the_wait(
 
 
 def test_new_run_counts_its_calls_from_zero(path: Path, clock: VirtualClock) -> None:
-    ledger = Ledger(path, UNHURRIED, clock)
-    ledger.spend(READ)
-    ledger.spend(READ)
-    assert Ledger(path, UNHURRIED, clock).report()["calls_this_run"] == 2
+    rate_limiter = RateLimiter(path, UNHURRIED, clock)
+    rate_limiter.spend(READ)
+    rate_limiter.spend(READ)
+    assert RateLimiter(path, UNHURRIED, clock).report()["calls_this_run"] == 2
 
-    ledger.begin_run()
-    ledger.spend(READ)
+    rate_limiter.begin_run()
+    rate_limiter.spend(READ)
 
-    assert ledger.report(spool_depth=3)["calls_this_run"] == 1
-    assert ledger.report(spool_depth=3)["spool_depth"] == 3
+    assert rate_limiter.report(spool_depth=3)["calls_this_run"] == 1
+    assert rate_limiter.report(spool_depth=3)["spool_depth"] == 3
 
 
 def test_server_without_limits_is_stored_now_and_then_and_at_the_end(path: Path, clock: VirtualClock) -> None:
     open_limits = Limits(write_interval_s=0, content_per_minute=0, content_per_hour=0)
-    ledger = Ledger(path, open_limits, clock)
+    rate_limiter = RateLimiter(path, open_limits, clock)
 
     def stored() -> object:
-        return Ledger(path, open_limits, clock).report()["calls_this_run"]
+        return RateLimiter(path, open_limits, clock).report()["calls_this_run"]
 
     for _ in range(3):
-        ledger.spend(READ)
+        rate_limiter.spend(READ)
     assert stored() == 1
     clock.sleep(1)
-    ledger.spend(READ)
+    rate_limiter.spend(READ)
     assert stored() == 4
-    ledger.spend(READ)
-    ledger.close()
+    rate_limiter.spend(READ)
+    rate_limiter.close()
     assert stored() == 5
 
 
@@ -137,56 +137,59 @@ def test_server_without_limits_is_stored_now_and_then_and_at_the_end(path: Path,
 
 
 def test_take_spends_only_when_there_is_room(path: Path, clock: VirtualClock) -> None:
-    ledger = Ledger(path, Limits(), clock)
+    rate_limiter = RateLimiter(path, Limits(), clock)
 
-    assert ledger.take(WRITE).seconds == 0.0
-    refused = ledger.take(WRITE)
+    assert rate_limiter.take(WRITE).seconds == 0.0
+    refused = rate_limiter.take(WRITE)
 
     assert refused.seconds == 1.0
-    assert ledger.budget.content_spent(clock.now()) == 1
+    assert rate_limiter.budget.content_spent(clock.now()) == 1
     clock.sleep(1)
-    assert ledger.take(WRITE).seconds == 0.0
+    assert rate_limiter.take(WRITE).seconds == 0.0
 
 
 def test_reserve_is_taken_only_for_critical_ones(path: Path, clock: VirtualClock) -> None:
-    ledger = Ledger(path, UNHURRIED, clock)
-    while not ledger.take(WRITE).seconds:
+    rate_limiter = RateLimiter(path, UNHURRIED, clock)
+    while not rate_limiter.take(WRITE).seconds:
         pass
 
-    assert ledger.take(WRITE, is_critical=True).seconds == 0.0
-    assert ledger.blocked_by_urgency(ONE) == {True: False, False: True}
+    assert rate_limiter.take(WRITE, is_critical=True).seconds == 0.0
+    assert rate_limiter.blocked_by_urgency(ONE) == {True: False, False: True}
 
 
 def test_exhausted_reserve_counts_as_blocked(path: Path, clock: VirtualClock) -> None:
-    ledger = Ledger(path, UNHURRIED, clock)
-    while not ledger.take(WRITE, is_critical=True).seconds:
+    rate_limiter = RateLimiter(path, UNHURRIED, clock)
+    while not rate_limiter.take(WRITE, is_critical=True).seconds:
         pass
 
-    assert ledger.blocked_by_urgency(ONE) == {True: True, False: True}
+    assert rate_limiter.blocked_by_urgency(ONE) == {True: True, False: True}
 
 
 def test_room_for_a_call_is_no_room_for_a_checkpoint(path: Path, clock: VirtualClock) -> None:
-    ledger = Ledger(path, UNHURRIED, clock)
-    ledger.observe(answer(clock, 4))
+    rate_limiter = RateLimiter(path, UNHURRIED, clock)
+    rate_limiter.observe(answer(clock, 4))
 
-    assert ledger.take(READ, is_critical=True).seconds == 0.0
-    assert ledger.blocked_by_urgency(least_need(DrainPolicy())) == {True: True, False: True}
-    assert ledger.blocked_by_urgency(least_need(DrainPolicy(mode="commit"))) == {True: False, False: False}
+    assert rate_limiter.take(READ, is_critical=True).seconds == 0.0
+    assert rate_limiter.blocked_by_urgency(least_need(DrainPolicy())) == {True: True, False: True}
+    assert rate_limiter.blocked_by_urgency(least_need(DrainPolicy(mode="commit"))) == {
+        True: False,
+        False: False,
+    }
 
 
 def test_block_returns_the_wait_that_is_remembered(path: Path, clock: VirtualClock) -> None:
-    ledger = Ledger(path, Limits(), clock)
+    rate_limiter = RateLimiter(path, Limits(), clock)
 
-    assert ledger.block(throttled(retry_after_s=60)) == 60.0
+    assert rate_limiter.block(throttled(retry_after_s=60)) == 60.0
     clock.sleep(60)
-    assert ledger.block(throttled(retry_after_s=60)) == 120.0
+    assert rate_limiter.block(throttled(retry_after_s=60)) == 120.0
 
 
 # Together with others
 
 
 def test_ledgers_of_one_file_know_of_each_other(path: Path, clock: VirtualClock) -> None:
-    one, other = Ledger(path, UNHURRIED, clock), Ledger(path, UNHURRIED, clock)
+    one, other = RateLimiter(path, UNHURRIED, clock), RateLimiter(path, UNHURRIED, clock)
 
     for _ in range(5):
         one.spend(WRITE)
@@ -198,14 +201,14 @@ def test_ledgers_of_one_file_know_of_each_other(path: Path, clock: VirtualClock)
 
 
 def test_threads_lose_no_count(path: Path, clock: VirtualClock) -> None:
-    ledger = Ledger(path, UNHURRIED, clock)
-    threads = [threading.Thread(target=spend_twenty_five, args=(ledger,)) for _ in range(4)]
+    rate_limiter = RateLimiter(path, UNHURRIED, clock)
+    threads = [threading.Thread(target=spend_twenty_five, args=(rate_limiter,)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
 
-    assert ledger.budget.content_spent(clock.now()) == 100
+    assert rate_limiter.budget.content_spent(clock.now()) == 100
 
 
 def test_processes_lose_no_count(path: Path) -> None:
@@ -214,7 +217,7 @@ def test_processes_lose_no_count(path: Path) -> None:
 
     assert [process.wait(60) for process in processes] == [0, 0]
     clock = SystemClock()
-    assert Ledger(path, UNHURRIED, clock).budget.content_spent(clock.now()) == 100
+    assert RateLimiter(path, UNHURRIED, clock).budget.content_spent(clock.now()) == 100
 
 
 # Files that cannot be used
@@ -224,11 +227,11 @@ def test_damaged_file_is_a_fresh_budget(path: Path, clock: VirtualClock) -> None
     path.parent.mkdir()
     path.write_bytes(b"\x00 torn")
 
-    ledger = Ledger(path, Limits(), clock)
-    assert ledger.wait_before(WRITE) == 0.0
-    ledger.spend(WRITE)
+    rate_limiter = RateLimiter(path, Limits(), clock)
+    assert rate_limiter.wait_before(WRITE) == 0.0
+    rate_limiter.spend(WRITE)
 
-    assert Ledger(path, Limits(), clock).wait_before(WRITE) == 1.0
+    assert RateLimiter(path, Limits(), clock).wait_before(WRITE) == 1.0
 
 
 def test_folder_that_cannot_be_made_is_reported_once_and_the_budget_kept_in_memory(
@@ -237,30 +240,30 @@ def test_folder_that_cannot_be_made_is_reported_once_and_the_budget_kept_in_memo
     (tmp_path / "file").write_text("not a folder")
 
     with capture_logs() as logs:
-        ledger = Ledger(tmp_path / "file" / "budget", Limits(), clock)
-        ledger.spend(WRITE)
-        ledger.block(throttled())
+        rate_limiter = RateLimiter(tmp_path / "file" / "budget", Limits(), clock)
+        rate_limiter.spend(WRITE)
+        rate_limiter.block(throttled())
 
-    assert ledger.wait_before(READ) == 100.0
-    assert ledger.budget.content_spent(clock.now()) == 1
+    assert rate_limiter.wait_before(READ) == 100.0
+    assert rate_limiter.budget.content_spent(clock.now()) == 1
     assert [entry["event"] for entry in logs] == ["budget_not_stored"]
 
 
 def test_file_that_cannot_be_written_does_not_count_a_call_twice(
     path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = Ledger(path, Limits(), clock)
+    rate_limiter = RateLimiter(path, Limits(), clock)
 
     def full_disk(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("holdfast.ratelimit.shared_file.os.open", full_disk)
     with capture_logs() as logs:
-        monkeypatch.setattr(ledger._file_lock, "acquire", lambda: None)
-        monkeypatch.setattr(ledger._file_lock, "release", lambda: None)
-        ledger.spend(WRITE)
+        monkeypatch.setattr(rate_limiter._file_lock, "acquire", lambda: None)
+        monkeypatch.setattr(rate_limiter._file_lock, "release", lambda: None)
+        rate_limiter.spend(WRITE)
 
-    assert ledger.budget.content_spent(clock.now()) == 1
+    assert rate_limiter.budget.content_spent(clock.now()) == 1
     assert [entry["event"] for entry in logs] == ["budget_not_stored"]
 
 
@@ -268,28 +271,28 @@ def test_lock_that_someone_keeps_does_not_stop_us(
     path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.ratelimit.shared_file.LONGEST_LOCK_WAIT_S", 0.0)
-    holder, ledger = Ledger(path, Limits(), clock), Ledger(path, Limits(), clock)
+    holder, rate_limiter = RateLimiter(path, Limits(), clock), RateLimiter(path, Limits(), clock)
 
     with capture_logs() as logs, holder._shared() as is_shared:
         assert is_shared
-        ledger.spend(WRITE)
+        rate_limiter.spend(WRITE)
 
-    assert ledger.wait_before(WRITE) == 1.0
+    assert rate_limiter.wait_before(WRITE) == 1.0
     assert [entry["event"] for entry in logs] == ["budget_not_stored"]
 
 
 def test_file_that_vanishes_leaves_the_memory(path: Path, clock: VirtualClock) -> None:
-    ledger = Ledger(path, Limits(), clock)
-    ledger.spend(WRITE)
+    rate_limiter = RateLimiter(path, Limits(), clock)
+    rate_limiter.spend(WRITE)
     path.unlink()
 
-    assert ledger.wait_before(WRITE) == 1.0
+    assert rate_limiter.wait_before(WRITE) == 1.0
 
 
 def test_file_is_only_for_its_owner_and_leaves_no_remains(path: Path, clock: VirtualClock) -> None:
-    ledger = Ledger(path, Limits(), clock)
-    ledger.spend(WRITE)
-    ledger.block(throttled())
+    rate_limiter = RateLimiter(path, Limits(), clock)
+    rate_limiter.spend(WRITE)
+    rate_limiter.block(throttled())
 
     assert path.stat().st_mode & 0o777 == 0o600
     assert {file.name for file in path.parent.iterdir()} <= {"budget", "budget.lock"}
@@ -299,10 +302,10 @@ def test_file_is_only_for_its_owner_and_leaves_no_remains(path: Path, clock: Vir
 
 
 def test_each_api_and_token_has_its_own_file_and_its_name_tells_nothing(tmp_path: Path) -> None:
-    one = ledger_path(tmp_path, "https://api.github.com", "token-fingerprint")
-    other = ledger_path(tmp_path, "https://api.github.com", "other-fingerprint")
+    one = rate_limiter_path(tmp_path, "https://api.github.com", "token-fingerprint")
+    other = rate_limiter_path(tmp_path, "https://api.github.com", "other-fingerprint")
 
     assert one != other
-    assert one == ledger_path(tmp_path, "https://api.github.com", "token-fingerprint")
+    assert one == rate_limiter_path(tmp_path, "https://api.github.com", "token-fingerprint")
     assert one.parent == tmp_path
     assert "fingerprint" not in one.name

@@ -1,7 +1,7 @@
 from contextlib import suppress
 
 from holdfast.recorder import AgentsRun
-from tests.fakes.recording import Shelf, Trouble
+from tests.fakes.recording import Outage, Shelf
 
 
 def test_an_agent_is_saved_when_it_has_finished(shelf: Shelf) -> None:
@@ -69,10 +69,10 @@ def test_a_decision_of_an_agent_that_is_not_at_work_is_kept(shelf: Shelf) -> Non
 
 
 def test_a_failed_agent_is_saved_once_with_what_blocked_it(shelf: Shelf) -> None:
-    with suppress(Trouble), shelf.open(AgentsRun) as run, run.phase(2), run.agent("mercury") as agent:
+    with suppress(Outage), shelf.open(AgentsRun) as run, run.phase(2), run.agent("mercury") as agent:
         agent.state = {"page": 3}
         agent.block("no access")
-        raise Trouble
+        raise Outage
 
     assert shelf.triggers == ["error"]
     assert shelf.newest["status"] == "failed"
@@ -84,10 +84,10 @@ def test_a_failed_agent_is_saved_once_with_what_blocked_it(shelf: Shelf) -> None
 
 def test_a_restarted_agent_knows_its_state_and_counts_the_attempt(shelf: Shelf) -> None:
     first = shelf.open(AgentsRun)
-    with suppress(Trouble), first.agent("mercury") as agent:
+    with suppress(Outage), first.agent("mercury") as agent:
         agent.state = {"page": 3}
         agent.block("no access")
-        raise Trouble
+        raise Outage
 
     again = shelf.open(AgentsRun)
     again.resume()
@@ -101,8 +101,8 @@ def test_a_restarted_agent_knows_its_state_and_counts_the_attempt(shelf: Shelf) 
 
 def test_other_agents_that_finish_do_not_count_as_attempts_of_a_failed_one(shelf: Shelf) -> None:
     run = shelf.open(AgentsRun)
-    with suppress(Trouble), run.agent("mercury"):
-        raise Trouble
+    with suppress(Outage), run.agent("mercury"):
+        raise Outage
     for number in range(5):
         with run.agent(f"apollo-{number}"):
             pass
@@ -117,8 +117,8 @@ def test_an_agent_that_fails_again_and_again_is_given_up(shelf: Shelf) -> None:
     with run.agent("atlas"):
         pass
     for _ in range(4):
-        with suppress(Trouble), run.agent("mercury"):
-            raise Trouble
+        with suppress(Outage), run.agent("mercury"):
+            raise Outage
 
     assert shelf.resume("build-42").sequence_number == 1
 

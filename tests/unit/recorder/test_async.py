@@ -7,7 +7,7 @@ import pytest
 from holdfast.format.checkpoint import Draft
 from holdfast.format.receipt import Receipt
 from holdfast.recorder import StepsRun, TasksRun
-from tests.fakes.recording import Shelf, Trouble
+from tests.fakes.recording import Outage, Shelf
 
 
 class Gate:
@@ -30,9 +30,9 @@ def test_steps_work_with_async_with(shelf: Shelf) -> None:
         async with shelf.open(StepsRun) as run:
             async with run.step("lint") as step:
                 step.capture(version="1.2")
-            with suppress(Trouble):
+            with suppress(Outage):
                 async with run.step("test"):
-                    raise Trouble
+                    raise Outage
 
     asyncio.run(main())
 

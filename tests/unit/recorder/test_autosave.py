@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import SpoolUnwritable
 from holdfast.recorder import TasksRun
-from tests.fakes.recording import Shelf, Trouble
+from tests.fakes.recording import Outage, Shelf
 
 
 class Ticks:
@@ -90,8 +90,8 @@ def test_an_autosave_that_fails_is_told_and_tried_again(shelf: Shelf) -> None:
 
 def test_the_thread_ends_with_the_run_even_by_an_error(shelf: Shelf) -> None:
     ticks = Ticks()
-    with suppress(Trouble), shelf.open(TasksRun, autosave_s=1.0, pause=ticks), ticks.ending():
-        raise Trouble
+    with suppress(Outage), shelf.open(TasksRun, autosave_s=1.0, pause=ticks), ticks.ending():
+        raise Outage
 
     assert autosave_threads() == []
 

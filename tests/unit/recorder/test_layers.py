@@ -1,7 +1,7 @@
 from contextlib import suppress
 
 from holdfast.recorder import LayersRun
-from tests.fakes.recording import Shelf, Trouble
+from tests.fakes.recording import Outage, Shelf
 
 DAG = [["fetch"], ["build", "lint"], ["publish"]]
 
@@ -30,12 +30,12 @@ def test_a_layer_is_saved_when_it_is_completed_with_its_tasks(shelf: Shelf) -> N
 
 
 def test_a_failed_layer_keeps_the_tasks_that_were_completed(shelf: Shelf) -> None:
-    with suppress(Trouble), shelf.open(LayersRun, work=DAG) as run:
+    with suppress(Outage), shelf.open(LayersRun, work=DAG) as run:
         with run.layer(0) as layer:
             layer.task("fetch")
         with run.layer(1) as layer:
             layer.task("lint", duration_s=0.5)
-            raise Trouble
+            raise Outage
 
     assert shelf.triggers == ["layer_complete", "error"]
     again = shelf.open(LayersRun, work=DAG)
@@ -74,9 +74,9 @@ def test_in_a_graph_that_has_changed_the_first_layer_with_something_to_do_is_nex
 
 def test_a_task_that_was_completed_early_is_done_wherever_the_graph_has_it_now(shelf: Shelf) -> None:
     first = shelf.open(LayersRun, work=DAG)
-    with suppress(Trouble), first.layer(0) as layer:
+    with suppress(Outage), first.layer(0) as layer:
         layer.task("lint")
-        raise Trouble
+        raise Outage
 
     again = shelf.open(LayersRun, work=[["lint"], ["fetch", "build"]])
     again.resume()

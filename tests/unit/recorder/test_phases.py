@@ -3,7 +3,7 @@ from contextlib import suppress
 import pytest
 
 from holdfast.recorder import PhasesRun
-from tests.fakes.recording import Shelf, Trouble
+from tests.fakes.recording import Outage, Shelf
 
 
 def test_a_phase_is_saved_with_its_output_when_it_is_done(shelf: Shelf) -> None:
@@ -51,10 +51,10 @@ def test_a_checkpoint_between_two_phases_repeats_neither(shelf: Shelf, names: li
 
 
 def test_an_error_after_the_last_phase_repeats_none(shelf: Shelf) -> None:
-    with suppress(Trouble), shelf.open(PhasesRun, work=["plan"]) as run:
+    with suppress(Outage), shelf.open(PhasesRun, work=["plan"]) as run:
         with run.phase("plan"):
             pass
-        raise Trouble
+        raise Outage
 
     assert shelf.newest["status"] == "failed"
     assert shelf.resume("build-42").resume_at == "complete"
@@ -78,8 +78,8 @@ def test_a_phase_in_progress_has_its_partial_output_saved(shelf: Shelf) -> None:
 
 
 def test_a_failed_phase_is_saved_once_and_is_the_one_to_go_on_with(shelf: Shelf) -> None:
-    with suppress(Trouble), shelf.open(PhasesRun) as run, run.phase("phase_1_plan"):
-        raise Trouble("disk")
+    with suppress(Outage), shelf.open(PhasesRun) as run, run.phase("phase_1_plan"):
+        raise Outage("disk")
 
     assert shelf.triggers == ["error"]
     assert (shelf.newest["status"], shelf.newest["phase"]) == ("failed", "phase_1_plan")
@@ -107,8 +107,8 @@ def test_a_phase_that_is_repeated_is_not_done_until_it_is_done_again(shelf: Shel
     run = shelf.open(PhasesRun)
     with run.phase("phase_1_plan") as phase:
         phase.output = "first"
-    with suppress(Trouble), run.phase("phase_1_plan"):
-        raise Trouble
+    with suppress(Outage), run.phase("phase_1_plan"):
+        raise Outage
 
     again = shelf.open(PhasesRun)
     state = again.resume()

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from holdfast.errors import InvalidCheckpoint, SpoolUnwritable
 from holdfast.format.receipt import Receipt
 from holdfast.recorder import Options, Outlets, PhasesRun, StepsRun, TasksRun, open_run
-from tests.fakes.recording import Shelf, Trouble
+from tests.fakes.recording import Outage, Shelf
 
 FULL = SpoolUnwritable("the disk is full")
 
@@ -122,9 +122,9 @@ def test_a_strict_run_does_not_hide_the_error_of_the_work(shelf: Shelf) -> None:
     def work() -> None:
         with shelf.open(StepsRun, strict=True) as run, run.step("lint"):
             shelf.failure = FULL
-            raise Trouble("mine")
+            raise Outage("mine")
 
-    with pytest.raises(Trouble, match="mine"):
+    with pytest.raises(Outage, match="mine"):
         work()
 
 
@@ -191,13 +191,13 @@ def test_an_unknown_trigger_is_told(shelf: Shelf) -> None:
 
 
 def test_an_error_outside_of_any_step_is_saved_as_such(shelf: Shelf) -> None:
-    with suppress(Trouble), shelf.open(StepsRun) as run:
+    with suppress(Outage), shelf.open(StepsRun) as run:
         with run.step("lint"):
             pass
-        raise Trouble("odd")
+        raise Outage("odd")
 
     assert (shelf.newest["trigger"], shelf.newest["status"]) == ("error", "failed")
-    assert shelf.newest["state_snapshot"]["errors_encountered"][0]["error"] == "Trouble: odd"
+    assert shelf.newest["state_snapshot"]["errors_encountered"][0]["error"] == "Outage: odd"
     assert shelf.resume("build-42").resume_at == 1
 
 
@@ -205,9 +205,9 @@ def test_a_failure_that_could_not_be_saved_is_saved_at_the_end(shelf: Shelf) -> 
     def recover(_: object) -> None:
         shelf.failure = None
 
-    with suppress(Trouble), shelf.open(StepsRun, on_failed=recover) as run, run.step("lint"):
+    with suppress(Outage), shelf.open(StepsRun, on_failed=recover) as run, run.step("lint"):
         shelf.failure = FULL
-        raise Trouble
+        raise Outage
 
     assert shelf.triggers == ["before_step", "error"]
     assert shelf.progress["state"]["kind"] == "failed"

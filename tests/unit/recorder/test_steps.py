@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.format.triggers import Trigger
 from holdfast.recorder import StepsRun
-from tests.fakes.recording import Shelf, Trouble
+from tests.fakes.recording import Outage, Shelf
 
 
 class Unrepeatable(Exception):
@@ -78,8 +78,8 @@ def test_an_error_says_whether_it_is_worth_trying_again_unless_the_step_does(she
 
 def test_a_run_that_goes_on_after_a_failure_still_resumes_at_the_failed_step(shelf: Shelf) -> None:
     run = shelf.open(StepsRun)
-    with suppress(Trouble), run.step("lint"):
-        raise Trouble
+    with suppress(Outage), run.step("lint"):
+        raise Outage
     with run.step("test"):
         pass
 
@@ -155,8 +155,8 @@ def test_a_resumed_run_knows_its_steps_and_its_variables(shelf: Shelf) -> None:
     first = shelf.open(StepsRun)
     with first.step("lint") as step:
         step.capture(version="1.2")
-    with suppress(Trouble), first.step("test"):
-        raise Trouble
+    with suppress(Outage), first.step("test"):
+        raise Outage
 
     with shelf.open(StepsRun) as run:
         run.resume()
@@ -213,8 +213,8 @@ def test_a_completed_step_that_is_run_again_is_not_completed_meanwhile(shelf: Sh
     run = shelf.open(StepsRun)
     with run.step("lint"):
         pass
-    with suppress(Trouble), run.step("lint"):
-        raise Trouble
+    with suppress(Outage), run.step("lint"):
+        raise Outage
 
     assert not run.is_done("lint")
     assert shelf.progress["completed_steps"] == []

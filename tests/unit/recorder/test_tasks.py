@@ -3,7 +3,7 @@ from contextlib import suppress
 import pytest
 
 from holdfast.recorder import TasksRun
-from tests.fakes.recording import Shelf, Trouble
+from tests.fakes.recording import Outage, Shelf
 
 
 def test_a_task_is_saved_when_it_begins_and_when_it_is_completed(shelf: Shelf) -> None:
@@ -33,13 +33,13 @@ def test_a_task_is_saved_when_it_begins_and_when_it_is_completed(shelf: Shelf) -
 
 
 def test_a_failed_task_is_saved_once_with_its_error(shelf: Shelf) -> None:
-    with suppress(Trouble), shelf.open(TasksRun) as run, run.task("compile"):
-        raise Trouble("disk")
+    with suppress(Outage), shelf.open(TasksRun) as run, run.task("compile"):
+        raise Outage("disk")
 
     assert shelf.triggers == ["task_change", "task_change"]
     assert shelf.newest["status"] == "failed"
     record = shelf.progress["tasks"]["compile"]
-    assert (record["status"], record["error"]) == ("failed", "Trouble: disk")
+    assert (record["status"], record["error"]) == ("failed", "Outage: disk")
 
 
 def test_an_interrupted_task_stays_in_progress(shelf: Shelf) -> None:
@@ -54,8 +54,8 @@ def test_a_resumed_run_repeats_what_was_in_progress_or_failed_and_nothing_else(s
     first = shelf.open(TasksRun, work=["a", "b", "c", "d"])
     with first.task("a"):
         pass
-    with suppress(Trouble), first.task("b"):
-        raise Trouble
+    with suppress(Outage), first.task("b"):
+        raise Outage
     first.task("c").__enter__()
 
     run = shelf.open(TasksRun)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cache.mirror import Mirror
+from holdfast.cache.local_copy import RepositoryCache
 from holdfast.emulator.app import Emulator
 from holdfast.emulator.options import EmulatorOptions
 from holdfast.emulator.transport import EmulatorTransport
@@ -71,11 +71,11 @@ def test_more_than_a_thousand_runs_cost_few_requests(tmp_path: Path) -> None:
         transport=EmulatorTransport(emulator, sleep=clock.sleep),
     )
     spool = open_spool(tmp_path / "spool")
-    mirror = Mirror.open(tmp_path / "mirror")
+    cache = RepositoryCache.open(tmp_path / "mirror")
     with client:
         every = {p: c for number in range(RUNS) for p, c in files_of(f"run-{number:04d}").items()}
         fill(client, every)
-        reader = Reader(client, spool, mirror, Layout(), BRANCH)
+        reader = Reader(client, spool, cache, Layout(), BRANCH)
         answers.clear()
         assert len(reader.list_runs()) == RUNS
         cold = len(answers)
@@ -88,7 +88,7 @@ def test_more_than_a_thousand_runs_cost_few_requests(tmp_path: Path) -> None:
         answers.clear()
         assert len(reader.list_runs(is_resumable=True)) == RUNS - 1
         changed = len(answers)
-    mirror.close()
+    cache.close()
     spool.close()
     emulator.close()
 

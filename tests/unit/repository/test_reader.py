@@ -240,8 +240,8 @@ def test_spooled_checkpoint_counts_as_newest_even_under_a_smaller_number(strange
 
 def test_checkpoint_set_aside_is_used_if_nothing_newer_is_stored(workshop: Workshop) -> None:
     receipt = workshop.save(state={"n": 4})
-    (ticket,) = workshop.spool.pending()
-    workshop.spool.set_aside(ticket, "GitHub found a secret in it")
+    (item,) = workshop.spool.pending()
+    workshop.spool.set_aside(item, "GitHub found a secret in it")
 
     plan = workshop.reader.resume("r")
 

@@ -206,7 +206,7 @@ def test_death_at_any_point_leaves_the_old_or_the_new_state(tmp_path: Path, *, h
         repository.write_as_someone_else(BRANCH, with_paths(runs))
         with open_desk(folder, repository, VirtualClock(NOON)) as desk:
             gateway = DeadlyGateway(repository, calls, is_applied)
-            desk.sweeper.surveyor.gateway = desk.sweeper.committer.gateway = gateway
+            desk.sweeper.scanner.gateway = desk.sweeper.committer.gateway = gateway
             try:
                 desk.sweeper.sweep()
             except Killed:

@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError, SpoolFull, SpoolUnwritable
 from holdfast.format.checkpoint import Draft, draft_from_mapping
 from holdfast.format.receipt import Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority
-from holdfast.sidecar.intake import Intake, Outcome
+from holdfast.sidecar.intake import GroupCommit, Outcome
 from tests.fakes.spooling import new_id
 
 
@@ -43,7 +43,7 @@ def test_a_lone_checkpoint_is_committed_at_once() -> None:
     disk = Disk()
 
     async def scene() -> Receipt:
-        intake = Intake(disk.commit, on_committed=lambda *_: None)
+        intake = GroupCommit(disk.commit, on_committed=lambda *_: None)
         intake.start()
         answer = await intake.submit(draft())
         intake.close()
@@ -57,7 +57,7 @@ def test_what_arrives_during_a_commit_shares_the_next_one() -> None:
     disk = Disk()
 
     async def scene() -> None:
-        intake = Intake(disk.commit, on_committed=lambda *_: None)
+        intake = GroupCommit(disk.commit, on_committed=lambda *_: None)
         intake.start()
         disk.may_go_on.clear()
         first = asyncio.create_task(intake.submit(draft()))
@@ -78,7 +78,7 @@ def test_one_that_is_refused_does_not_spoil_the_others() -> None:
         return [SpoolFull("full") if each.trigger == "error" else receipt(each) for each in drafts]
 
     async def scene() -> tuple[Receipt | BaseException, ...]:
-        intake = Intake(commit, on_committed=lambda *_: None)
+        intake = GroupCommit(commit, on_committed=lambda *_: None)
         intake.start()
         answers = await asyncio.gather(
             intake.submit(draft()), intake.submit(draft(trigger="error")), return_exceptions=True
@@ -97,7 +97,7 @@ def test_a_disk_that_refuses_is_told_to_everyone() -> None:
         raise SpoolUnwritable("read-only")
 
     async def scene() -> None:
-        intake = Intake(commit, on_committed=lambda *_: None)
+        intake = GroupCommit(commit, on_committed=lambda *_: None)
         intake.start()
         with pytest.raises(SpoolUnwritable, match="read-only"):
             await intake.submit(draft())
@@ -110,7 +110,7 @@ def test_whoever_commits_hears_of_the_outcomes_and_the_priorities() -> None:
     heard: list[tuple[Sequence[Outcome], Sequence[Priority]]] = []
 
     async def scene() -> None:
-        intake = Intake(Disk().commit, on_committed=lambda *told: heard.append(told))
+        intake = GroupCommit(Disk().commit, on_committed=lambda *told: heard.append(told))
         intake.start()
         await intake.submit(draft(trigger="error"))
         intake.close()
@@ -126,7 +126,7 @@ def test_a_client_that_has_gone_does_not_disturb_the_others() -> None:
     disk = Disk()
 
     async def scene() -> Receipt:
-        intake = Intake(disk.commit, on_committed=lambda *_: None)
+        intake = GroupCommit(disk.commit, on_committed=lambda *_: None)
         intake.start()
         disk.may_go_on.clear()
         gone = asyncio.create_task(intake.submit(draft()))
@@ -145,7 +145,7 @@ def test_closing_commits_what_waits() -> None:
     disk = Disk()
 
     async def scene() -> Receipt:
-        intake = Intake(disk.commit, on_committed=lambda *_: None)
+        intake = GroupCommit(disk.commit, on_committed=lambda *_: None)
         intake.start()
         waiting = asyncio.create_task(intake.submit(draft()))
         await asyncio.sleep(0)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 import structlog
 
-from holdfast.drain.outage import NOTE, Trouble
+from holdfast.drain.outage import NOTE, Outage
 from holdfast.errors import DiskFailed, SpoolUnwritable
 from holdfast.format.receipt import Delivery
 from tests.fakes.sidecar import RunningSidecar, running_sidecar
@@ -21,12 +21,12 @@ def test_it_is_healthy_and_ready(sidecar: RunningSidecar) -> None:
 
 
 def test_a_trouble_with_github_is_named_by_a_sidecar_that_is_ready(tmp_path: Path) -> None:
-    trouble = Trouble("auth", "GitHub answered 401", "Give it a valid token.", since=0.0, retry_at=0.0)
+    outage = Outage("auth", "GitHub answered 401", "Give it a valid token.", since=0.0, retry_at=0.0)
     with running_sidecar(tmp_path) as troubled:
-        troubled.assembly.spool.note(NOTE, trouble.to_bytes())
+        troubled.assembly.spool.note(NOTE, outage.to_bytes())
         answer = troubled.client.get("/readyz")
 
-    assert (answer.status_code, answer.json()["trouble"]) == (200, trouble.sentence)
+    assert (answer.status_code, answer.json()["trouble"]) == (200, outage.sentence)
 
 
 def test_the_status_is_the_commands(sidecar: RunningSidecar) -> None:

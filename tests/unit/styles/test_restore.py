@@ -122,7 +122,7 @@ def test_a_progress_of_another_shape_is_refused(stored: Document) -> None:
 def test_nothing_that_is_given_is_altered() -> None:
     first = steps.new_progress(["lint", "test"])
     begun = steps.begin(first, 0)
-    done = steps.complete(begun, 0, steps.Outcome(None, {"v": 1}, 0.5, "now"))
+    done = steps.complete(begun, 0, steps.StepResult(None, {"v": 1}, 0.5, "now"))
     steps.fail(steps.begin(done, 1), 1, error="E", is_retryable=True)
     steps.interrupt(done)
 

@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from holdfast.clock import Clock
 from holdfast.errors import Throttled
 from holdfast.github.calls import Call, Gateway, ResultT
-from holdfast.ratelimit.shared_file import Ledger
+from holdfast.ratelimit.shared_file import RateLimiter
 
 
 @dataclass(frozen=True, slots=True)
-class ModestGateway:
+class LowPriorityGateway:
     """Performs calls through `inner` unless fewer remain than HOLDFAST_LOW_BUDGET."""
 
     inner: Gateway
-    ledger: Ledger
+    rate_limiter: RateLimiter
     clock: Clock
 
     def perform(self, call: Call[ResultT]) -> ResultT:
         """Return what GitHub answers. Raises Throttled when the rest is for checkpoints."""
-        budget, now = self.ledger.budget, self.clock.now()
+        budget, now = self.rate_limiter.budget, self.clock.now()
         if budget.is_low(now, call.resource):
             raise Throttled(
                 call.subject,

@@ -11,7 +11,7 @@ MARK = "[skip ci]"
 
 
 @dataclass(frozen=True, slots=True)
-class QuietGateway:
+class SkipCiGateway:
     """Performs calls through `inner` with a mark in every commit message that keeps pushes from starting CI.
 
     It is for branches that may hold code: on a branch of our own there are no workflows to start.

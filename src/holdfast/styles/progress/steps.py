@@ -19,7 +19,7 @@ STYLE = "steps"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepResult:
     """What a completed step left behind."""
 
     output: Any
@@ -108,7 +108,7 @@ def begin(progress: Document, index: int) -> Document:
     return _pointing(begun, _before(index))
 
 
-def complete(progress: Document, index: int, outcome: Outcome) -> Document:
+def complete(progress: Document, index: int, outcome: StepResult) -> Document:
     """Return the progress with the step completed and what it captured among the variables."""
     record = {
         "step_index": index,

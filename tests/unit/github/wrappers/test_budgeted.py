@@ -9,7 +9,7 @@ from holdfast.errors import Missing, Throttled, ThrottleKind
 from holdfast.github.calls import Call, CommitFiles, ReadHead, WriteFile
 from holdfast.github.wrappers.budgeted import BudgetedGateway
 from holdfast.ratelimit.limits import Cost, Limits, Wait
-from holdfast.ratelimit.shared_file import Ledger
+from holdfast.ratelimit.shared_file import RateLimiter
 from tests.fakes.clock import VirtualClock
 
 READ = ReadHead("main")
@@ -56,8 +56,8 @@ def inner(clock: VirtualClock) -> Inner:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path, clock: VirtualClock) -> Ledger:
-    return Ledger(tmp_path / "budget", Limits(), clock)
+def rate_limiter(tmp_path: Path, clock: VirtualClock) -> RateLimiter:
+    return RateLimiter(tmp_path / "budget", Limits(), clock)
 
 
 def refuse(kind: ThrottleKind, retry_after_s: float) -> Callable[[], Any]:
@@ -67,18 +67,18 @@ def refuse(kind: ThrottleKind, retry_after_s: float) -> Callable[[], Any]:
     return answer
 
 
-def test_writes_keep_their_distance(inner: Inner, ledger: Ledger, clock: VirtualClock) -> None:
-    gateway = BudgetedGateway(inner, ledger, clock)
+def test_writes_keep_their_distance(inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock) -> None:
+    gateway = BudgetedGateway(inner, rate_limiter, clock)
 
     for _ in range(3):
         gateway.perform(WRITE)
 
     assert clock.slept == [1.0, 1.0]
-    assert ledger.budget.content_spent(clock.now()) == 3
+    assert rate_limiter.budget.content_spent(clock.now()) == 3
 
 
-def test_reads_do_not_wait(inner: Inner, ledger: Ledger, clock: VirtualClock) -> None:
-    gateway = BudgetedGateway(inner, ledger, clock)
+def test_reads_do_not_wait(inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock) -> None:
+    gateway = BudgetedGateway(inner, rate_limiter, clock)
 
     assert [gateway.perform(READ) for _ in range(3)] == ["done"] * 3
     assert clock.slept == []
@@ -127,9 +127,9 @@ def test_waits_that_follow_each_other_share_one_patience(inner: Inner, clock: Vi
 
 
 def test_secondary_limit_keeps_every_later_call_at_home(
-    inner: Inner, ledger: Ledger, clock: VirtualClock
+    inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock
 ) -> None:
-    gateway = BudgetedGateway(inner, ledger, clock)
+    gateway = BudgetedGateway(inner, rate_limiter, clock)
     inner.answer = refuse("secondary", 60)
     with pytest.raises(Throttled):
         gateway.perform(WRITE)
@@ -143,9 +143,9 @@ def test_secondary_limit_keeps_every_later_call_at_home(
 
 
 def test_primary_limit_lets_no_request_of_any_kind_out_until_it_ends(
-    inner: Inner, ledger: Ledger, clock: VirtualClock
+    inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock
 ) -> None:
-    gateway = BudgetedGateway(inner, ledger, clock, may_use_reserve=True)
+    gateway = BudgetedGateway(inner, rate_limiter, clock, may_use_reserve=True)
     inner.answer = refuse("primary", 3605)
     start = clock.now()
     with pytest.raises(Throttled):
@@ -170,27 +170,29 @@ def test_throttled_carries_the_wait_that_is_remembered(inner: Inner, clock: Virt
     assert caught.value.retry_after_s == 120
 
 
-def test_other_errors_pass_and_block_nothing(inner: Inner, ledger: Ledger, clock: VirtualClock) -> None:
+def test_other_errors_pass_and_block_nothing(
+    inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock
+) -> None:
     def answer() -> Any:
         raise Missing("a.json", "not there")
 
     inner.answer = answer
-    gateway = BudgetedGateway(inner, ledger, clock)
+    gateway = BudgetedGateway(inner, rate_limiter, clock)
 
     for _ in range(2):
         with pytest.raises(Missing):
             gateway.perform(READ)
 
-    assert ledger.wait_before(Cost("core")) == 0.0
-    assert ledger.budget.calls_this_run == 2
+    assert rate_limiter.wait_before(Cost("core")) == 0.0
+    assert rate_limiter.budget.calls_this_run == 2
 
 
-def test_clock_that_is_stopped_ends_the_wait_with_throttled(inner: Inner, ledger: Ledger) -> None:
+def test_clock_that_is_stopped_ends_the_wait_with_throttled(inner: Inner, rate_limiter: RateLimiter) -> None:
     class Stopped(VirtualClock):
         def sleep(self, seconds: float) -> None:
             self.slept.append(seconds)
 
-    gateway = BudgetedGateway(inner, ledger, Stopped())
+    gateway = BudgetedGateway(inner, rate_limiter, Stopped())
     gateway.perform(WRITE)
 
     with pytest.raises(Throttled):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.github.calls import Call, CommitFiles, DeleteFile, ReadHead, WriteCommit, WriteFile
-from holdfast.github.wrappers.skip_ci import QuietGateway
+from holdfast.github.wrappers.skip_ci import SkipCiGateway
 
 
 class Recorder:
@@ -21,7 +21,7 @@ class Recorder:
 
 def perform(call: Call[Any]) -> Any:
     recorder = Recorder()
-    assert QuietGateway(recorder).perform(call) == "answer"
+    assert SkipCiGateway(recorder).perform(call) == "answer"
     (asked,) = recorder.asked
     return asked
 

@@ -9,7 +9,7 @@ from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
 from holdfast.recorder.outlets import Options, Outlets
-from holdfast.recorder.saver import Keeper, Occasion
+from holdfast.recorder.saver import Saver, SaveRequest
 from holdfast.recorder.signals import SignalWatch
 from holdfast.styles.progress.values import Document, add_error, format_error
 
@@ -18,7 +18,7 @@ _LONGEST_PHASE = 256
 Change = Callable[[], None]
 
 
-class Journal:
+class Recording:
     """The state and the progress of one run. Both change within `changing`, or as a record's `change`.
 
     `interrupt` returns a progress as it is when the run is told to stop, `label` the phase that a checkpoint
@@ -39,8 +39,8 @@ class Journal:
         self.context_fields: dict[str, Any] = {}
         self.progress = progress
         self.clock = outlets.clock
-        self.keeper = Keeper(outlets, options, run_id, self._compose)
-        self.changing = self.keeper.changing
+        self.saver = Saver(outlets, options, run_id, self._compose)
+        self.changing = self.saver.changing
         self.signals = SignalWatch(self.record_interruption)
         self._interrupt = interrupt
         self._label = label
@@ -59,9 +59,9 @@ class Journal:
         is_new_only: bool = False,
         may_raise: bool = True,
     ) -> Receipt | None:
-        """Carry out the change and save a checkpoint. See `Keeper.save`."""
+        """Carry out the change and save a checkpoint. See `Saver.save`."""
         label = (phase or self._label() or "")[:_LONGEST_PHASE] or None
-        return self.keeper.save(Occasion(trigger, status, label, change, is_new_only, may_raise))
+        return self.saver.save(SaveRequest(trigger, status, label, change, is_new_only, may_raise))
 
     def amend_progress(self, change: Callable[[Document], Document]) -> None:
         """Put another progress in the place of this one; the next checkpoint takes it along."""
@@ -69,11 +69,11 @@ class Journal:
         def put() -> None:
             self.progress = change(self.progress)
 
-        self.keeper.amend(put)
+        self.saver.amend(put)
 
     def amend_state(self, change: Callable[[dict[str, Any]], Document]) -> None:
         """Change members of the state; the next checkpoint takes them along."""
-        self.keeper.amend(lambda: self.state.update(change(self.state)))
+        self.saver.amend(lambda: self.state.update(change(self.state)))
 
     def record_failure(
         self, trigger: Trigger, phase: str, error: BaseException, change: Callable[[str], None]

@@ -8,7 +8,7 @@ from holdfast.format.index import Index
 
 
 @dataclass(frozen=True, slots=True)
-class RunView:
+class RunSnapshot:
     """What we believe a run's folder to hold. `blobs` has the files that we know of, by name.
 
     An index that was made anew from the files, as there was none or a damaged one, is not stored yet. Where

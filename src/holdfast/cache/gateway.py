@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from holdfast.cache.mirror import Mirror, RemoteFile
+from holdfast.cache.local_copy import RemoteFile, RepositoryCache
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.paths import PARTS, Layout, is_single
 from holdfast.github.calls import Call, CommitFiles, DeleteFile, Gateway, WriteFile
@@ -11,12 +11,12 @@ from holdfast.github.calls import Call, CommitFiles, DeleteFile, Gateway, WriteF
 ResultT = TypeVar("ResultT")
 
 
-class MirroringGateway:
-    """Performs calls through `inner`; what GitHub has taken of a run's files goes into `mirror` as well."""
+class CachingGateway:
+    """Performs calls through `inner`; what GitHub has taken of a run's files goes into `cache` as well."""
 
-    def __init__(self, inner: Gateway, mirror: Mirror, layout: Layout) -> None:
+    def __init__(self, inner: Gateway, cache: RepositoryCache, layout: Layout) -> None:
         self._inner = inner
-        self._mirror = mirror
+        self._cache = cache
         self._layout = layout
 
     def perform(self, call: Call[ResultT]) -> ResultT:
@@ -39,7 +39,7 @@ class MirroringGateway:
                 continue
             if name.startswith(f"{PARTS}/"):
                 if content is not None:
-                    self._mirror.keep_part(path, content)
+                    self._cache.keep_part(path, content)
                 continue
             file = None
             if content is not None:
@@ -49,6 +49,6 @@ class MirroringGateway:
             if file is None or not is_single(name):
                 by_run.setdefault(run_id, {})[name] = file
         if blobs:
-            self._mirror.keep_blobs(blobs)
+            self._cache.keep_blobs(blobs)
         for run_id, files in by_run.items():
-            self._mirror.note_writes(run_id, files)
+            self._cache.note_writes(run_id, files)

@@ -1,7 +1,7 @@
 """What we last saw of the repository: blobs by their SHA, and how each run's folder stood.
 
 Everything here can be had again from GitHub; losing it costs requests, nothing else. So nothing that goes
-wrong here is anybody else's trouble: what cannot be kept is not kept.
+wrong here is anybody else's outage: what cannot be kept is not kept.
 """
 
 import shutil
@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError, SpoolError
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, parse_index
 from holdfast.format.paths import INDEX, LATEST
-from holdfast.format.run_view import RunView
+from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.logs import log
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -77,7 +77,7 @@ class Catalogue:
     shelves: Mapping[str, Shelf]
 
 
-class Mirror:
+class RepositoryCache:
     """A bounded local copy. A blob's name is its content's digest, so it is never out of date."""
 
     def __init__(self, folder: Path) -> None:
@@ -88,7 +88,7 @@ class Mirror:
         self._disbelieved: set[str] = set()
 
     @classmethod
-    def open(cls, folder: Path) -> "Mirror":
+    def open(cls, folder: Path) -> "RepositoryCache":
         """Open the copy that `folder` holds, or begin one. Where that cannot be done, nothing is kept."""
         return cls(folder)
 
@@ -201,20 +201,20 @@ class Mirror:
         seen = {key.removeprefix("folder/") for key in folders}
         return sorted(seen.union(catalogue.shelves if catalogue else ()))
 
-    def view(self, run_id: str) -> RunView | None:
+    def view(self, run_id: str) -> RunSnapshot | None:
         """Return how the run's folder stood when we last wrote or read it; it may have changed since."""
 
-        def read(known: Any) -> RunView | None:
+        def read(known: Any) -> RunSnapshot | None:
             index_sha, latest_sha, latest_sequence = known
             content = self.blob(index_sha)
             if content is None:
                 return None
             index: Index = parse_index(content, f"{run_id}/index.json")
-            return RunView(index, index_sha, latest_sha, latest_sequence)
+            return RunSnapshot(index, index_sha, latest_sha, latest_sequence)
 
         return None if run_id in self._disbelieved else self._recall(f"view/{run_id}", read)
 
-    def keep_view(self, view: RunView) -> None:
+    def keep_view(self, view: RunSnapshot) -> None:
         """Remember how the run's folder stands."""
         if view.index_sha is None:
             return
