@@ -1,6 +1,7 @@
 """Builds the object graph from the settings. Nothing is opened before it is needed."""
 
 import hashlib
+import random
 import threading
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
@@ -8,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.clock import SHORT_PAUSE_S, Clock, SystemClock
-from holdfast.drain.plan import DrainPolicy
+from holdfast.clock import SHORT_PAUSE_S, Clock, Deadline, SystemClock
+from holdfast.drain.chunks import DrainPolicy
 from holdfast.format.parts import MAX_FILE_BYTES
 from holdfast.format.paths import Layout
 from holdfast.github.tokens import TokenSource
@@ -22,11 +23,8 @@ if TYPE_CHECKING:
     from holdfast.cache.local_copy import RepositoryCache
     from holdfast.drain.worker import Worker
     from holdfast.emulator import EmulatorServer
-    from holdfast.github.calls import Answer, Gateway
-    from holdfast.github.client import GitHubClient
+    from holdfast.github.calls import Gateway, Meter
     from holdfast.github.presence import GraphqlPresence
-    from holdfast.github.wrappers.deadline import Patience
-    from holdfast.github.wrappers.metered import Meter
     from holdfast.ratelimit.shared_file import RateLimiter
     from holdfast.repository.reader import Reader
     from holdfast.repository.runs import Runs
@@ -35,10 +33,6 @@ if TYPE_CHECKING:
     from holdfast.retention.schedule import Schedule
 
 ACTIONS_REQUESTS_PER_HOUR = 1000
-# The pause between two writes; anything longer is for whoever plans the work.
-PATIENCE_S = 2.5
-# How often a read is tried before GitHub counts as away.
-ATTEMPTS = 4
 # A sweep is in no hurry: it waits until the next minute's limits hold.
 PATIENCE_OF_A_SWEEP_S = 65.0
 
@@ -47,6 +41,7 @@ class Assembly:
     """Everything that works on one repository, made on first use and closed together.
 
     Saving needs the spool alone; githubkit and the embedded GitHub are loaded only by what talks to GitHub.
+    `clock` and `gateway` take the place of the machine's clock and of the client; all else stays as it is.
     """
 
     def __init__(
@@ -54,10 +49,13 @@ class Assembly:
         settings: Settings,
         *,
         clock: Clock | None = None,
+        gateway: "Gateway | None" = None,
         stop: threading.Event | None = None,
         meter: "Meter | None" = None,
-        give_way: Callable[[], None] | None = None,
+        give_way: Callable[[], None] = lambda: None,
         breathe: Callable[[], None] = lambda: None,
+        read_attempts: int | None = None,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self.settings = settings
         self.meter = meter
@@ -66,6 +64,9 @@ class Assembly:
         self.stop = stop or threading.Event()
         self.clock = clock or SystemClock(self.stop)
         self.layout = Layout(settings.base_path)
+        self._given_gateway = gateway
+        self._read_attempts = read_attempts
+        self._jitter = jitter
         self._open = ExitStack()
 
     def close(self) -> None:
@@ -148,8 +149,10 @@ class Assembly:
         return self._open.enter_context(EmulatorServer(emulator))
 
     @cached_property
-    def client(self) -> "GitHubClient":
+    def client(self) -> "Gateway":
         """Return what talks to GitHub."""
+        if self._given_gateway:
+            return self._given_gateway
         from holdfast.github.client import GitHubClient
 
         api_url = self.embedded.url if self.settings.is_embedded else self.settings.api_url
@@ -158,76 +161,83 @@ class Assembly:
             token=self.tokens.token,
             api_url=api_url,
             clock=self.clock,
-            observe=self._observe,
+            observe=self.rate_limiter.observe,
+            meter=self.meter,
         )
         self._open.callback(client.close)
         return client
 
     def _gateway(
         self,
+        deadline: Deadline,
         *,
-        may_use_reserve: bool,
-        patience_s: float = PATIENCE_S,
-        attempts: int = ATTEMPTS,
-        patience: "Patience | None" = None,
+        may_use_reserve: bool = False,
+        patience_s: float = SHORT_PAUSE_S,
+        attempts: int | None = None,
+        give_way: Callable[[], None] = lambda: None,
     ) -> "Gateway":
-        """Return the way to GitHub: each attempt spends budget, and a shutdown gets through.
+        """Return the way to GitHub. From the outside in:
 
-        With `patience`, nothing is repeated after its deadline.
+        1. `CachingGateway`, for who writes: keeps a local copy of what GitHub has taken.
+        2. `LowPriorityGateway`, for clean-ups: leaves the last of the budget to checkpoints.
+        3. `RetryingGateway`: repeats reads that have no answer.
+        4. `DeadlineGateway`: ends that at the deadline, and everything after the grace of a stop.
+        5. `BudgetedGateway`: each attempt waits for its turn, and spends budget.
+        6. `SkipCiGateway`, on a branch that may hold code: our commits start no workflows.
+
+        Then the client. The first two are put around by who needs them; for readers all of it is made on
+        first use (`DeferredGateway`).
         """
         from holdfast.github.wrappers.budgeted import BudgetedGateway
-        from holdfast.github.wrappers.deadline import HurriedClock, HurriedGateway, Patience
-        from holdfast.github.wrappers.metered import MeteredGateway
-        from holdfast.github.wrappers.retrying import RetryingGateway
+        from holdfast.github.wrappers.deadline import DeadlineGateway
+        from holdfast.github.wrappers.retrying import READ_ATTEMPTS, RetryingGateway
         from holdfast.github.wrappers.skip_ci import SkipCiGateway
-        from holdfast.github.wrappers.splitting import SplittingGateway
-        from holdfast.github.wrappers.stopping import StoppableGateway
 
-        patience = patience or Patience()
-        gateway: Gateway = MeteredGateway(self.client, self.meter) if self.meter else self.client
+        gateway = self.client
         if self.settings.branch != OWN_BRANCH:
             gateway = SkipCiGateway(gateway)
-        waits = HurriedClock(self.clock, patience, kept_s=SHORT_PAUSE_S)
-        budgeted = BudgetedGateway(
-            gateway, self.rate_limiter, waits, may_use_reserve=may_use_reserve, patience_s=patience_s
+        gateway = BudgetedGateway(
+            gateway,
+            self.rate_limiter,
+            deadline.wait_for_room,
+            may_use_reserve=may_use_reserve,
+            patience_s=patience_s,
+            give_way=give_way,
         )
-        stoppable = StoppableGateway(budgeted, self.clock, self.stop)
-        hurried = HurriedGateway(stoppable, self.clock, patience)
-        pause = self._pause_before_repeating(self._hurried_clock(patience))
-        return SplittingGateway(RetryingGateway(hurried, sleep=pause, attempts=attempts))
+        gateway = DeadlineGateway(gateway, deadline)
+        pause = self._pause_before_repeating(deadline)
+        attempts = attempts or self._read_attempts or READ_ATTEMPTS
+        return RetryingGateway(gateway, sleep=pause, attempts=attempts, random_share=self._jitter)
 
-    def _courteous(self, gateway: "Gateway") -> "Gateway":
-        """Return the worker's way to GitHub: where others work in this process, they go first."""
-        from holdfast.github.wrappers.courteous import CourteousGateway
+    def _caching(self, gateway: "Gateway") -> "Gateway":
+        from holdfast.cache.gateway import CachingGateway
 
-        return CourteousGateway(gateway, self.give_way) if self.give_way else gateway
+        return CachingGateway(gateway, self.cache, self.layout)
 
-    def _observe(self, answer: "Answer") -> None:
-        self.rate_limiter.observe(answer)
-        if self.meter:
-            self.meter.request_answered(type(answer.call).__name__, answer.status)
+    def _low_priority(self, deadline: Deadline) -> "Gateway":
+        """Return a way to GitHub that waits for a minute's limits, and leaves the hour's last calls alone."""
+        from holdfast.github.wrappers.low_priority import LowPriorityGateway
 
-    def _pause_before_repeating(self, clock: Clock) -> Callable[[float], None]:
+        gateway = self._gateway(deadline, patience_s=PATIENCE_OF_A_SWEEP_S)
+        return LowPriorityGateway(gateway, self.rate_limiter, self.clock)
+
+    def _pause_before_repeating(self, deadline: Deadline) -> Callable[[float], None]:
         def pause(seconds: float) -> None:
             if self.meter:
                 self.meter.call_repeated()
-            clock.sleep(seconds)
+            deadline.wait(seconds)
 
         return pause
 
-    def _hurried_clock(self, patience: "Patience") -> Clock:
-        """Return a clock for the pauses between attempts: a stop ends them, and so does the deadline."""
-        from holdfast.github.wrappers.deadline import HurriedClock
-        from holdfast.github.wrappers.stopping import ImpatientClock
-
-        return HurriedClock(ImpatientClock(self.clock, self.stop), patience)
+    @cached_property
+    def _deadline(self) -> Deadline:
+        """Return when everything but the worker's drain ends: when we are asked to stop."""
+        return Deadline(self.clock, self.stop)
 
     @cached_property
-    def _patience(self) -> "Patience":
-        """Return what knows the deadline of the worker's drain."""
-        from holdfast.github.wrappers.deadline import Patience
-
-        return Patience()
+    def _drain_deadline(self) -> Deadline:
+        """Return when the worker's drain ends, which may be given a time."""
+        return Deadline(self.clock, self.stop)
 
     def _runs(self, gateway: "Gateway") -> "Runs":
         from holdfast.repository.runs import Runs
@@ -237,19 +247,17 @@ class Assembly:
     @cached_property
     def worker(self) -> "Worker":
         """Return what drains the spool."""
-        from holdfast.cache.gateway import CachingGateway
         from holdfast.drain.commits import CommitWriter
         from holdfast.drain.contents import ContentsWriter
         from holdfast.drain.worker import Worker
         from holdfast.github.wrappers.budgeted import BudgetedGateway
         from holdfast.repository.branch import check_repository
 
+        deadline, give_way = self._drain_deadline, self.give_way
         # The planner keeps the reserve for critical checkpoints, so the way must let them use it.
-        way = self._courteous(self._gateway(may_use_reserve=True, patience=self._patience))
-        gateway = CachingGateway(way, self.cache, self.layout)
-        budgeted = BudgetedGateway(self.client, self.rate_limiter, self.clock)
-        clock = self._hurried_clock(self._patience)
-        parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, clock)
+        gateway = self._caching(self._gateway(deadline, may_use_reserve=True, give_way=give_way))
+        probed = BudgetedGateway(self.client, self.rate_limiter, self.clock.sleep)
+        parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, deadline)
         return Worker(
             spool=self.spool,
             contents=ContentsWriter(*parts, self.settings.max_checkpoint_bytes, self.breathe),
@@ -257,12 +265,11 @@ class Assembly:
             rate_limiter=self.rate_limiter,
             policy=self.policy,
             layout=self.layout,
-            clock=self.clock,
-            is_stopping=self.stop.is_set,
+            deadline=deadline,
             credentials=self.tokens.fingerprint,
-            probe=lambda: check_repository(budgeted),
+            probe=lambda: check_repository(probed),
+            jitter=self._jitter,
             after_drain=self._prune,
-            patience=self._patience,
         )
 
     @cached_property
@@ -272,8 +279,8 @@ class Assembly:
         from holdfast.repository.reader import Reader
 
         # What is spooled is read without githubkit, which takes longer to load than the rest together.
-        gateway = DeferredGateway(lambda: self._gateway(may_use_reserve=False))
-        hasty = DeferredGateway(lambda: self._gateway(may_use_reserve=False, attempts=1))
+        gateway = DeferredGateway(lambda: self._gateway(self._deadline))
+        hasty = DeferredGateway(lambda: self._gateway(self._deadline, attempts=1))
         # Some room above what our own writers put into one file; more is not parsed, whoever wrote it.
         largest = 2 * max(self.settings.max_checkpoint_bytes, MAX_FILE_BYTES)
         return Reader(gateway, self.spool, self.cache, self.layout, self.settings.branch, largest, hasty)
@@ -295,9 +302,7 @@ class Assembly:
     @cached_property
     def sweeper(self) -> "Sweeper":
         """Return what cleans up the repository."""
-        from holdfast.github.wrappers.deadline import Patience
-
-        return self._make_sweeper(Patience())
+        return self._make_sweeper(self._deadline)
 
     @cached_property
     def _graphql(self) -> "GraphqlPresence":
@@ -305,23 +310,22 @@ class Assembly:
 
         return GraphqlPresence(self.clock)
 
-    def _make_sweeper(self, patience: "Patience") -> "Sweeper":
-        from holdfast.cache.gateway import CachingGateway
-        from holdfast.github.wrappers.deadline import HurriedClock
+    def _make_sweeper(self, deadline: Deadline) -> "Sweeper":
         from holdfast.retention import Sweeper
         from holdfast.retention.commit import Committer
         from holdfast.retention.scan import Scanner
 
-        gateway = self._low_priority_gateway(patience)
+        gateway = self._low_priority(deadline)
         branch = self.settings.branch
         return Sweeper(
             scanner=Scanner(gateway, self.cache, self.layout, branch, self._graphql),
-            committer=Committer(CachingGateway(gateway, self.cache, self.layout), branch, self._graphql),
+            committer=Committer(self._caching(gateway), branch, self._graphql),
             spool=self.spool,
             cache=self.cache,
             layout=self.layout,
             rules=self.rules,
-            clock=self._server_clock(HurriedClock(self.clock, patience)),
+            clock=self._server_clock,
+            deadline=deadline,
             lock_folder=self.folder,
         )
 
@@ -333,44 +337,38 @@ class Assembly:
         every_s = self.settings.cleanup_every
         if every_s is None:
             return None
-        return Schedule(self.sweeper, self.spool, self.clock, every_s, self.stop.is_set)
+        return Schedule(self.sweeper, self.spool, self._deadline, every_s)
 
     def _prune(self, run_ids: Collection[str]) -> None:
         from holdfast.retention.prune import Pruner
 
         def open_sweeper() -> "Sweeper":
-            return self._make_sweeper(self._patience)
+            return self._make_sweeper(self._drain_deadline)
 
-        clock = self._server_clock(self.clock)
-        Pruner(open_sweeper, self.cache, self.layout, self.rules, clock).prune(run_ids)
+        Pruner(open_sweeper, self.cache, self.layout, self.rules, self._server_clock).prune(run_ids)
 
     @property
     def squash(self) -> "Squash":
         """Return what rewrites the branch's history, anew each time."""
         from holdfast.retention import Squash
 
-        return Squash(self._low_priority_gateway(), self.settings.branch, self._server_clock(self.clock))
+        gateway = self._low_priority(self._deadline)
+        return Squash(gateway, self.settings.branch, self._server_clock, self._deadline)
 
-    def _server_clock(self, clock: Clock) -> Clock:
-        """Return the clock by which anything is old; `clock` waits."""
+    @cached_property
+    def _server_clock(self) -> Clock:
+        """Return the clock by which anything is old."""
         from holdfast.ratelimit.server_clock import ServerClock
 
-        return ServerClock(clock, self.rate_limiter)
+        return ServerClock(self.clock, self.rate_limiter)
 
     @cached_property
     def preserved(self) -> "PreservedRuns":
         """Return the list of runs that are never cleaned up."""
         from holdfast.retention.preserved import PreservedRuns
 
-        gateway = self._gateway(may_use_reserve=False)
-        return PreservedRuns(gateway, self.layout, self.settings.branch, self.clock)
-
-    def _low_priority_gateway(self, patience: "Patience | None" = None) -> "Gateway":
-        """Return a way to GitHub that waits for a minute's limits, and leaves the hour's last calls alone."""
-        from holdfast.github.wrappers.low_priority import LowPriorityGateway
-
-        gateway = self._gateway(may_use_reserve=False, patience_s=PATIENCE_OF_A_SWEEP_S, patience=patience)
-        return LowPriorityGateway(gateway, self.rate_limiter, self.clock)
+        gateway = self._gateway(self._deadline)
+        return PreservedRuns(gateway, self.layout, self.settings.branch, self._deadline)
 
     @property
     def _api_name(self) -> str:

@@ -1,11 +1,20 @@
-"""The one door to time: what o'clock it is, and waiting that a shutdown can end."""
+"""The one door to time: what o'clock it is, waiting that a shutdown can end, and until when work goes on."""
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
+
+from holdfast.errors import Stopped
 
 # A pause this short is GitHub's due between two writes: it is kept even when we are asked to stop.
 SHORT_PAUSE_S = 2.5
+# Enough to verify and index the checkpoint under way, and within the 7.5 s that a cancelled job has.
+GRACE_S = 4.0
+_STEP_S = 0.05
 
 
 class Clock(Protocol):
@@ -34,3 +43,64 @@ class SystemClock:
             time.sleep(max(0.0, seconds))
         else:
             self._stop.wait(seconds)
+
+
+@dataclass
+class Deadline:
+    """Until when work goes on: until its time is over, or until `stop` asks us to end.
+
+    After an order to stop there is a grace, in which the write under way may be finished. There is no end
+    to the time unless `until` gives one.
+    """
+
+    clock: Clock
+    stop: threading.Event = field(default_factory=threading.Event)
+    grace_s: float = GRACE_S
+    _ends_at: float = inf
+    _grace_ends_at: float | None = None
+
+    def expired(self) -> bool:
+        """Whether nothing may be repeated any more."""
+        return self.is_stopping() or self.is_late()
+
+    def is_stopping(self) -> bool:
+        """Whether we were asked to stop."""
+        return self.stop.is_set()
+
+    def is_late(self) -> bool:
+        """Whether the time is over."""
+        return self.clock.now() >= self._ends_at
+
+    def check_grace(self) -> None:
+        """Raise Stopped once the grace after an order to stop is over."""
+        if self.is_stopping():
+            now = self.clock.now()
+            self._grace_ends_at = self._grace_ends_at or now + self.grace_s
+            if now > self._grace_ends_at:
+                raise self.stopped()
+
+    def stopped(self, cause: object = "") -> Stopped:
+        """Return the error that ends the work; `cause` is what failed last."""
+        why = "we were asked to stop" if self.is_stopping() else f"the time for this is over: {cause}"
+        return Stopped(f"{why}; what is not stored yet stays in the spool")
+
+    def wait(self, seconds: float) -> None:
+        """Wait that long, or until the deadline: for a pause before something is repeated."""
+        end = min(self.clock.now() + seconds, self._ends_at)
+        while not self.is_stopping() and (left_s := end - self.clock.now()) > 0:
+            # A stop ends a long sleep, but not a short one.
+            self.clock.sleep(left_s if left_s > SHORT_PAUSE_S else min(_STEP_S, left_s))
+
+    def wait_for_room(self, seconds: float) -> None:
+        """Wait that long: for a pause that is GitHub's due. Only a long one ends at the deadline."""
+        left_s = max(0.0, self._ends_at - self.clock.now())
+        self.clock.sleep(seconds if seconds <= SHORT_PAUSE_S else min(seconds, left_s))
+
+    @contextmanager
+    def until(self, moment: float) -> Iterator[None]:
+        """Have the time end at `moment` meanwhile."""
+        before, self._ends_at = self._ends_at, moment
+        try:
+            yield
+        finally:
+            self._ends_at = before

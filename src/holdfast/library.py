@@ -319,13 +319,12 @@ class Holdfast:
         clock, stop = self._assembly.clock, self._assembly.stop
         deadline = clock.now() + timeout_s
 
-        def is_over() -> bool:
-            return stop.is_set() or clock.now() >= deadline or self._is_settled(checkpoint_id)
+        def is_done() -> bool:
+            return clock.now() >= deadline or self._is_settled(checkpoint_id)
 
-        worker = replace(self._assembly.worker, is_stopping=is_over)
-        while not is_over():
+        while not (stop.is_set() or is_done()):
             try:
-                worker.drain(patience_s=deadline - clock.now())
+                self._assembly.worker.drain(patience_s=deadline - clock.now(), is_done=is_done)
                 break
             except SpoolBusy:
                 clock.sleep(BUSY_POLL_S)

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.assembly import Assembly
+from holdfast.drain.chunks import DrainPolicy
 from holdfast.drain.outage import NOTE, Outage, parse_outage
-from holdfast.drain.plan import DrainPolicy, forecast_drain_s, plan_drain
+from holdfast.drain.plan import forecast_drain_s, plan_drain
 from holdfast.errors import SpoolError
 from holdfast.format.receipt import QueueItem
 from holdfast.queue import SetAside, Spool, SpoolLimits, SpoolStatus

@@ -9,6 +9,8 @@ import pytest
 
 from holdfast.assembly import Assembly
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
+from holdfast.errors import Unavailable
+from holdfast.github.calls import Call, ResultT
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
 from tests.fakes.clock import VirtualClock
@@ -49,6 +51,13 @@ with Holdfast(settings) as holdfast:
         done = [*done, {"step_index": index}]
         save(holdfast, "completed", index, done)
 """
+
+
+class AwayGateway:
+    """A GitHub that does not answer."""
+
+    def perform(self, call: Call[ResultT]) -> ResultT:
+        raise Unavailable("x", f"no answer to {call}")
 
 
 @pytest.mark.parametrize("dies_after", [1, 4, 5])
@@ -113,8 +122,7 @@ def test_every_sample_is_resumed_alike_from_the_spool_from_github_and_without_it
         stored = {name: stranger.resume(name) for name, _ in samples()}
         assert stranger.runs(resumable=True)
     settings = github.settings(tmp_path / "writer")
-    assembly = Assembly(settings, clock=(clock := VirtualClock()))
-    assembly.client.close()
+    assembly = Assembly(settings, clock=(clock := VirtualClock()), gateway=AwayGateway())
     with Holdfast(settings, assembly=assembly) as offline:
         cached = {name: offline.resume(name) for name, _ in samples()}
     assert clock.slept == []  # who has an answer here does not wait for GitHub to come back

@@ -1,20 +1,19 @@
 """Every gateway that the suite is run against, each on an empty repository."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from holdfast.clock import Deadline
 from holdfast.emulator.app import Emulator
 from holdfast.emulator.options import EmulatorOptions
 from holdfast.emulator.transport import EmulatorTransport
 from holdfast.github.calls import Gateway
 from holdfast.github.client import GitHubClient
 from holdfast.github.wrappers.budgeted import BudgetedGateway
+from holdfast.github.wrappers.deadline import DeadlineGateway
 from holdfast.github.wrappers.retrying import RetryingGateway
-from holdfast.github.wrappers.splitting import SplittingGateway
-from holdfast.github.wrappers.stopping import StoppableGateway
 from holdfast.ratelimit.limits import Limits
 from holdfast.ratelimit.shared_file import RateLimiter
 from tests.fakes.clock import VirtualClock
@@ -50,7 +49,8 @@ def gateway(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock)
     kind: str = request.param
     inner: Gateway = MemoryGateway() if "memory" in kind else request.getfixturevalue("client")
     if kind == "every wrapper":
-        budgeted = BudgetedGateway(inner, RateLimiter(tmp_path / "ledger.json", Limits(), clock), clock)
-        inner = StoppableGateway(budgeted, clock, threading.Event())
-        return SplittingGateway(RetryingGateway(inner, sleep=clock.sleep))
+        deadline = Deadline(clock)
+        limiter = RateLimiter(tmp_path / "ledger.json", Limits(), clock)
+        inner = DeadlineGateway(BudgetedGateway(inner, limiter, deadline.wait_for_room), deadline)
+        return RetryingGateway(inner, sleep=deadline.wait)
     return RetryingGateway(inner, sleep=clock.sleep) if kind in WITH_RETRIES else inner

@@ -20,8 +20,8 @@ from holdfast.github.calls import (
     ReadHead,
     ReadHeadIfChanged,
     ReadHistory,
+    ReadPage,
     ReadRepository,
-    ReadSnapshot,
     ReadTree,
     ReplaceBranch,
     Revision,
@@ -30,6 +30,7 @@ from holdfast.github.calls import (
     WriteFile,
     WriteTree,
 )
+from holdfast.github.listing import read_snapshot
 
 NO_SHA = "0123456789012345678901234567890123456789"
 
@@ -63,7 +64,7 @@ def test_repository_names_its_default_branch_and_that_we_may_write(gateway: Gate
         ReadTree(NO_SHA),
         ReadCommit(NO_SHA),
         ReadBlob(NO_SHA),
-        ReadSnapshot("main", ("a.json",)),
+        ReadPage("main", ("a.json",)),
     ],
     ids=lambda call: type(call).__name__,
 )
@@ -209,7 +210,7 @@ def test_delete_of_a_file_that_changed_is_a_conflict(started: Gateway) -> None:
         DeleteFile("nothing.json", "Delete", "main", NO_SHA),
         CreateBranch("other", NO_SHA),
         CommitFiles("elsewhere", NO_SHA, "Headline", "", {"a.json": b"1"}),
-        ReadSnapshot("elsewhere", ("a.json",)),
+        ReadPage("elsewhere", ("a.json",)),
     ],
     ids=repr,
 )
@@ -361,7 +362,7 @@ def test_snapshot_reads_head_and_files_together(started: Gateway) -> None:
     write(started, "runs/ü.json", b'{"a": "\xc3\xbc"}')
     head = write(started, "runs/binary", b"\x00\x01\xff").commit_sha
 
-    snapshot = started.perform(ReadSnapshot("main", ("runs/ü.json", "runs/binary", "nothing.json", "runs")))
+    snapshot = read_snapshot(started, "main", ("runs/ü.json", "runs/binary", "nothing.json", "runs"))
 
     assert snapshot.head_sha == head
     assert snapshot.files["nothing.json"] is None
@@ -372,7 +373,7 @@ def test_snapshot_reads_head_and_files_together(started: Gateway) -> None:
 
 
 def test_snapshot_of_no_files_is_the_head(started: Gateway) -> None:
-    assert started.perform(ReadSnapshot("main", ())).head_sha == started.perform(ReadHead("main"))
+    assert read_snapshot(started, "main", ()).head_sha == started.perform(ReadHead("main"))
 
 
 def test_snapshot_holds_more_files_than_one_query_asks_for(started: Gateway) -> None:
@@ -380,7 +381,7 @@ def test_snapshot_holds_more_files_than_one_query_asks_for(started: Gateway) -> 
     head = started.perform(ReadHead("main"))
     revision = started.perform(CommitFiles("main", head, "Many", "", files))
 
-    snapshot = started.perform(ReadSnapshot("main", tuple(files)))
+    snapshot = read_snapshot(started, "main", tuple(files))
 
     assert snapshot.head_sha == revision.commit_sha
     assert {path: file.content for path, file in snapshot.files.items() if file} == files

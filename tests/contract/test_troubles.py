@@ -28,7 +28,7 @@ from holdfast.github.calls import (
     CommitFiles,
     ReadFile,
     ReadHead,
-    ReadSnapshot,
+    ReadPage,
     Revision,
     WriteFile,
 )
@@ -196,7 +196,7 @@ def test_too_much_content_is_a_secondary_limit(
 def test_server_without_graphql_says_so(emulator: Emulator, client: GitHubClient, head: str) -> None:
     emulator.change_options(graphql=False)
 
-    for call in (CommitFiles("main", head, "Headline", "", {"a.json": b"1"}), ReadSnapshot("main", ())):
+    for call in (CommitFiles("main", head, "Headline", "", {"a.json": b"1"}), ReadPage("main", ())):
         with pytest.raises(Missing) as caught:
             client.perform(call)
         assert caught.value.path == NO_GRAPHQL

@@ -6,18 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.cache.local_copy import RepositoryCache
-from holdfast.github.presence import GraphqlPresence
 from holdfast.queue import Spool
 from holdfast.retention import Sweeper
-from holdfast.retention.commit import Committer
 from holdfast.retention.rules import RetentionRules
-from holdfast.retention.scan import Scanner
+from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.spooling import open_spool
-from tests.fakes.stored_runs import LAYOUT
-from tests.fakes.workshop import BRANCH
 
 SMALL = RetentionRules(full_runs=1, latest_runs=2)
 
@@ -45,20 +39,8 @@ def open_desk(
     folder: Path, repository: Any, clock: VirtualClock, rules: RetentionRules = SMALL
 ) -> Iterator[Desk]:
     """Open a desk over a repository; opening it again is a restart."""
-    spool, cache = open_spool(folder / "spool", clock=clock), RepositoryCache.open(folder / "mirror")
-    graphql = GraphqlPresence(clock)
-    sweeper = Sweeper(
-        scanner=Scanner(repository, cache, LAYOUT, BRANCH, graphql),
-        committer=Committer(repository, BRANCH, graphql),
-        spool=spool,
-        cache=cache,
-        layout=LAYOUT,
-        rules=rules,
-        clock=clock,
-        lock_folder=folder,
-    )
+    assembly = make_assembly(folder, repository, clock, rules=rules)
     try:
-        yield Desk(repository, sweeper, spool, clock)
+        yield Desk(repository, assembly.sweeper, assembly.spool, clock)
     finally:
-        cache.close()
-        spool.close()
+        assembly.close()

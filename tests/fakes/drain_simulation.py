@@ -5,13 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from email.utils import formatdate
 
-from holdfast.drain.plan import (
-    BatchStep,
-    CommitStep,
-    DrainPolicy,
-    Step,
-    plan_drain,
-)
+from holdfast.drain.chunks import BatchStep, CommitStep, DrainPolicy, Step
+from holdfast.drain.plan import plan_drain
 from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.ratelimit.budget import Budget

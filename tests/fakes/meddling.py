@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.github.calls import ListFolder
+from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import BRANCH
 
 
 class MeddlingGateway:

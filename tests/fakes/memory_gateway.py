@@ -27,6 +27,7 @@ from holdfast.github.calls import (
     Listing,
     ListingEntry,
     MoveBranch,
+    Page,
     ReadBlob,
     ReadBlobs,
     ReadCommit,
@@ -34,14 +35,13 @@ from holdfast.github.calls import (
     ReadHead,
     ReadHeadIfChanged,
     ReadHistory,
+    ReadPage,
     ReadRepository,
-    ReadSnapshot,
     ReadTree,
     ReplaceBranch,
     RepositoryRecord,
     Revision,
     Signature,
-    Snapshot,
     WriteCommit,
     WriteFile,
     WriteTree,
@@ -369,14 +369,13 @@ class MemoryGateway:
         self.branches[call.branch] = call.commit_sha
 
     @_answer.register
-    def _read_snapshot(self, call: ReadSnapshot) -> Snapshot:
+    def _read_page(self, call: ReadPage) -> Page:
         self._refuse_graphql()
-        head_sha = self._head(call.branch)
+        head_sha = call.commit_sha or self._head(call.branch)
         tree = self._tree_at(head_sha)
         files = {path: self._file(tree.get(path)) for path in call.paths}
-        return Snapshot(
-            head_sha, files, {path: found for path in call.paths if (found := _within(tree, path))}
-        )
+        folders = {path: found for path in call.paths if (found := _within(tree, path))}
+        return Page(head_sha, files, folders=folders)
 
     def _file(self, sha: str | None) -> File | None:
         return None if sha is None else File(self._blobs[sha], sha)

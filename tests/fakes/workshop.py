@@ -3,49 +3,58 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from holdfast.cache.gateway import CachingGateway
-from holdfast.cache.local_copy import RepositoryCache
-from holdfast.drain.commits import CommitWriter
-from holdfast.drain.contents import ContentsWriter
-from holdfast.drain.plan import DrainPolicy
+from holdfast.assembly import Assembly
 from holdfast.drain.worker import Worker
 from holdfast.format.checkpoint import draft_from_mapping
 from holdfast.format.parts import MAX_FILE_BYTES
-from holdfast.format.paths import Layout
 from holdfast.format.receipt import Receipt
 from holdfast.github.calls import Gateway
-from holdfast.github.wrappers.budgeted import BudgetedGateway
-from holdfast.queue import Spool, SpoolLimits
+from holdfast.queue import Spool
 from holdfast.ratelimit.limits import Limits
-from holdfast.ratelimit.shared_file import RateLimiter
-from holdfast.repository.branch import check_repository
 from holdfast.repository.reader import Reader
 from holdfast.repository.runs import Runs
+from tests.fakes.assembly import BRANCH, NO_LIMITS, make_assembly
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.repository import check_files, files_of_run
-
-BRANCH = "checkpoints"
-NO_LIMITS = Limits(write_interval_s=0, content_per_minute=0, content_per_hour=0)
 
 
 @dataclass
 class Workshop:
     """One writer with its own spool; several of them can share a repository."""
 
-    gateway: Gateway
-    spool: Spool
-    runs: Runs
-    worker: Worker
-    reader: Reader
+    assembly: Assembly
     clock: VirtualClock
-    stop: threading.Event
-    token: list[str] = field(default_factory=lambda: ["token"])
+    token: list[str]
+
+    @property
+    def gateway(self) -> Gateway:
+        return self.worker.contents.gateway
+
+    @property
+    def spool(self) -> Spool:
+        return self.assembly.spool
+
+    @property
+    def runs(self) -> Runs:
+        return self.worker.contents.runs
+
+    @property
+    def worker(self) -> Worker:
+        return self.assembly.worker
+
+    @property
+    def reader(self) -> Reader:
+        return self.assembly.reader
+
+    @property
+    def stop(self) -> threading.Event:
+        return self.assembly.stop
 
     def save(self, run_id: str = "r", *, trigger: str = "manual", **fields: Any) -> Receipt:
         """Spool one checkpoint."""
@@ -64,32 +73,20 @@ def open_workshop(
     max_file_bytes: int = MAX_FILE_BYTES,
 ) -> Iterator[Workshop]:
     """Open a writer whose spool is in `folder`; opening the same folder again is a restart."""
-    clock = clock or VirtualClock()
-    layout, stop, token = Layout(), threading.Event(), ["token"]
-    spool = Spool.open(folder / "spool", limits=SpoolLimits(min_free_bytes=0), clock=clock, layout=layout)
-    cache = RepositoryCache.open(folder / "mirror")
-    rate_limiter = RateLimiter(folder / "budget.json", limits, clock)
-    gateway = CachingGateway(BudgetedGateway(gateway, rate_limiter, clock), cache, layout)
-    runs = Runs(gateway, cache, layout, BRANCH)
-    worker = Worker(
-        spool=spool,
-        contents=ContentsWriter(gateway, spool, runs, layout, BRANCH, clock, max_file_bytes),
-        commits=CommitWriter(gateway, spool, runs, layout, BRANCH, clock, max_file_bytes),
-        rate_limiter=rate_limiter,
-        policy=DrainPolicy(mode=mode),  # type: ignore[arg-type]
-        layout=layout,
-        clock=clock,
-        is_stopping=stop.is_set,
-        credentials=lambda: token[0],
-        probe=lambda: check_repository(gateway),
-        jitter=lambda: 1.0,
+    clock, token = clock or VirtualClock(), ["token"]
+    assembly = make_assembly(
+        folder,
+        gateway,
+        clock,
+        limits=limits,
+        token=token,
+        write_mode=mode,
+        max_checkpoint_bytes=max_file_bytes,
     )
-    reader = Reader(gateway, spool, cache, layout, BRANCH)
     try:
-        yield Workshop(gateway, spool, runs, worker, reader, clock, stop, token)
+        yield Workshop(assembly, clock, token)
     finally:
-        cache.close()
-        spool.close()
+        assembly.close()
 
 
 def trim(repository: MemoryGateway, *, keeps: tuple[str, ...] = ("latest.json",)) -> None:

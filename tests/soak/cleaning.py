@@ -16,30 +16,17 @@ import structlog
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from holdfast.cache.gateway import CachingGateway
-from holdfast.cache.local_copy import RepositoryCache
-from holdfast.drain.commits import CommitWriter
-from holdfast.drain.contents import ContentsWriter
-from holdfast.drain.plan import DrainPolicy
-from holdfast.drain.worker import Worker
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorTransport, Request, parse_fault
 from holdfast.errors import HoldfastError
 from holdfast.format.checkpoint import draft_from_mapping
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Receipt
 from holdfast.github.client import GitHubClient
-from holdfast.github.presence import GraphqlPresence
-from holdfast.github.wrappers.budgeted import BudgetedGateway
-from holdfast.github.wrappers.retrying import RetryingGateway
-from holdfast.ratelimit.shared_file import RateLimiter
+from holdfast.github.wrappers.retrying import READ_ATTEMPTS, RetryingGateway
 from holdfast.repository.reader import Reader
-from holdfast.repository.runs import Runs
-from holdfast.retention import Squash, Sweeper
-from holdfast.retention.commit import Committer
-from holdfast.retention.preserved import PreservedRuns
 from holdfast.retention.rules import RetentionRules
-from holdfast.retention.scan import Scanner
-from tests.soak.machines import BRANCH, LAYOUT, LIMITS, Doom, Killed, Line, count_event, open_spool
+from tests.fakes.assembly import make_assembly
+from tests.soak.machines import BRANCH, LAYOUT, Doom, Killed, Line, count_event, open_spool
 from tests.soak.schedules import EFFECTS, Death, Mode
 from tests.soak.simulation import Simulation
 from tests.soak.watchman import Watchman
@@ -184,49 +171,29 @@ class Place:
             return
         self._is_alive = True
         world, folder = self._world, self.folder
-        self.spool = open_spool(folder, world)
-        self._cache = RepositoryCache.open(folder / "mirror")
-        self._rate_limiter = rate_limiter = RateLimiter(folder / "budget.json", LIMITS["open"], world)
         self._client = GitHubClient(
             REPOSITORY,
             token=lambda: "token",
             api_url="http://github.test",
             clock=world,
-            observe=rate_limiter.observe,
+            observe=lambda answer: assembly.rate_limiter.observe(answer),
             transport=self._line,
         )
-        retrying = RetryingGateway(
-            BudgetedGateway(self._client, rate_limiter, world),
-            sleep=world.sleep,
-            random_share=self._random.random,
-        )
-        gateway = CachingGateway(retrying, self._cache, LAYOUT)
-        parts = (gateway, self.spool, Runs(gateway, self._cache, LAYOUT, BRANCH), LAYOUT, BRANCH, world)
-        self.worker = Worker(
-            spool=self.spool,
-            contents=ContentsWriter(*parts, max_file_bytes=MAX_FILE_BYTES),
-            commits=CommitWriter(*parts, max_file_bytes=MAX_FILE_BYTES),
-            rate_limiter=rate_limiter,
-            policy=DrainPolicy(),
-            layout=LAYOUT,
-            clock=world,
-            is_stopping=lambda: False,
-            credentials=lambda: "token",
-            jitter=self._random.random,
-        )
-        graphql = GraphqlPresence(world)
-        self.sweeper = Sweeper(
-            scanner=Scanner(gateway, self._cache, LAYOUT, BRANCH, graphql),
-            committer=Committer(gateway, BRANCH, graphql),
-            spool=self.spool,
-            cache=self._cache,
-            layout=LAYOUT,
+        assembly = make_assembly(
+            folder,
+            self._client,
+            world,
             rules=self._rules,
-            clock=world,
-            lock_folder=folder,
+            read_attempts=READ_ATTEMPTS,
+            jitter=self._random.random,
+            max_checkpoint_bytes=MAX_FILE_BYTES,
         )
-        self.squash = Squash(gateway, BRANCH, world)
-        self.preserved = PreservedRuns(gateway, LAYOUT, BRANCH, world)
+        assembly.spool = self.spool = open_spool(folder, world)
+        self._cache = assembly.cache
+        self.worker = assembly.worker
+        self.sweeper = assembly.sweeper
+        self.squash = assembly.squash
+        self.preserved = assembly.preserved
         self.reader = Reader(self._open_quick(), self.spool, self._cache, LAYOUT, BRANCH)
 
     def _open_quick(self) -> RetryingGateway:

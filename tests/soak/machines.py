@@ -12,20 +12,14 @@ import structlog
 
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.cache.store import Store
-from holdfast.drain.commits import CommitWriter
-from holdfast.drain.contents import ContentsWriter
-from holdfast.drain.plan import DrainPolicy
 from holdfast.drain.worker import Worker
 from holdfast.emulator import Emulator, EmulatorTransport
 from holdfast.format.paths import Layout
 from holdfast.github.client import GitHubClient
-from holdfast.github.wrappers.budgeted import BudgetedGateway
-from holdfast.github.wrappers.retrying import RetryingGateway
-from holdfast.github.wrappers.stopping import StoppableGateway
+from holdfast.github.wrappers.retrying import READ_ATTEMPTS
 from holdfast.queue import Spool, SpoolLimits
 from holdfast.ratelimit.limits import Limits
-from holdfast.ratelimit.shared_file import RateLimiter
-from holdfast.repository.runs import Runs
+from tests.fakes.assembly import make_assembly
 from tests.soak.schedules import Budget, Death, Drain, Moment
 from tests.soak.simulation import Simulation
 
@@ -190,33 +184,22 @@ class Workplace:
 
     def _start(self) -> Life:
         world = self._world
-        spool, cache = open_spool(self.folder, world), RepositoryCache.open(self.folder / "mirror")
-        rate_limiter = RateLimiter(self.folder / "budget.json", self._limits, world)
         client = GitHubClient(
             "holdfast/checkpoints",
             token=lambda: "token",
             api_url="http://github.test",
             clock=world,
-            observe=rate_limiter.observe,
+            observe=lambda answer: assembly.rate_limiter.observe(answer),
             transport=self.line,
         )
-        stop = threading.Event()
-        gateway = RetryingGateway(
-            StoppableGateway(BudgetedGateway(client, rate_limiter, world), world, stop),
-            sleep=world.sleep,
-            random_share=self._random.random,
-        )
-        runs = Runs(gateway, cache, LAYOUT, BRANCH)
-        worker = Worker(
-            spool=spool,
-            contents=ContentsWriter(gateway, spool, runs, LAYOUT, BRANCH, world, MAX_FILE_BYTES),
-            commits=CommitWriter(gateway, spool, runs, LAYOUT, BRANCH, world, MAX_FILE_BYTES),
-            rate_limiter=rate_limiter,
-            policy=DrainPolicy(),
-            layout=LAYOUT,
-            clock=world,
-            is_stopping=stop.is_set,
-            credentials=lambda: "token",
+        assembly = make_assembly(
+            self.folder,
+            client,
+            world,
+            limits=self._limits,
+            read_attempts=READ_ATTEMPTS,
             jitter=self._random.random,
+            max_checkpoint_bytes=MAX_FILE_BYTES,
         )
-        return Life(spool, cache, client, worker)
+        assembly.spool = open_spool(self.folder, world)
+        return Life(assembly.spool, assembly.cache, client, assembly.worker)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.drain.contents import ContentsWriter
-from holdfast.drain.worker import Worker
+from holdfast.drain.orphans import OrphanFiles
+from holdfast.drain.settling import StepWriter
 from holdfast.format.receipt import Delivery
 from holdfast.ratelimit.shared_file import RateLimiter
 from tests.soak.schedules import Drain, Exhaust, Machine, Schedule, Submit
@@ -26,14 +26,14 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def leave_orphan(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ContentsWriter, "_delete_obsolete", lambda *_: None)
+    patch.setattr(OrphanFiles, "delete_obsolete", lambda *_, **__: None)
 
 
 def acknowledge_unwritten(patch: pytest.MonkeyPatch) -> None:
-    def write(_: Worker, step: Any) -> dict[str, Delivery]:
+    def write(_: StepWriter, step: Any) -> dict[str, Delivery]:
         return {each.checkpoint_id: Delivery(each.sequence, "nowhere", "", "") for each in step.items}
 
-    patch.setattr(Worker, "_write", write)
+    patch.setattr(StepWriter, "_write", write)
 
 
 def forget_limits(patch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The ways to write what is spooled: how it is cut into steps, and what each step costs."""
+"""The steps in which queue items may be written: how items are cut into them, and what each step costs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority
 from holdfast.ratelimit.limits import Cost, Need
 
-RUN_FILES = 2  # index and latest, written once for each step
-RUN_READS = 3  # index, latest, and the verifying read
-COMMIT_READS = 1  # the head, with the index and latest of every run
+RUN_FILES = 2  # index.json and latest.json, written once for each step
+RUN_READS = 3  # index.json, latest.json, and the verifying read
+COMMIT_READS = 1  # the head, with index.json and latest.json of every run
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +41,40 @@ class DrainPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SinglesStep:
-    """Write each item of one run to a file of its own, then the run's index and latest."""
+    """Write each item of one run to a file of its own, then the run's `index.json` and `latest.json`."""
 
     run_id: str
     items: tuple[QueueItem, ...]
+
+    @property
+    def run_ids(self) -> frozenset[str]:
+        """Return the run, by itself."""
+        return frozenset({self.run_id})
 
 
 @dataclass(frozen=True, slots=True)
 class BatchStep:
-    """Write the items of one run to one batch file, then the run's index and latest."""
+    """Write the items of one run to one batch file, then the run's `index.json` and `latest.json`."""
 
     run_id: str
     items: tuple[QueueItem, ...]
 
+    @property
+    def run_ids(self) -> frozenset[str]:
+        """Return the run, by itself."""
+        return frozenset({self.run_id})
+
 
 @dataclass(frozen=True, slots=True)
 class CommitStep:
-    """Write the items of any number of runs, with every index and latest, in one commit."""
+    """Write the items of any number of runs, with every `index.json` and `latest.json`, in one commit."""
 
     items: tuple[QueueItem, ...]
+
+    @property
+    def run_ids(self) -> frozenset[str]:
+        """Return the runs of the items."""
+        return frozenset(item.run_id for item in self.items)
 
 
 Step = SinglesStep | BatchStep | CommitStep
@@ -92,6 +107,21 @@ def order_items(items: Iterable[QueueItem]) -> list[QueueItem]:
     return [item for _, item in sorted(keyed, key=itemgetter(0))]
 
 
+def due_items(pending: Sequence[QueueItem], due: Iterable[QueueItem]) -> list[QueueItem]:
+    """Return what may be written now of all that is pending: a run waits as a whole, so that its order stays.
+
+    `due` are the items that no backoff holds back.
+    """
+    due_ids = {item.checkpoint_id for item in due}
+    held = {item.run_id for item in pending if item.checkpoint_id not in due_ids}
+    return [item for item in pending if item.run_id not in held]
+
+
+def critical_ids(items: Iterable[QueueItem]) -> frozenset[str]:
+    """Return the critical checkpoints among the items."""
+    return frozenset(item.checkpoint_id for item in items if item.priority is Priority.CRITICAL)
+
+
 def draft_singles(ordered: Sequence[QueueItem], policy: DrainPolicy, *, most_files: float) -> list[DraftStep]:
     """Return the steps that give each item a file of its own, `most_files` in a step at most."""
     most = max(1, int(min(policy.max_files_per_step, most_files)))
@@ -121,7 +151,7 @@ def least_need(policy: DrainPolicy) -> Need:
 def draft_commits(ordered: Sequence[QueueItem], policy: DrainPolicy) -> list[DraftStep]:
     """Return commits of everything, as few as the size of a request allows.
 
-    A run stays together, so that its index and its latest are in as few of them as can be.
+    A run stays together, so that its `index.json` and `latest.json` are in as few of them as can be.
     """
     waits_since = min(item.arrived_at for item in ordered)
     need = least_need(policy)
@@ -145,7 +175,7 @@ def _with_urgency(of_run: list[QueueItem]) -> Iterator[tuple[_Urgency, QueueItem
 
 
 def _groups(ordered: Sequence[QueueItem]) -> list[list[QueueItem]]:
-    """Split by run, and a run after its last critical one, so that it goes ahead in small company."""
+    """Split by run, and each run after its last critical item, so that this one waits for few others."""
     urgent_until = {t.run_id: t.sequence for t in ordered if t.priority is Priority.CRITICAL}
     groups: dict[tuple[bool, str], list[QueueItem]] = {}
     for item in ordered:
@@ -165,7 +195,7 @@ def _by_run(ordered: Sequence[QueueItem]) -> list[QueueItem]:
 
 
 def _chunks(group: Sequence[QueueItem], most_items: int, most_bytes: int) -> Iterator[tuple[QueueItem, ...]]:
-    """Cut a group into chunks within both limits; a item that is larger than the limit goes alone."""
+    """Cut a group into chunks within both limits; an item that is larger than the limit goes alone."""
     chunk: list[QueueItem] = []
     size_bytes = 0
     for item in group:
@@ -179,7 +209,7 @@ def _chunks(group: Sequence[QueueItem], most_items: int, most_bytes: int) -> Ite
 
 
 def _commit_chunks(ordered: Sequence[QueueItem], policy: DrainPolicy) -> Iterator[tuple[QueueItem, ...]]:
-    """Cut into chunks whose files, with index and latest of every run, stay within a request."""
+    """Cut into chunks that fit into one request, with `index.json` and `latest.json` of every run."""
     chunk: list[QueueItem] = []
     runs: set[str] = set()
     files = size_bytes = 0

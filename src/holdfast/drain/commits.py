@@ -1,4 +1,4 @@
-"""The commit mode: the files, indexes and latests of every run of a drain in one atomic commit.
+"""The commit mode: the files, `index.json` and `latest.json` of every run of a drain in one atomic commit.
 
 GitHub takes the commit only on top of the head that we read, so a write that comes between is always
 noticed, and its own answer names the blobs that it stored: writing and verifying are one request.
@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from holdfast.clock import Clock
-from holdfast.drain.numbering import disown_revived, settle_numbers
-from holdfast.drain.publish import FileWrite, WritePlan, plan_write
-from holdfast.errors import Conflict, GatewayError, Missing, Unavailable, Unverified
+from holdfast.clock import Deadline
+from holdfast.drain.numbering import disown_revived
+from holdfast.drain.sealing import seal_items
+from holdfast.drain.write_plan import FileWrite, WritePlan, plan_write
+from holdfast.errors import GatewayError, Missing, Unverified
 from holdfast.format.index import IndexEntry
 from holdfast.format.moments import format_moment
 from holdfast.format.parts import MAX_FILE_BYTES, seal_in_parts
@@ -23,18 +24,16 @@ from holdfast.github.calls import (
     CommitFiles,
     Gateway,
     ReadFile,
-    ReadSnapshot,
     Revision,
     Snapshot,
 )
+from holdfast.github.listing import read_snapshot
 from holdfast.github.presence import GraphqlPresence
+from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS, is_worth_repeating, repeat
 from holdfast.logs import log
 from holdfast.queue import Spool
 from holdfast.repository.branch import ensure_branch
 from holdfast.repository.runs import MAX_REMEMBERED_RUNS, Runs
-
-ATTEMPTS = 3
-PAUSE_S = 0.5
 
 
 @dataclass
@@ -46,7 +45,7 @@ class CommitWriter:
     runs: Runs
     layout: Layout
     branch: str
-    clock: Clock
+    deadline: Deadline
     max_file_bytes: int = MAX_FILE_BYTES
     breathe: Callable[[], None] = lambda: None
     _head_sha: str = ""
@@ -54,15 +53,15 @@ class CommitWriter:
     _graphql: GraphqlPresence = field(init=False)
 
     def __post_init__(self) -> None:
-        self._graphql = GraphqlPresence(self.clock)
+        self._graphql = GraphqlPresence(self.deadline.clock)
 
     @property
     def is_usable(self) -> bool:
-        """Tell whether the server has GraphQL, as far as is known."""
+        """Whether the server has GraphQL, as far as is known."""
         return self._graphql.is_likely
 
     def write(self, items: Sequence[QueueItem]) -> dict[str, Delivery]:
-        """Return where each checkpoint now lies, verified, indexed, and copied to the latest if it is that.
+        """Return where each checkpoint now lies: verified, in `index.json`, and in `latest.json` if newest.
 
         Returns nothing where the server has no GraphQL: then this is not usable for a while. Raises a
         GatewayError after three attempts; a commit whose answer was lost is found the next time by its
@@ -83,25 +82,19 @@ class CommitWriter:
 
     def _write(self, items: Sequence[QueueItem]) -> dict[str, Delivery]:
         under_way = list(items)
-        for attempt in range(1, ATTEMPTS):
-            try:
-                return self._try(under_way)
-            except (Conflict, Unavailable, Unverified) as error:
-                self._forget()
-                log.info("commit_repeated", attempt=attempt, cause=str(error))
-            self.clock.sleep(PAUSE_S * 2**attempt)
-        try:
-            return self._try(under_way)
-        except (Conflict, Unavailable, Unverified):
-            self._forget()
-            raise
 
-    def _try(self, items: list[QueueItem]) -> dict[str, Delivery]:
-        try:
-            return self._commit(items)
-        except GatewayError as error:
-            # Its traceback would keep all that was to be written in memory while it is written otherwise.
-            raise error.with_traceback(None) from error.__cause__
+        def commit() -> dict[str, Delivery]:
+            try:
+                return self._commit(under_way)
+            except GatewayError as error:
+                if is_worth_repeating(error):
+                    self._forget()
+                raise
+
+        def note(attempt: int, error: GatewayError) -> None:
+            log.info("commit_repeated", attempt=attempt, cause=str(error))
+
+        return repeat(commit, attempts=WRITE_ATTEMPTS, deadline=self.deadline, note=note)
 
     def _commit(self, items: list[QueueItem]) -> dict[str, Delivery]:
         """Commit everything on top of the head we know; `items` is changed when numbers are."""
@@ -135,21 +128,21 @@ class CommitWriter:
             self._views[run_id] = view
             folder = self.layout.run_folder(run_id)
             seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
-            numbered = settle_numbers(self.spool, view, own, seal, breathe=self.breathe)
-            items += [one.item for one in numbered]
+            sealed = seal_items(self.spool, view, own, seal, breathe=self.breathe)
+            items += [each.item for each in sealed]
             write_plans[run_id] = plan_write(
                 view,
-                [one.envelope for one in numbered],
+                [each.envelope for each in sealed],
                 is_batch=False,
                 layout=self.layout,
-                now=format_moment(self.clock.now()),
+                now=format_moment(self.deadline.clock.now()),
             )
         return write_plans
 
     def _without_unproved(self, view: RunSnapshot, items: Sequence[QueueItem]) -> RunSnapshot:
         """Return the view without those of the items whose files are not what the index says.
 
-        The index names a item if our own commit has lost its answer, or if it failed to be verified.
+        The index names an item if our own commit has lost its answer, or if it failed to be verified.
         """
         by_id = view.index.by_id
         named = [by_id[item.checkpoint_id] for item in items if item.checkpoint_id in by_id]
@@ -159,7 +152,7 @@ class CommitWriter:
         if not unproved:
             return view
         names = {self.layout.name_of(view.run_id, entry.file_path) for entry in unproved}
-        # The latest may be a copy of one of them: it is written again, too, under the same number.
+        # `latest.json` may be a copy of one of them: then it is written again, too, under the same number.
         return replace(
             view,
             index=replace(view.index, entries=tuple(e for e in view.index.entries if e not in unproved)),
@@ -168,7 +161,7 @@ class CommitWriter:
         )
 
     def _is_proved(self, entry: IndexEntry, view: RunSnapshot) -> bool:
-        """Tell whether the file of an entry is there, and, if it holds nothing else, is what was sent."""
+        """Whether the file of an entry is there and, if it holds nothing else, is what was sent."""
         name = self.layout.name_of(view.run_id, entry.file_path)
         return name in view.blobs and (not is_single(name) or entry.blob_sha in ("", view.blobs[name]))
 
@@ -206,12 +199,12 @@ class CommitWriter:
         files = [self.layout.path(run_id, name) for run_id in run_ids for name in (INDEX, LATEST)]
         paths = (*map(self.layout.run_folder, run_ids), *files)
         try:
-            return self.gateway.perform(ReadSnapshot(self.branch, paths))
+            return read_snapshot(self.gateway, self.branch, paths)
         except Missing as error:
             if error.path == NO_GRAPHQL:
                 raise
             ensure_branch(self.gateway, self.branch)
-        return self.gateway.perform(ReadSnapshot(self.branch, paths))
+        return read_snapshot(self.gateway, self.branch, paths)
 
     def _view(self, run_id: str, snapshot: Snapshot) -> RunSnapshot:
         listed = snapshot.folders.get(self.layout.run_folder(run_id), {})

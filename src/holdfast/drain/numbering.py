@@ -1,113 +1,125 @@
-"""Numbers: what a checkpoint is called in the run once the repository has had its say."""
+"""Numbers: which sequence number each checkpoint gets, beside those that the repository already has."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import takewhile
-from pathlib import PurePosixPath
+from typing import NamedTuple
 
-from holdfast.drain.publish import Arrival, StoredFile, assign_sequences
-from holdfast.errors import SpoolDamaged
-from holdfast.format.checkpoint import Envelope, renumber_body
+from holdfast.format.checkpoint import Header
 from holdfast.format.index import IndexEntry
-from holdfast.format.paths import is_single
+from holdfast.format.paths import is_single, parse_sequences
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.logs import log
-from holdfast.queue import Spool
 
-Seal = Callable[[bytes], Envelope]
-"""Makes of a body what the repository will hold."""
+# The name of a batch may span gaps. Of one that spans more, only the index can tell what it really holds.
+_MOST_IN_A_BATCH = 100_000
 
-Locate = Callable[[Sequence[Envelope]], Mapping[str, StoredFile]]
-"""Tells which file each checkpoint is about to become."""
+StoredFile = tuple[str, str]
+"""A file of a run's folder: its name and its blob."""
 
 
-@dataclass(frozen=True, slots=True)
-class Numbered:
-    """A item and the sealed checkpoint that it stands for, both under the same number."""
+class Arrival(NamedTuple):
+    """The arrival number of a checkpoint that asked for no sequence number, and what it must come after."""
 
-    item: QueueItem
-    envelope: Envelope
+    rank: int
+    floor: int = 0
 
 
-def settle_numbers(
-    spool: Spool,
+def assign_sequences(
     view: RunSnapshot,
-    items: Sequence[QueueItem],
-    seal: Seal,
+    wanted: Sequence[Header],
     *,
-    locate: Locate = lambda _: {},
     tried: Iterable[StoredFile] = (),
-    breathe: Callable[[], None] = lambda: None,
-) -> list[Numbered]:
-    """Return the sealed checkpoints under numbers that no other one of the run has.
+    own: Mapping[str, StoredFile] | None = None,
+    arrivals: Mapping[str, Arrival] | None = None,
+) -> dict[str, int]:
+    """Return new numbers, by checkpoint, for those whose number is taken: the next free ones.
 
-    `tried` are the files of earlier attempts. A new number is durable, in item and receipt, before anything
-    is sent under it. A item whose bytes are damaged is set aside by the spool and left out here. `breathe`
-    is called before each checkpoint, so that others may have a turn.
+    The first in the index keeps a number. A checkpoint that the index has already, from another machine,
+    takes the number that it has there. Checkpoints whose number nobody asked for (`arrivals`) stay in the
+    order in which they came in, the others in that of their numbers.
+
+    `tried` are files of our own earlier attempts: their numbers are taken, as they may be there even if
+    nobody sees them yet. `own` is the file that each checkpoint is about to become; where that is there
+    already, the checkpoint does not push itself away.
     """
-    sealed = _read(spool, items, seal, breathe)
-    envelopes = [numbered.envelope for numbered in sealed]
-    headers = [envelope.header for envelope in envelopes]
-    arrivals = _arrivals(spool, view, items)
-    changed = assign_sequences(view, headers, tried=tried, own=locate(envelopes), arrivals=arrivals)
-    newest = view.index.newest
-    highest = max(newest.sequence if newest else 0, view.pruned_through)
-    if highest > spool.known_sequence(view.run_id):
-        spool.learn_sequence(view.run_id, highest)
-    affected = [numbered.item for numbered in sealed if numbered.item.checkpoint_id in changed]
-    # The highest first: wherever a crash cuts this short, the numbers still tell the order.
-    affected.sort(key=lambda item: changed[item.checkpoint_id], reverse=True)
-    moved = {
-        each.checkpoint_id: _renumber(spool, each, changed[each.checkpoint_id], seal) for each in affected
-    }
-    return [moved.get(numbered.item.checkpoint_id, numbered) for numbered in sealed]
+    own = own or {}
+    tried = set(tried)
+    changed = _assign(view, _in_order(wanted, arrivals or {}), tried, own, arrivals or {})
+    given_up = {own[identity] for identity in changed if identity in own}
+    if any(file in given_up and identity not in changed for identity, file in own.items()):
+        # Renumbering one checkpoint renames the batch file, so the old name blocks the numbers of the rest.
+        kept = {identity: file for identity, file in own.items() if file not in given_up}
+        return assign_sequences(view, wanted, tried=tried, own=kept, arrivals=arrivals)
+    return changed
 
 
-def release_places(
-    spool: Spool, view: RunSnapshot, items: Sequence[QueueItem], tried: Container[str]
-) -> RunSnapshot:
-    """Return the view without those places that no stored index gives, and that come before their turn.
+def _in_order(wanted: Sequence[Header], arrivals: Mapping[str, Arrival]) -> list[Header]:
+    """Return all by number, except that those whose number nobody asked for keep their order of arrival.
 
-    Where there is no index yet, the files of an earlier attempt, by path in `tried`, would fix the numbers of
-    some. If another one that came in before them has lost its own, it would be left behind.
+    An attempt that failed may have moved one of them behind a later one.
     """
-    if view.is_index_stored:
-        return view
-    ranks = spool.arrivals(item.checkpoint_id for item in items if item.is_automatic)
-    first = min((rank for identity, rank in ranks.items() if identity not in view.index.by_id), default=None)
-    if first is None:
-        return view
-    kept = tuple(
-        entry
-        for entry in view.index.entries
-        if ranks.get(entry.checkpoint_id, 0) < first
-        or entry.file_path not in tried
-        or not is_single(PurePosixPath(entry.file_path).name)
-    )
-    return replace(view, index=replace(view.index, entries=kept))
+    automatic = [header for header in wanted if header.checkpoint_id in arrivals]
+    in_turn = iter(sorted(automatic, key=lambda header: arrivals[header.checkpoint_id]))
+    by_number = sorted(wanted, key=lambda header: header.sequence_number or 0)
+    return [next(in_turn) if header.checkpoint_id in arrivals else header for header in by_number]
 
 
-def disown_revived(view: RunSnapshot, items: Sequence[QueueItem]) -> RunSnapshot:
-    """Return the view without a revived latest that is one of the items: it is stored anew in its turn."""
-    latest = view.revived
-    if latest is None or all(item.checkpoint_id != latest.checkpoint_id for item in items):
-        return view
-    return replace(view, index=view.index.without({latest.checkpoint_id}), revived=None)
+def _assign(
+    view: RunSnapshot,
+    wanted: Sequence[Header],
+    tried: Set[StoredFile],
+    own: Mapping[str, StoredFile],
+    arrivals: Mapping[str, Arrival],
+) -> dict[str, int]:
+    taken = {entry.sequence for entry in view.index.entries}
+    holders: dict[int, set[StoredFile]] = {}
+    for file in {*view.blobs.items(), *tried}:
+        numbers = parse_sequences(file[0])
+        for number in numbers if len(numbers) <= _MOST_IN_A_BATCH else ():
+            holders.setdefault(number, set()).add(file)
+    changed: dict[str, int] = {}
+    previous = {True: 0, False: 0}
+    for header in wanted:
+        identity, asked = header.checkpoint_id, header.sequence_number or 0
+        is_automatic = identity in arrivals
+        if stored := view.index.by_id.get(identity):
+            if stored.sequence != asked:
+                changed[identity] = stored.sequence
+            continue
+        sequence = max(asked, previous[is_automatic] + 1)
+        itself = {own[identity]} if identity in own and sequence == asked else set()
+        # Retention never gives a number back.
+        floor = max(view.pruned_through, arrivals[identity].floor if is_automatic else 0)
+        if sequence <= floor:
+            sequence, itself = floor + 1, set()
+        while sequence in taken or holders.get(sequence, itself) != itself:
+            sequence, itself = sequence + 1, set()
+        if sequence != asked:
+            changed[identity] = sequence
+        taken.add(sequence)
+        previous[is_automatic] = sequence
+    return changed
 
 
-def _arrivals(spool: Spool, view: RunSnapshot, items: Sequence[QueueItem]) -> dict[str, Arrival]:
+def ids_to_rank(view: RunSnapshot, items: Iterable[QueueItem]) -> list[str]:
+    """Return the checkpoints whose arrival numbers `find_arrivals` asks for."""
+    automatic = [item for item in items if item.is_automatic]
+    later = _later_entries(view, automatic) if automatic else []
+    return [*(item.checkpoint_id for item in automatic), *(entry.checkpoint_id for entry in later)]
+
+
+def find_arrivals(
+    view: RunSnapshot, items: Iterable[QueueItem], ranks: Mapping[str, int]
+) -> dict[str, Arrival]:
     """Return when those came in whose number nobody asked for, and what they must come after.
 
-    A machine that is new to a run counts from one. Where the numbers have gaps it would fill them, and the
-    run would go on from an older checkpoint. What came in here later, but was more urgent, keeps its
-    place, and what came in before it stays before it.
+    `ranks` are arrival numbers on this machine. A machine that is new to a run counts from one. Where the
+    numbers have gaps it would fill them, and the run would go on from an older checkpoint. What came in here
+    later, but was more urgent, keeps its place, and what came in before it stays before it.
     """
     automatic = [item for item in items if item.is_automatic]
-    lowest = min((item.sequence for item in automatic), default=0)
-    later = list(takewhile(lambda entry: entry.sequence >= lowest, reversed(view.index.entries)))
-    known: Sequence[QueueItem | IndexEntry] = (*automatic, *later)
-    ranks = spool.arrivals(each.checkpoint_id for each in known) if automatic else {}
+    later = _later_entries(view, automatic)
 
     def arrival_of(item: QueueItem) -> Arrival:
         own = ranks.get(item.checkpoint_id, 0)
@@ -122,26 +134,37 @@ def _arrivals(spool: Spool, view: RunSnapshot, items: Sequence[QueueItem]) -> di
     return {item.checkpoint_id: arrival_of(item) for item in automatic}
 
 
-def _renumber(spool: Spool, item: QueueItem, sequence: int, seal: Seal) -> Numbered:
-    body = renumber_body(spool.read(item), sequence)
-    log.info(
-        "checkpoint_renumbered",
-        run_id=item.run_id,
-        checkpoint_id=item.checkpoint_id,
-        sequence_before=item.sequence,
-        sequence=sequence,
+def _later_entries(view: RunSnapshot, automatic: Sequence[QueueItem]) -> list[IndexEntry]:
+    """Return what the index has from the lowest number of `automatic` on, the newest first."""
+    lowest = min((item.sequence for item in automatic), default=0)
+    return list(takewhile(lambda entry: entry.sequence >= lowest, reversed(view.index.entries)))
+
+
+def release_places(view: RunSnapshot, ranks: Mapping[str, int], tried: Container[str]) -> RunSnapshot:
+    """Return the view without entries that no stored index gives, and that come before their turn.
+
+    `ranks` are the arrival numbers of the checkpoints under way whose number nobody asked for. Where there is
+    no index yet, the files of an earlier attempt, by path in `tried`, would fix the numbers of some of them.
+    If one that came in before them has lost its own number, it would be left behind.
+    """
+    if view.is_index_stored:
+        return view
+    first = min((rank for identity, rank in ranks.items() if identity not in view.index.by_id), default=None)
+    if first is None:
+        return view
+    kept = tuple(
+        entry
+        for entry in view.index.entries
+        if ranks.get(entry.checkpoint_id, 0) < first
+        or entry.file_path not in tried
+        or not is_single(entry.file_path.rpartition("/")[2])
     )
-    return Numbered(spool.renumber(item, sequence, body), seal(body))
+    return replace(view, index=replace(view.index, entries=kept))
 
 
-def _read(
-    spool: Spool, items: Sequence[QueueItem], seal: Seal, breathe: Callable[[], None]
-) -> list[Numbered]:
-    bodies = []
-    for item in items:
-        breathe()
-        try:
-            bodies.append(Numbered(item, seal(spool.read(item))))
-        except SpoolDamaged as error:
-            log.error("checkpoint_damaged", checkpoint_id=item.checkpoint_id, cause=str(error))
-    return bodies
+def disown_revived(view: RunSnapshot, items: Sequence[QueueItem]) -> RunSnapshot:
+    """Return the view without a checkpoint that only `latest.json` has, if it is to be stored anew now."""
+    latest = view.revived
+    if latest is None or all(item.checkpoint_id != latest.checkpoint_id for item in items):
+        return view
+    return replace(view, index=view.index.without({latest.checkpoint_id}), revived=None)

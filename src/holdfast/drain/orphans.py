@@ -1,53 +1,126 @@
-"""Orphan files: what an abandoned attempt may still leave behind, long after everyone stopped waiting for it.
+"""Deletes orphan files: what attempts have left behind whose checkpoints are stored elsewhere."""
 
-GitHub may carry out a request whose connection was cut some time later. If its checkpoint was stored under
-another number meanwhile, the late file would be a second copy; so it is looked for once more. An answer that
-there is no such file proves nothing, as it may come from a server that lags behind; a listing of the folder
-without it does, once no request can be under way any more.
-"""
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
-from dataclasses import asdict, dataclass, replace
-
-import orjson
-
-PATIENCE_S = 300.0
-"""How long a request may still be under way; no server keeps one for so long."""
-
-MOST_TRIES = 10
-"""How often it is looked for where nobody lists the folder, as that is gone with all that was in it."""
-
-_NAME = "litter/"
+from holdfast.clock import Clock
+from holdfast.drain.pending import LONGEST_REQUEST_S, OrphanFile, PendingWrite, orphan_files, orphan_name
+from holdfast.errors import Conflict, GatewayError, Missing
+from holdfast.format.index import Index
+from holdfast.format.paths import INDEX, Layout, is_single
+from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.github.calls import DeleteFile, Gateway
+from holdfast.logs import log
+from holdfast.queue import Spool
+from holdfast.repository.runs import Runs
 
 
-@dataclass(frozen=True, slots=True)
-class OrphanFile:
-    """A file that was deleted, or never seen, and when to delete it once more."""
+@dataclass(frozen=True)
+class OrphanFiles:
+    """The orphan files of one spool's writes. No checkpoint waits for any of them."""
 
-    path: str
-    blob_sha: str
-    due_at: float
-    tries: int = 0
+    gateway: Gateway
+    spool: Spool
+    runs: Runs
+    layout: Layout
+    branch: str
+    clock: Clock
+    # The paths of the notes, so that planning costs no look into the spool; `sweep` reads them.
+    _paths: set[str] = field(default_factory=set)
 
-    @property
-    def name(self) -> str:
-        """Return the name of the note."""
-        return _NAME + self.path
+    def sweep(self) -> None:
+        """Delete what late requests of abandoned attempts have left, once none can be under way any more."""
+        known = orphan_files(self.spool.notes())
+        self._paths.clear()
+        self._paths.update(orphan.path for orphan in known)
+        for orphan in known:
+            if orphan.due_at <= self.clock.now():
+                self._try(orphan)
 
-    def later(self, now: float, *, is_tried: bool = True) -> "OrphanFile | None":
-        """Return it with the time of its next try; None if it was tried often enough."""
-        tries = self.tries + is_tried
-        return replace(self, due_at=now + PATIENCE_S, tries=tries) if tries < MOST_TRIES else None
+    def delete_obsolete(self, write: PendingWrite, merged: Index, *, is_unclear: bool) -> None:
+        """Delete what earlier attempts at a write, which is done now, have left under other names.
 
-    def to_bytes(self) -> bytes:
-        """Return the note's content."""
-        return orjson.dumps(asdict(self))
+        Whether it is there is not looked up: just after a write a listing may not show it yet. Its
+        checkpoints are in the index elsewhere by now, or quarantined whole, so nobody can come to need it.
+        While it is unclear whether an attempt is still under way, it is looked for once more later.
+        """
+        missing = [identity for identity in write.checkpoint_ids if identity not in merged.by_id]
+        if not all(self.spool.is_kept_aside(identity) for identity in missing):
+            return
+        indexed = {entry.file_path for entry in merged.entries}
+        for path, sha in write.files.items():
+            if path in indexed:
+                continue
+            try:
+                is_settled = self._delete(path, sha) and not is_unclear
+            except GatewayError as error:
+                # No checkpoint waits for this: with little budget left, it might never come to an end.
+                log.info("orphan_file_kept", path=path, cause=str(error))
+                is_settled = False
+            if not is_settled:  # it may only not be visible yet, or come late
+                self._expect(path, sha)
 
+    def abandon(self, write: PendingWrite) -> None:
+        """Give up a write; what may have come to exist of it is deleted once nothing of it is under way."""
+        for path, sha in write.files.items():
+            self._expect(path, sha)
+        self.spool.forget(write.name)
 
-def is_orphan(name: str) -> bool:
-    """Return whether a note of this name is about orphan."""
-    return name.startswith(_NAME)
+    def spare(self, paths: Iterable[str]) -> None:
+        """Learn that these files are of use: an earlier attempt at one of them may have been given up."""
+        for path in self._paths.intersection(paths):
+            self.spool.forget(orphan_name(path))
+            self._paths.discard(path)
 
+    def hide_batches(self, view: RunSnapshot) -> RunSnapshot:
+        """Return the view without batches that we have given up: their numbers are still free."""
+        if not self._paths:
+            return view
+        kept = {
+            name: sha
+            for name, sha in view.blobs.items()
+            if is_single(name) or self.layout.path(view.run_id, name) not in self._paths
+        }
+        return replace(view, blobs=kept)
 
-def parse_orphan(content: bytes) -> OrphanFile:
-    """Return the orphan that a note tells of."""
-    return OrphanFile(**orjson.loads(content))
+    def _expect(self, path: str, sha: str) -> None:
+        self._keep(OrphanFile(path, sha, self.clock.now() + LONGEST_REQUEST_S))
+
+    def _keep(self, orphan: OrphanFile) -> None:
+        self.spool.note(orphan.name, orphan.to_bytes())
+        self._paths.add(orphan.path)
+
+    def _try(self, orphan: OrphanFile) -> None:
+        try:
+            rest = None if self._clear(orphan) else orphan.later(self.clock.now())
+        except GatewayError as error:
+            log.info("orphan_file_kept", path=orphan.path, cause=str(error))
+            rest = orphan.later(self.clock.now(), is_tried=False)
+        if rest:
+            self._keep(rest)
+        else:
+            self.spool.forget(orphan.name)
+            self._paths.discard(orphan.path)
+
+    def _clear(self, orphan: OrphanFile) -> bool:
+        """Delete a file unless it has come to be of use; return whether nothing is left to do about it."""
+        run_id, name = self.layout.parse_path(orphan.path)
+        view = self.runs.refresh(run_id)
+        if not view.blobs or (INDEX in view.blobs and not view.is_index_stored):
+            return False  # GitHub may only not show the folder, or the index in it, just now
+        is_indexed = any(entry.file_path == orphan.path for entry in view.index.entries)
+        return is_indexed or name not in view.blobs or self._delete(orphan.path, orphan.blob_sha)
+
+    def _delete(self, path: str, sha: str) -> bool:
+        """Delete a file of ours; return whether GitHub knew it. Another one in its place is left alone."""
+        message = f"Remove {path}: it was stored again under another number"
+        try:
+            self.runs.note_commit(self.gateway.perform(DeleteFile(path, message, self.branch, sha)))
+        except Missing:
+            return False  # that attempt never arrived
+        except Conflict as error:
+            if error.kind == "head_moved":
+                raise
+            return True  # another writer was quicker to take that name
+        log.info("file_deleted", path=path)
+        return True

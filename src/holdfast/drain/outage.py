@@ -1,5 +1,6 @@
-"""What keeps the spool from draining, in words for a person, and when it is worth trying again."""
+"""What keeps the whole spool from draining, in words for a person, and when it is worth trying again."""
 
+from collections.abc import Set
 from dataclasses import asdict, dataclass
 
 import orjson
@@ -8,14 +9,16 @@ from holdfast.errors import GatewayError, Refused
 
 UNAVAILABLE = "unavailable"
 NOTE = "trouble"
-"""The name of the note in the spool that remembers a outage across restarts."""
+"""The name of the note in the spool that remembers an outage across restarts."""
 
-_LONGEST_OUTAGE_PAUSE_S = 30.0
+_LONGEST_PAUSE_WITHOUT_ANSWER_S = 30.0
 # From this many failures on GitHub is down, not stumbling.
-_FAILURES_OF_AN_OUTAGE = 5
+_FAILURES_UNTIL_DOWN = 5
 # How long to stay away when only a person can help. A new token is noticed at once, whatever this says.
 _PAUSES_S = {"auth": 60.0, "permission": 120.0}
 _LONG_PAUSE_S = 600.0
+
+_PROBED_FIRST = frozenset({UNAVAILABLE, "auth", "not_found_or_no_access"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,15 @@ class Outage:
         """Return what is wrong and what to do."""
         return f"{self.reason}. {self.advice}" if self.advice else self.reason
 
+    @property
+    def is_probed_first(self) -> bool:
+        """Whether one small question tells that it is over, so that no write has to."""
+        return self.kind in _PROBED_FIRST
+
+    def applies(self, now: float, credentials: str) -> bool:
+        """Whether it is too early to try again; a new token is worth a try at any time."""
+        return self.retry_at > now and self.credentials == credentials
+
     def to_bytes(self) -> bytes:
         """Return the note's content."""
         return orjson.dumps(asdict(self))
@@ -50,12 +62,16 @@ def outage_after(
 ) -> Outage:
     """Return how to go on after `error`. `jitter` is a random number from 0 to 1.
 
-    An outage is met with pauses that grow to half a minute, a refusal with long ones.
+    If GitHub does not answer, the pauses grow to half a minute; if it refuses, they are long from the start.
     """
     kind = error.kind if isinstance(error, Refused) else UNAVAILABLE
     is_same = before is not None and before.kind == kind
     failures = before.failures + 1 if before and is_same else 1
-    pause_s = _outage_pause(failures, jitter) if kind == UNAVAILABLE else _PAUSES_S.get(kind, _LONG_PAUSE_S)
+    pause_s = (
+        _pause_without_answer_s(failures, jitter)
+        if kind == UNAVAILABLE
+        else _PAUSES_S.get(kind, _LONG_PAUSE_S)
+    )
     return Outage(
         kind=kind,
         reason=str(error),
@@ -67,7 +83,24 @@ def outage_after(
     )
 
 
-def _outage_pause(failures: int, jitter: float) -> float:
-    if failures >= _FAILURES_OF_AN_OUTAGE:
-        return _LONGEST_OUTAGE_PAUSE_S
+def _pause_without_answer_s(failures: int, jitter: float) -> float:
+    if failures >= _FAILURES_UNTIL_DOWN:
+        return _LONGEST_PAUSE_WITHOUT_ANSWER_S
     return float(2.0**failures * jitter)
+
+
+@dataclass(frozen=True, slots=True)
+class RateBlock:
+    """A limit that leaves no room for a while, and the token and critical checkpoints it was found with.
+
+    A plan may see room where a part of its work finds none: without this it would be tried again and again.
+    """
+
+    until: float
+    reason: str
+    credentials: str
+    critical: Set[str]
+
+    def applies(self, now: float, credentials: str, critical: Set[str]) -> bool:
+        """Whether it still holds: time, the token and the critical checkpoints leave it as it was."""
+        return now < self.until and self.credentials == credentials and critical <= self.critical

@@ -1,15 +1,31 @@
-"""A pending write: what is about to be written, kept on disk until it is known to be done.
+"""Notes about writes, kept on disk until all that they may leave behind is known.
 
-After a crash the note says which checkpoints were under way together, and which files they may
-have left behind, so that the same write is finished and nothing is stored twice.
+A pending write says which checkpoints were under way together and which files they may have become, so that
+after a crash the same write is finished and nothing is stored twice.
+
+An orphan file is what an abandoned attempt may still leave behind: GitHub may carry out a request some time
+after its connection was cut. If its checkpoint was stored under another number meanwhile, the late file is a
+second copy, so it is looked for once more. That GitHub finds no such file proves nothing, as a server may lag
+behind; a listing of the folder without it does, once no request can be under way any more.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 import orjson
 
-_NAME = "write/"
+from holdfast.drain.chunks import BatchStep, SinglesStep, Step, order_items
+from holdfast.format.receipt import QueueItem
+
+LONGEST_REQUEST_S = 300.0
+"""How long a request may still be under way; no server keeps one for so long."""
+
+MOST_TRIES = 10
+"""How often an orphan file is looked for while GitHub does not list its folder: that may be gone for good."""
+
+# The names are those of earlier versions: a note of theirs must be understood.
+_PENDING_WRITE = "write/"
+_ORPHAN_FILE = "litter/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +40,7 @@ class PendingWrite:
     @property
     def name(self) -> str:
         """Return the name of the note; a run has one write under way at a time."""
-        return _NAME + self.run_id
+        return pending_write_name(self.run_id)
 
     def adding(self, files: Iterable[tuple[str, str]]) -> "PendingWrite":
         """Return the pending write with more files that may come to exist."""
@@ -32,24 +48,88 @@ class PendingWrite:
 
     def to_bytes(self) -> bytes:
         """Return the note's content."""
-        return orjson.dumps(
-            {
-                "run_id": self.run_id,
-                "checkpoint_ids": self.checkpoint_ids,
-                "is_batch": self.is_batch,
-                "files": dict(self.files),
-            }
-        )
+        return orjson.dumps(asdict(self))
 
 
-def is_pending_write(name: str) -> bool:
-    """Return whether a note of this name is a pending write."""
-    return name.startswith(_NAME)
+def pending_write_name(run_id: str) -> str:
+    """Return the name of the note about a run's pending write."""
+    return _PENDING_WRITE + run_id
 
 
-def parse_pending_write(content: bytes) -> PendingWrite:
-    """Return the pending write that a note holds."""
+def pending_writes(notes: Mapping[str, bytes]) -> list[PendingWrite]:
+    """Return every pending write among the notes."""
+    return [
+        _parse_pending_write(content) for name, content in notes.items() if name.startswith(_PENDING_WRITE)
+    ]
+
+
+def _parse_pending_write(content: bytes) -> PendingWrite:
     values = orjson.loads(content)
     return PendingWrite(
         values["run_id"], tuple(values["checkpoint_ids"]), bool(values["is_batch"]), dict(values["files"])
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """How pending writes are finished, and which of them are about nothing that still waits."""
+
+    steps: tuple[Step, ...]
+    obsolete: tuple[PendingWrite, ...]
+
+
+def plan_unfinished(
+    writes: Sequence[PendingWrite], due: Sequence[QueueItem], waiting: Collection[str]
+) -> Unfinished:
+    """Return each write as it was planned when it was begun: finishing it first is what avoids doubles.
+
+    `due` may be written now; `waiting` are the ids of all checkpoints in the queue.
+    """
+    steps: list[Step] = []
+    obsolete = []
+    ordered = order_items(due)
+    for write in writes:
+        items = tuple(item for item in ordered if item.checkpoint_id in write.checkpoint_ids)
+        if items:
+            steps.append((BatchStep if write.is_batch else SinglesStep)(write.run_id, items))
+        elif not any(identity in waiting for identity in write.checkpoint_ids):
+            obsolete.append(write)
+    return Unfinished(tuple(steps), tuple(obsolete))
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanFile:
+    """A file that was deleted, or never seen, and when to delete it once more."""
+
+    path: str
+    blob_sha: str
+    due_at: float
+    tries: int = 0
+
+    @property
+    def name(self) -> str:
+        """Return the name of the note."""
+        return orphan_name(self.path)
+
+    def later(self, now: float, *, is_tried: bool = True) -> "OrphanFile | None":
+        """Return it with the time of its next try; None if it was tried often enough."""
+        tries = self.tries + is_tried
+        return replace(self, due_at=now + LONGEST_REQUEST_S, tries=tries) if tries < MOST_TRIES else None
+
+    def to_bytes(self) -> bytes:
+        """Return the note's content."""
+        return orjson.dumps(asdict(self))
+
+
+def orphan_name(path: str) -> str:
+    """Return the name of the note about an orphan file."""
+    return _ORPHAN_FILE + path
+
+
+def orphan_files(notes: Mapping[str, bytes]) -> list[OrphanFile]:
+    """Return every orphan file that the notes are about."""
+    return [
+        OrphanFile(**orjson.loads(content))
+        for name, content in notes.items()
+        if name.startswith(_ORPHAN_FILE)
+    ]

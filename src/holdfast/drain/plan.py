@@ -7,14 +7,12 @@ batches fill up and the hour lasts. A critical checkpoint never waits for a paus
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from holdfast.drain.chunks import (
     RUN_FILES,
     RUN_READS,
-    BatchStep,
-    CommitStep,
     DraftStep,
     DrainPolicy,
     SinglesStep,
@@ -27,20 +25,9 @@ from holdfast.drain.chunks import (
 from holdfast.format.receipt import QueueItem
 from holdfast.ratelimit.budget import HOUR_S, Budget
 
-__all__ = [
-    "BatchStep",
-    "CommitStep",
-    "DrainPlan",
-    "DrainPolicy",
-    "SinglesStep",
-    "Step",
-    "forecast_drain_s",
-    "order_items",
-    "plan_drain",
-]
-
 SHORTEST_WAIT_S = 0.05
 EASY_SHARE = 0.7  # up to this share of the hour the pause does not grow
+FEW = 10  # with fewer checkpoints it does not matter how many calls the hour has left
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +58,14 @@ def plan_drain(items: Sequence[QueueItem], budget: Budget, now: float, policy: D
         return DrainPlan((), max(wait.seconds, SHORTEST_WAIT_S), wait.reason)
     wait_s = min(draft.wait_s(pause_s, now) for draft in drafts)
     return DrainPlan((), max(wait_s, SHORTEST_WAIT_S), "collecting, so that the hour's requests last")
+
+
+def first_look(steps: Sequence[Step]) -> Sequence[Step]:
+    """Return the part of a large plan whose answers tell how many calls are left."""
+    if sum(len(step.items) for step in steps) <= FEW:
+        return steps
+    first = steps[0]
+    return [replace(first, items=first.items[:1]) if isinstance(first, SinglesStep) else first]
 
 
 def forecast_drain_s(items: Sequence[QueueItem], budget: Budget, now: float, policy: DrainPolicy) -> float:

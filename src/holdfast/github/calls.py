@@ -1,7 +1,8 @@
 """The calls we make to GitHub, as values, and the values they return.
 
 A call says everything about one request; a gateway performs it. Wrapping a gateway (to spend
-budget, to repeat) is then one method, and a test double is a function.
+budget, to repeat) is then one method, and a test double is a function. What takes several requests is a
+function over a gateway (`listing`), so that every wrapper sees each of them.
 
 An empty repository has no branch and no commit, so every read of one raises Missing. What tells it from a
 missing branch is the first WriteTree: in an empty repository, and only there, it raises Conflict with kind
@@ -10,6 +11,8 @@ missing branch is the first WriteTree: in an empty repository, and only there, i
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+
+from holdfast.errors import GatewayError
 
 ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
@@ -388,25 +391,11 @@ class CommitFiles(Call[Revision]):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadSnapshot(Call[Snapshot]):
-    """Read the branch's head and the files and folders at `paths` as of it, through GraphQL.
-
-    Costs one request for each 100 paths, and one of `core` for each file that GraphQL does not give whole
-    (large or binary ones): SplittingGateway makes a call of each. Raises Missing when there is no such
-    branch, or with the path NO_GRAPHQL.
-    """
-
-    resource: ClassVar[Resource] = "graphql"
-
-    branch: str
-    paths: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ReadPage(Call[Page]):
-    """Read up to PATHS_PER_QUERY paths of a snapshot with one request: at `commit_sha`, else at the head.
+    """Read up to PATHS_PER_QUERY files and folders by GraphQL, at `commit_sha` or else at the branch's head.
 
-    Raises Missing like ReadSnapshot, and Unavailable if the commit is not visible yet.
+    `read_snapshot` reads any number of them. Raises Missing when there is no such branch, or with the path
+    NO_GRAPHQL, and Unavailable if the commit is not visible yet.
     """
 
     resource: ClassVar[Resource] = "graphql"
@@ -435,3 +424,21 @@ class Answer:
     status: int
     headers: dict[str, str]
     received_at: float
+
+
+class Meter(Protocol):
+    """Whoever counts what is asked of GitHub. `endpoint` is the name of the call's type."""
+
+    def request_answered(self, endpoint: str, status: int) -> None:
+        """Count one answer of GitHub."""
+        ...
+
+    def call_performed(
+        self, endpoint: str, seconds: float, *, is_mutation: bool, error: GatewayError | None
+    ) -> None:
+        """Count one attempt, and how it ended."""
+        ...
+
+    def call_repeated(self) -> None:
+        """Count an attempt that follows one that failed."""
+        ...

@@ -1,6 +1,7 @@
 """Performs our calls over HTTP with githubkit; the only module that imports it."""
 
 import ssl
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from io import BytesIO
@@ -21,10 +22,10 @@ from holdfast.github.calls import (
     CommitFiles,
     CountCommits,
     File,
+    Meter,
     Page,
     ReadBlobs,
     ReadPage,
-    ReadSnapshot,
     ReplaceBranch,
     Revision,
 )
@@ -48,7 +49,6 @@ from holdfast.github.graphql import (
 )
 from holdfast.github.reply import Reply
 from holdfast.github.rest import build_request
-from holdfast.github.wrappers.splitting import read_snapshot
 from holdfast.version import __version__
 
 ResultT = TypeVar("ResultT")
@@ -101,7 +101,8 @@ class GitHubClient:
     """Performs every call on one repository; safe to use from several threads at once.
 
     `token` is asked before each request, so that a renewed one is used at once. `observe` sees every answer
-    as it comes in, also the ones that become errors. `close` also closes `transport`.
+    as it comes in, also the ones that become errors; `meter` is told of each answer, and how long each call
+    took by `timer`, however it ended. `close` also closes `transport`.
     """
 
     def __init__(
@@ -112,6 +113,8 @@ class GitHubClient:
         api_url: str | None,
         clock: Clock,
         observe: Callable[[Answer], None] = lambda _: None,
+        meter: Meter | None = None,
+        timer: Callable[[], float] = time.perf_counter,
         transport: httpx.BaseTransport | None = None,
         timeout_s: float = 30.0,
     ) -> None:
@@ -123,6 +126,8 @@ class GitHubClient:
         self._token = token
         self._clock = clock
         self._observe = observe
+        self._meter = meter
+        self._timer = timer
         timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_TIMEOUT_S))
         self._hub = _Hub(base_url, timeout=timeout, transport=transport)
 
@@ -140,11 +145,25 @@ class GitHubClient:
 
     def perform(self, call: Call[ResultT]) -> ResultT:
         """Return what GitHub answers to `call`, or raise a GatewayError."""
+        began = self._timer()
+        try:
+            result = self._perform(call)
+        except GatewayError as error:
+            self._tell(call, began, error)
+            raise
+        self._tell(call, began, None)
+        return result
+
+    def _tell(self, call: Call[Any], began: float, error: GatewayError | None) -> None:
+        if self._meter:
+            self._meter.call_performed(
+                type(call).__name__, self._timer() - began, is_mutation=call.is_mutation, error=error
+            )
+
+    def _perform(self, call: Call[ResultT]) -> ResultT:
         result: Any
         if isinstance(call, CommitFiles):
             result = self._commit_files(call)
-        elif isinstance(call, ReadSnapshot):
-            result = read_snapshot(self, call)
         elif isinstance(call, ReadPage):
             result = self._read_page(call)
         elif isinstance(call, ReadBlobs):
@@ -284,6 +303,8 @@ class GitHubClient:
         response.raw_response.stream = httpx.ByteStream(b"")
         lower_case = {name.lower(): value for name, value in response.headers.items()}
         self._observe(Answer(call, response.status_code, lower_case, self._clock.now()))
+        if self._meter:
+            self._meter.request_answered(type(call).__name__, response.status_code)
         return Reply(response.status_code, lower_case, body)
 
     def _authorization(self, call: Call[Any]) -> dict[str, str]:

@@ -1,7 +1,19 @@
-"""Folders listed whole, however many files they hold."""
+"""Reads that take several calls: a folder listed whole, however large, and many files at one commit."""
+
+from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.errors import Missing, Refused
-from holdfast.github.calls import Gateway, ListFolder, ListingEntry, ReadTree
+from holdfast.github.calls import (
+    PATHS_PER_QUERY,
+    File,
+    Gateway,
+    ListFolder,
+    ListingEntry,
+    ReadBlob,
+    ReadPage,
+    ReadTree,
+    Snapshot,
+)
 
 
 def list_folder(
@@ -23,6 +35,32 @@ def walk_to(gateway: Gateway, folder: str, ref: str) -> tuple[ListingEntry, ...]
         if not sha:
             raise Missing(folder, "there is no such folder")
     return _read_tree(gateway, folder, sha)
+
+
+def read_snapshot(gateway: Gateway, branch: str, paths: Iterable[str]) -> Snapshot:
+    """Return these files of a branch, all as of its newest commit, and what each folder among them holds.
+
+    The first files are read at the branch, the others at the commit that it then pointed to. Raises Missing
+    when there is no such branch.
+    """
+    wanted = list(dict.fromkeys(paths))
+    head_sha = ""
+    files: dict[str, File | None] = {}
+    folders: dict[str, dict[str, str]] = {}
+    for some in _pages(wanted):
+        page = gateway.perform(ReadPage(branch, tuple(some), head_sha))
+        head_sha = page.head_sha
+        files |= page.files
+        folders |= page.folders
+        for path, sha in page.truncated.items():
+            files[path] = File(gateway.perform(ReadBlob(sha)), sha)
+    return Snapshot(head_sha, {path: files[path] for path in wanted}, folders)
+
+
+def _pages(paths: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield at least one page: the head is asked for even if no file is."""
+    for start in range(0, max(1, len(paths)), PATHS_PER_QUERY):
+        yield paths[start : start + PATHS_PER_QUERY]
 
 
 def _read_tree(gateway: Gateway, folder: str, sha: str) -> tuple[ListingEntry, ...]:

@@ -2,10 +2,12 @@
 
 from holdfast.errors import Conflict, Missing, Refused
 from holdfast.github.calls import (
+    Call,
     CreateBranch,
     Gateway,
     ReadHead,
     ReadRepository,
+    ResultT,
     WriteCommit,
     WriteFile,
     WriteTree,
@@ -30,6 +32,15 @@ def ensure_branch(gateway: Gateway, branch: str) -> None:
     except Missing:
         check_repository(gateway)
         _make_branch(gateway, branch)
+
+
+def perform_on_branch(gateway: Gateway, branch: str, call: Call[ResultT]) -> ResultT:
+    """Return what GitHub answers to `call`; where `branch` is missing, make it and perform the call again."""
+    try:
+        return gateway.perform(call)
+    except Missing:
+        ensure_branch(gateway, branch)
+    return gateway.perform(call)
 
 
 def check_repository(gateway: Gateway) -> None:

@@ -16,10 +16,9 @@ from holdfast.github.calls import (
     ReadBlob,
     ReadFile,
     ReadHeadIfChanged,
-    ReadSnapshot,
     Snapshot,
 )
-from holdfast.github.listing import list_folder, walk_to
+from holdfast.github.listing import list_folder, read_snapshot, walk_to
 from holdfast.jsontext.encode import sha256_hex
 from holdfast.jsontext.weight import is_heavier
 from holdfast.styles.resume import Source
@@ -197,7 +196,7 @@ class GitHubArchive:
     def _snapshot(self, paths: Sequence[str]) -> Snapshot | None:
         """Read many files with one request, and keep them; None where there is no GraphQL."""
         try:
-            snapshot = self.gateway.perform(ReadSnapshot(self.branch, tuple(paths)))
+            snapshot = read_snapshot(self.gateway, self.branch, paths)
         except Missing as error:
             if error.path != NO_GRAPHQL:
                 raise

@@ -2,16 +2,14 @@
 
 from dataclasses import dataclass
 
-from holdfast.clock import Clock
-from holdfast.errors import Conflict, Missing
+from holdfast.clock import Deadline
+from holdfast.errors import Conflict, GatewayError, Missing
 from holdfast.format.paths import PRESERVED_RUNS, Layout
 from holdfast.format.preserved_list import format_preserved, parse_preserved
 from holdfast.github.calls import Gateway, ReadFile, WriteFile
+from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, repeat
 from holdfast.logs import log
-from holdfast.repository.branch import ensure_branch
-
-ATTEMPTS = 5
-PAUSE_S = 0.5
+from holdfast.repository.branch import perform_on_branch
 
 
 @dataclass(frozen=True)
@@ -21,7 +19,7 @@ class PreservedRuns:
     gateway: Gateway
     layout: Layout
     branch: str
-    clock: Clock
+    deadline: Deadline
 
     @property
     def path(self) -> str:
@@ -41,28 +39,31 @@ class PreservedRuns:
         return self._change(run_id, is_wanted=False)
 
     def _change(self, run_id: str, *, is_wanted: bool) -> bool:
-        for attempt in range(1, ATTEMPTS + 1):
+        message = f"{'Preserve' if is_wanted else 'Let go of'} {run_id}"
+
+        def attempt() -> bool:
             listed, sha = self._read()
             if (run_id in listed) == is_wanted:
                 return False
-            try:
-                self._write(listed ^ {run_id}, sha, f"{'Preserve' if is_wanted else 'Let go of'} {run_id}")
-            except Conflict:
-                if attempt == ATTEMPTS:
-                    raise
-                self.clock.sleep(PAUSE_S * attempt)
-            else:
-                break
-        log.info("preserved_runs_changed", run_id=run_id, is_preserved=is_wanted)
-        return True
+            content = format_preserved(listed ^ {run_id})
+            perform_on_branch(
+                self.gateway, self.branch, WriteFile(self.path, content, message, self.branch, sha)
+            )
+            return True
 
-    def _write(self, run_ids: frozenset[str], sha: str | None, message: str) -> None:
-        call = WriteFile(self.path, format_preserved(run_ids), message, self.branch, sha)
-        try:
-            self.gateway.perform(call)
-        except Missing:
-            ensure_branch(self.gateway, self.branch)
-            self.gateway.perform(call)
+        def note(number: int, error: GatewayError) -> None:
+            log.info("preserving_repeated", attempt=number, cause=str(error))
+
+        is_changed = repeat(
+            attempt,
+            attempts=CHANGE_ATTEMPTS,
+            deadline=self.deadline,
+            note=note,
+            when=lambda error: isinstance(error, Conflict),
+        )
+        if is_changed:
+            log.info("preserved_runs_changed", run_id=run_id, is_preserved=is_wanted)
+        return is_changed
 
     def _read(self) -> tuple[frozenset[str], str | None]:
         try:

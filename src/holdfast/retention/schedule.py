@@ -1,10 +1,9 @@
 """Sweeps again and again while a service runs, and keeps to that when the service is started anew."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from holdfast.clock import Clock
+from holdfast.clock import Deadline
 from holdfast.errors import HoldfastError
 from holdfast.logs import log
 from holdfast.queue import Spool
@@ -23,16 +22,15 @@ class Schedule:
 
     sweeper: Sweeper
     spool: Spool
-    clock: Clock
+    deadline: Deadline
     every_s: float
-    is_stopping: Callable[[], bool]
 
     def run(self) -> None:
-        """Sweep until `is_stopping`. What goes wrong is logged, and tried again before long."""
+        """Sweep until we are asked to stop. What goes wrong is logged, and tried again before long."""
         wait_s = self._due_in_s()
         while True:
-            self.clock.sleep(wait_s)
-            if self.is_stopping():
+            self.deadline.wait(wait_s)
+            if self.deadline.is_stopping():
                 return
             wait_s = self.every_s if self._sweep() else min(self.every_s, RETRY_S)
 
@@ -42,7 +40,7 @@ class Schedule:
         except (HoldfastError, ValueError):
             swept_at = -inf
         # A clock that was set back must not put it off for longer than usual.
-        return min(self.every_s, max(FIRST_PAUSE_S, swept_at + self.every_s - self.clock.now()))
+        return min(self.every_s, max(FIRST_PAUSE_S, swept_at + self.every_s - self.deadline.clock.now()))
 
     def _sweep(self) -> bool:
         """Sweep once, and return whether that was done."""
@@ -51,7 +49,7 @@ class Schedule:
             if report.rest_because:
                 log.warning("sweep_cut_short", cause=report.rest_because)
                 return False
-            self.spool.note(_NOTE, repr(self.clock.now()).encode())
+            self.spool.note(_NOTE, repr(self.deadline.clock.now()).encode())
         except HoldfastError as error:
             log.warning("sweep_failed", cause=str(error))
             return False

@@ -7,8 +7,8 @@ checkpoint that was written meanwhile is never lost: then everything is done aga
 
 from dataclasses import dataclass, field
 
-from holdfast.clock import Clock
-from holdfast.errors import Conflict, Missing, Refused, Unavailable
+from holdfast.clock import Clock, Deadline
+from holdfast.errors import Conflict, GatewayError, Missing, Refused
 from holdfast.github.calls import (
     HISTORY_PAGE,
     NO_GRAPHQL,
@@ -24,12 +24,11 @@ from holdfast.github.calls import (
     ReplaceBranch,
     WriteCommit,
 )
+from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, plan_and_repeat
 from holdfast.logs import log
 from holdfast.repository.folder import epoch
 from holdfast.retention.rules import DAY_S
 
-ATTEMPTS = 5
-PAUSE_S = 0.5
 MAX_KEPT_COMMITS = 400
 """Each kept commit is one content-creating request, of which GitHub allows 500 an hour."""
 
@@ -59,6 +58,7 @@ class Squash:
     gateway: Gateway
     branch: str
     clock: Clock
+    deadline: Deadline
     _made: dict[str, str] = field(default_factory=dict)
     """The new commit for each old one; a second attempt makes only what has come since."""
 
@@ -89,21 +89,21 @@ class Squash:
 
     def _rewrite(self, repository_id: str, keep_days: float | None, *, is_forced: bool) -> tuple[str, str]:
         """Return the head before and after; on a moved branch, begin again from its new head."""
-        attempt = 1
-        while True:
+
+        def remake() -> tuple[str, str]:
             head_sha = self.gateway.perform(ReadHead(self.branch))
-            new_sha = self._remake(head_sha, keep_days)
-            try:
-                if new_sha != head_sha:
-                    self._move(repository_id, head_sha, new_sha, is_forced=is_forced)
-            except (Conflict, Unavailable) as error:
-                if attempt == ATTEMPTS:
-                    raise
-                log.info("squash_repeated", attempt=attempt, cause=str(error))
-            else:
-                return head_sha, new_sha
-            self.clock.sleep(PAUSE_S * 2**attempt)
-            attempt += 1
+            return head_sha, self._remake(head_sha, keep_days)
+
+        def move(heads: tuple[str, str]) -> tuple[str, str]:
+            head_sha, new_sha = heads
+            if new_sha != head_sha:
+                self._move(repository_id, head_sha, new_sha, is_forced=is_forced)
+            return heads
+
+        def note(number: int, error: GatewayError) -> None:
+            log.info("squash_repeated", attempt=number, cause=str(error))
+
+        return plan_and_repeat(remake, move, attempts=CHANGE_ATTEMPTS, deadline=self.deadline, note=note)
 
     def _remake(self, head_sha: str, keep_days: float | None) -> str:
         """Make the new history and return its head; the head itself if there is nothing to take away."""

@@ -11,12 +11,13 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from holdfast.cache.local_copy import RemoteFile, RepositoryCache
-from holdfast.clock import Clock
+from holdfast.clock import Clock, Deadline
 from holdfast.disk import make_private_folder, translate
 from holdfast.errors import Conflict, GatewayError, Refused, Stopped, SweepBusy, Throttled, Unavailable
 from holdfast.format.git_ids import blob_sha, tree_sha
 from holdfast.format.moments import format_moment
 from holdfast.format.paths import RETENTION_LOG, Layout
+from holdfast.github.wrappers.retrying import SWEEP_ATTEMPTS, plan_and_repeat
 from holdfast.logs import log
 from holdfast.queue import Spool
 from holdfast.retention.commit import Committer, FileChanges
@@ -26,9 +27,6 @@ from holdfast.retention.plan import RetentionPlan, describe_sweep, plan_pruning,
 from holdfast.retention.rules import RetentionRules
 from holdfast.retention.scan import Scan, Scanner
 
-ATTEMPTS = 8
-PAUSE_S = 0.5
-LONGEST_PAUSE_S = 8.0
 # One commit for all of it, as a rule. GitHub names no limit, but gives up on what takes long.
 MAX_FILES = 2000
 MAX_NAMED_RUNS = 200
@@ -62,6 +60,7 @@ class Sweeper:
     layout: Layout
     rules: RetentionRules
     clock: Clock
+    deadline: Deadline
     lock_folder: Path
     max_files: int = MAX_FILES
 
@@ -113,20 +112,29 @@ class Sweeper:
     def _plan_and_commit(self, report: SweepReport, only: Collection[str] | None, make: MakePlan) -> None:
         """Plan and commit; whenever the branch moves or a commit is too much, again."""
         max_files = self.max_files
-        for attempt in range(1, ATTEMPTS + 1):
+
+        def plan() -> Scan:
             survey, report.plan = self._plan(only, make)
             report.strangers = self._strangers(survey)
-            try:
-                self._commit_all(survey, report, max_files)
-            except (Conflict, Unavailable, Refused) as error:
-                if attempt == ATTEMPTS or not _is_worth_another(error):
-                    raise
-                if not isinstance(error, Conflict):
-                    max_files = max(1, max_files // 2)  # it may have been too much at once
-                log.info("sweep_planned_again", attempt=attempt, cause=str(error))
-                self.clock.sleep(min(PAUSE_S * 2**attempt, LONGEST_PAUSE_S))
-            else:
-                return
+            return survey
+
+        def commit(survey: Scan) -> None:
+            self._commit_all(survey, report, max_files)
+
+        def note(number: int, error: GatewayError) -> None:
+            nonlocal max_files
+            if not isinstance(error, Conflict):
+                max_files = max(1, max_files // 2)  # it may have been too much at once
+            log.info("sweep_planned_again", attempt=number, cause=str(error))
+
+        plan_and_repeat(
+            plan,
+            commit,
+            attempts=SWEEP_ATTEMPTS,
+            deadline=self.deadline,
+            note=note,
+            when=_is_worth_another,
+        )
 
     def _plan(self, only: Collection[str] | None, make: MakePlan) -> tuple[Scan, RetentionPlan]:
         """Scan, and plan; what the plan must know of single files is read until it is complete."""
@@ -234,4 +242,5 @@ class Sweeper:
 
 def _is_worth_another(error: GatewayError) -> bool:
     """Whether a new plan, or a smaller commit, may succeed where this one failed."""
-    return not isinstance(error, Refused) or error.kind == "invalid"
+    is_too_much = isinstance(error, Refused) and error.kind == "invalid"
+    return is_too_much or isinstance(error, Conflict | Unavailable)

@@ -2,10 +2,9 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from math import inf
 
-from holdfast.clock import SHORT_PAUSE_S, Clock
+from holdfast.clock import SHORT_PAUSE_S
 from holdfast.drain.worker import Worker
 from holdfast.errors import DiskFailed, SpoolBusy, Stopped
 from holdfast.logs import log
@@ -13,24 +12,6 @@ from holdfast.logs import log
 # Another process may have spooled something, or may have stopped draining.
 LOOK_EVERY_S = 5.0
 LONGEST_PAUSE_S = 30.0
-
-
-class WakingClock:
-    """A clock whose long waits end when something is `urgent`: a critical checkpoint, the order to stop."""
-
-    def __init__(self, inner: Clock, urgent: threading.Event) -> None:
-        self._inner = inner
-        self._urgent = urgent
-
-    def now(self) -> float:
-        return self._inner.now()
-
-    def sleep(self, seconds: float) -> None:
-        if seconds <= SHORT_PAUSE_S:
-            self._inner.sleep(seconds)
-        else:
-            self._urgent.wait(seconds)
-            self._urgent.clear()
 
 
 class Drainer:
@@ -50,7 +31,7 @@ class Drainer:
         self._stop = stop
         self._news = threading.Event()
         self._urgent = threading.Event()
-        self._worker = replace(worker, clock=WakingClock(worker.clock, self._urgent), _listeners=[])
+        self._worker = worker
         self._worker.on_progress(self._tell)
         self._on_verified = on_verified
         self._on_disk_failed = on_disk_failed
@@ -63,7 +44,7 @@ class Drainer:
 
     @property
     def is_alive(self) -> bool:
-        """Tell whether the thread runs."""
+        """Whether the thread runs."""
         return self._thread.is_alive()
 
     def wake(self, *, is_urgent: bool) -> None:
@@ -73,7 +54,7 @@ class Drainer:
             self._urgent.set()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end, once `stop` is set; tell whether it has come."""
+        """Wait for the end, once `stop` is set; return whether it has come."""
         self.wake(is_urgent=True)
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -105,7 +86,15 @@ class Drainer:
         """Drain until nothing is left."""
         self._told = 0
         if self._worker.spool.pending():
-            self._worker.drain(patience_s=inf, is_paced=True)
+            self._worker.drain(patience_s=inf, is_paced=True, wait=self._wait)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait between two passes; something urgent ends a long wait: a critical checkpoint, a stop."""
+        if seconds <= SHORT_PAUSE_S:
+            self._worker.deadline.wait(seconds)
+        else:
+            self._urgent.wait(seconds)
+            self._urgent.clear()
 
     def _rest(self) -> None:
         if not self._stop.is_set():

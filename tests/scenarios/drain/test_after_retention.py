@@ -9,8 +9,9 @@ import pytest
 from holdfast.errors import Unavailable
 from holdfast.format.index import parse_index
 from holdfast.github.calls import ListFolder, ReadFile, WriteFile
+from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run, trim
+from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run, trim
 
 MODES = ("contents", "commit")
 

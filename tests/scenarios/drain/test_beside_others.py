@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.drain.orphans import PATIENCE_S
+from holdfast.drain.pending import LONGEST_REQUEST_S
 from holdfast.errors import Missing, Throttled, Unavailable
 from holdfast.format.checkpoint import seal
 from holdfast.format.index import Index, parse_index
@@ -18,19 +18,20 @@ from holdfast.github.calls import (
     DeleteFile,
     ListFolder,
     Listing,
-    ReadSnapshot,
+    ReadPage,
     ReadTree,
     Snapshot,
     WriteFile,
     WriteTree,
 )
 from holdfast.retention.rules import RetentionRules
+from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import open_desk
 from tests.fakes.meddling import LaggingGateway, MeddlingGateway
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.stored_runs import make_envelope, make_run, with_paths
-from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run, trim
+from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run, trim
 
 
 @pytest.fixture
@@ -251,7 +252,7 @@ def test_litter_that_came_to_be_of_use_is_no_litter(tmp_path: Path, repository: 
         good = workshop.save()
         workshop.save(state={"large": "x" * 9000 + "SECRET"})
         # Both go together and the second is refused: the write is given up, to be done in halves.
-        wait_s = PATIENCE_S - 0.5
+        wait_s = LONGEST_REQUEST_S - 0.5
         throttled = Throttled("x", "slow down", kind="secondary", retry_after_s=wait_s)
         repository.fail_next(WriteFile, throttled, when=lambda call: "cp_002" in call.path)
         workshop.worker.drain()
@@ -401,7 +402,7 @@ def lose_the_answer(repository: MemoryGateway, workshop: Workshop) -> None:
     """Let the next commit be made, and let nobody know."""
     gone = Unavailable(BRANCH, "no answer")
     repository.fail_next(CommitFiles, gone, is_applied=True)
-    repository.fail_next(ReadSnapshot, gone, times=3)
+    repository.fail_next(ReadPage, gone, times=3)
     workshop.worker.drain()
     workshop.clock.sleep(10_000)
 
@@ -533,7 +534,7 @@ def test_no_checkpoint_waits_for_what_is_to_be_deleted(tmp_path: Path, repositor
         store(ours)  # first as 2, which was used
         assert "cp_002_manual.json" in names_of(repository)
 
-        ours.clock.sleep(PATIENCE_S)
+        ours.clock.sleep(LONGEST_REQUEST_S)
         store(ours)
 
     assert list(check_run(repository)) == [3, 4, 5]

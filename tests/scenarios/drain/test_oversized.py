@@ -8,8 +8,9 @@ import pytest
 
 from holdfast.errors import IntegrityFailure
 from holdfast.github.calls import ListFolder, ReadFile, WriteFile
+from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import BRANCH, Workshop, open_workshop, stored_run
+from tests.fakes.workshop import Workshop, open_workshop, stored_run
 
 LIMIT = 20_000
 OUTPUT = "x" * 30_000

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from holdfast.drain.chunks import order_items
-from holdfast.drain.orphans import MOST_TRIES, PATIENCE_S, OrphanFile, is_orphan
+from holdfast.drain.pending import LONGEST_REQUEST_S, MOST_TRIES, OrphanFile, orphan_files, orphan_name
 from holdfast.errors import Conflict, Missing, Unavailable
 from holdfast.format.checkpoint import draft_from_mapping, seal
 from holdfast.format.git_ids import blob_sha
@@ -16,8 +16,9 @@ from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.github.calls import Call, DeleteFile, ListFolder, ReadBlob, ResultT, WriteFile
 from holdfast.queue import Spool
+from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
+from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run
 
 PATH = "checkpoints/r/cp_001_manual.json"
 
@@ -116,9 +117,9 @@ def test_file_that_github_did_not_find_to_delete_is_looked_for_as_long_as_a_list
         for _ in range(times):
             one.worker.drain()
             assert "cp_002_manual.json" in stored_run(repository)
-            one.clock.sleep(PATIENCE_S)
+            one.clock.sleep(LONGEST_REQUEST_S)
         one.worker.drain()
-        assert not any(is_orphan(name) for name in one.spool.notes())
+        assert not orphan_files(one.spool.notes())
 
     assert list(check_run(repository)) == [1, 4, 5]
 
@@ -138,9 +139,9 @@ def test_indexed_file_is_not_deleted_while_github_does_not_show_what_names_it(
         workshop.worker.drain()
         assert "cp_001_manual.json" in stored_run(repository)
 
-        workshop.clock.sleep(PATIENCE_S)
+        workshop.clock.sleep(LONGEST_REQUEST_S)
         workshop.worker.drain()
-        assert not any(is_orphan(name) for name in workshop.spool.notes())
+        assert not orphan_files(workshop.spool.notes())
 
     assert list(check_run(repository)) == [1]
 
@@ -154,11 +155,11 @@ def test_file_of_a_run_that_is_gone_is_not_looked_for_without_end(
         workshop.worker.drain()
         workshop.spool.note(orphan.name, orphan.to_bytes())
         for _ in range(MOST_TRIES):
-            assert any(is_orphan(name) for name in workshop.spool.notes())
+            assert orphan_files(workshop.spool.notes())
             workshop.worker.drain()
-            workshop.clock.sleep(PATIENCE_S)
+            workshop.clock.sleep(LONGEST_REQUEST_S)
 
-        assert not any(is_orphan(name) for name in workshop.spool.notes())
+        assert not orphan_files(workshop.spool.notes())
 
 
 def test_file_of_a_write_without_an_answer_is_noted_for_deletion_once(
@@ -185,7 +186,8 @@ def test_file_of_a_write_without_an_answer_is_noted_for_deletion_once(
         one.worker.drain()
 
     assert list(check_run(repository)) == [1, 2, 3]
-    assert [name for name in noted if is_orphan(name)] == ["litter/checkpoints/r/cp_002_manual.json"]
+    orphans = [name for name in noted if name.startswith(orphan_name(""))]
+    assert orphans == [orphan_name("checkpoints/r/cp_002_manual.json")]
 
 
 def test_older_checkpoint_goes_first_where_two_have_one_number() -> None:

@@ -23,7 +23,8 @@ import structlog
 
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.saved import sealed
-from tests.fakes.workshop import BRANCH, open_workshop
+from tests.fakes.assembly import BRANCH
+from tests.fakes.workshop import open_workshop
 
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 SIZE, LIMIT = 20 * 1024 * 1024, 256 * 1024 * 1024

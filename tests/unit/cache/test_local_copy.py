@@ -25,8 +25,9 @@ from holdfast.format.index import Index
 from holdfast.format.paths import Layout
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.github.calls import CommitFiles, DeleteFile, WriteFile
+from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import BRANCH, open_workshop
+from tests.fakes.workshop import open_workshop
 
 A, B = RemoteFile("a" * 40, 1), RemoteFile("b" * 40, 2)
 

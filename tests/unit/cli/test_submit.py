@@ -326,7 +326,7 @@ def test_an_outage_ends_in_75_with_the_reason(holdfast: Holdfast, github: GitHub
 def test_a_wait_that_a_signal_ends_leaves_the_checkpoint_spooled(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(_: Worker, *, patience_s: float) -> None:
+    def stop(_: Worker, **_options: object) -> None:
         raise Stopped("asked to stop")
 
     monkeypatch.setattr(Worker, "drain", stop)
@@ -393,7 +393,7 @@ def test_a_wait_that_hangs_ends_in_75_with_the_receipt(
 ) -> None:
     ends: list[int] = []
 
-    def hang(_: Worker, *, patience_s: float) -> None:
+    def hang(_: Worker, **_options: object) -> None:
         signal.raise_signal(signal.SIGTERM)
         while not ends:
             time.sleep(0.01)

@@ -8,10 +8,11 @@ from structlog.testing import capture_logs
 
 from holdfast.errors import Missing, Refused, Unavailable
 from holdfast.format.receipt import Progress
-from holdfast.github.calls import NO_GRAPHQL, CommitFiles, ReadSnapshot, WriteFile
+from holdfast.github.calls import NO_GRAPHQL, CommitFiles, ReadPage, WriteFile
 from holdfast.github.presence import ASK_AGAIN_S
+from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
+from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run
 
 
 @pytest.fixture
@@ -125,7 +126,7 @@ def test_crash_after_the_commit_is_found_by_the_next_process(
         workshop.save()
         repository.fail_next(CommitFiles, Unavailable("x", "cut"), is_applied=True)
         repository.fail_next(
-            ReadSnapshot, Unavailable("x", "down"), times=9, when=lambda _: len(repository.calls) > 9
+            ReadPage, Unavailable("x", "down"), times=9, when=lambda _: len(repository.calls) > 9
         )
         monkeypatch.setattr(workshop.spool, "acknowledge", _crash)
         with pytest.raises(_Crash):
@@ -157,7 +158,7 @@ def test_server_without_graphql_is_written_in_contents_mode(tmp_path: Path) -> N
 def test_graphql_that_was_missing_for_a_moment_is_used_again(
     workshop: Workshop, repository: MemoryGateway
 ) -> None:
-    repository.fail_next(ReadSnapshot, Missing(NO_GRAPHQL, "404"))
+    repository.fail_next(ReadPage, Missing(NO_GRAPHQL, "404"))
     workshop.save()
     assert workshop.worker.drain().verified == 1
     assert repository.count(CommitFiles) == 0
@@ -193,7 +194,7 @@ def test_server_without_graphql_is_not_asked_with_every_commit(tmp_path: Path) -
             workshop.save()
             workshop.worker.drain()
 
-    assert repository.count(ReadSnapshot) == 1
+    assert repository.count(ReadPage) == 1
 
 
 def test_refused_checkpoint_among_many_is_found_and_set_aside_alone(

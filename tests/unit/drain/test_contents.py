@@ -10,8 +10,9 @@ import pytest
 from holdfast.errors import Conflict, Missing, Refused, Unavailable
 from holdfast.format.receipt import Progress
 from holdfast.github.calls import DeleteFile, File, ListFolder, ReadFile, WriteFile
+from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop, stored_run
+from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run
 
 STALE = Conflict("x", "does not match", kind="stale_file")
 MOVED = Conflict("x", "is at a but expected b", kind="head_moved")

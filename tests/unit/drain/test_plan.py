@@ -5,16 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.drain.plan import (
-    BatchStep,
-    CommitStep,
-    DrainPolicy,
-    SinglesStep,
-    Step,
-    forecast_drain_s,
-    order_items,
-    plan_drain,
-)
+from holdfast.drain.chunks import BatchStep, CommitStep, DrainPolicy, SinglesStep, Step, order_items
+from holdfast.drain.plan import forecast_drain_s, plan_drain
 from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.ratelimit.budget import Budget

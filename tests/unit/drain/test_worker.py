@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.drain.orphans import PATIENCE_S
 from holdfast.drain.outage import NOTE, parse_outage
-from holdfast.drain.pending import PendingWrite
+from holdfast.drain.pending import LONGEST_REQUEST_S, PendingWrite
 from holdfast.errors import Conflict, GatewayError, Refused, SpoolBusy, Throttled, Unavailable
 from holdfast.format.receipt import Progress
 from holdfast.github.calls import Answer, Call, CommitFiles, ListFolder, ResultT, WriteFile
@@ -347,7 +346,7 @@ def test_batch_that_landed_before_a_refusal_is_deleted_once_nothing_is_under_way
 
         workshop.worker.drain()
         assert "batch_1_20.json" in stored_run(repository)
-        workshop.clock.sleep(PATIENCE_S)
+        workshop.clock.sleep(LONGEST_REQUEST_S)
         workshop.worker.drain()
 
     assert "batch_1_20.json" not in stored_run(repository)
@@ -407,8 +406,10 @@ def test_file_of_an_abandoned_write_stays_if_the_index_has_come_to_need_it(
     stored = workshop.spool.receipt(receipt.checkpoint_id)
     assert stored is not None
     files = {stored.file_path: stored.blob_sha or ""}
-    workshop.worker.contents.abandon(PendingWrite("r", (receipt.checkpoint_id,), is_batch=False, files=files))
-    workshop.clock.sleep(PATIENCE_S)
+    workshop.worker.contents.orphans.abandon(
+        PendingWrite("r", (receipt.checkpoint_id,), is_batch=False, files=files)
+    )
+    workshop.clock.sleep(LONGEST_REQUEST_S)
 
     workshop.worker.drain()
 

@@ -13,7 +13,7 @@ from holdfast.github.calls import (
     CreateBranch,
     ReadFile,
     ReadHead,
-    ReadSnapshot,
+    ReadPage,
     WriteFile,
     WriteTree,
 )
@@ -26,7 +26,7 @@ WRITE = WriteFile("runs/a.json", b"{}", "Checkpoint", "checkpoints")
 READ = ReadFile("runs/a.json", "checkpoints")
 HEAD = ReadHead("checkpoints")
 COMMIT = CommitFiles("checkpoints", SHA, "Headline", "", {"runs/a.json": b"{}"})
-SNAPSHOT = ReadSnapshot("checkpoints", ("runs/a.json",))
+SNAPSHOT = ReadPage("checkpoints", ("runs/a.json",))
 
 SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
 CONTENT_BLOCKED = (

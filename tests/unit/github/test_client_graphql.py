@@ -15,17 +15,17 @@ from holdfast.github.calls import (
     File,
     ReadBlob,
     ReadPage,
-    ReadSnapshot,
     Revision,
 )
 from holdfast.github.client import GitHubClient
+from holdfast.github.listing import read_snapshot
 from tests.fakes.clock import VirtualClock
 
 API = "https://api.github.com"
 ENDPOINT = f"{API}/graphql"
 HEAD, SHA = "a" * 40, "b" * 40
 COMMIT = CommitFiles("checkpoints", HEAD, "Headline", "Body", {"runs/a.json": b"{}"}, ("old.json",))
-SNAPSHOT = ReadSnapshot("checkpoints", ("a.json", "b.json"))
+PAGE = ReadPage("checkpoints", ("a.json", "b.json"))
 EMPTY_BLOB = blob_sha(b"{}")
 COMMITTED = {"createCommitOnBranch": {"commit": {"oid": SHA, "f0": {"oid": EMPTY_BLOB}}}}
 
@@ -148,7 +148,7 @@ def test_head_that_moved_is_a_conflict(respx_mock: respx.MockRouter, client: Git
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])
-@pytest.mark.parametrize("call", [COMMIT, SNAPSHOT], ids=["commit", "snapshot"])
+@pytest.mark.parametrize("call", [COMMIT, PAGE], ids=["commit", "snapshot"])
 def test_server_without_graphql_is_told_apart(
     respx_mock: respx.MockRouter, client: GitHubClient, call: Call[Any], status: int
 ) -> None:
@@ -179,13 +179,13 @@ def test_enterprise_server_keeps_graphql_beside_its_rest(respx_mock: respx.MockR
     with GitHubClient(
         "owner/state", token=lambda: "t", api_url="https://ghe.test/api/v3", clock=VirtualClock()
     ) as client:
-        assert client.perform(ReadSnapshot("checkpoints", ())).head_sha == HEAD
+        assert client.perform(ReadPage("checkpoints", ())).head_sha == HEAD
 
 
 def test_snapshot_is_one_query(respx_mock: respx.MockRouter, client: GitHubClient) -> None:
     route = answer(respx_mock, snapshot_of(f0=blob(b"one"), f1=None))
 
-    snapshot = client.perform(SNAPSHOT)
+    snapshot = client.perform(PAGE)
 
     sent = json.loads(route.calls.last.request.content)
     assert snapshot.head_sha == HEAD
@@ -203,7 +203,7 @@ def test_snapshot_is_one_query(respx_mock: respx.MockRouter, client: GitHubClien
 def test_folder_at_the_path_is_no_file(respx_mock: respx.MockRouter, client: GitHubClient) -> None:
     answer(respx_mock, snapshot_of(f0={"object": {}}, f1={"object": None}))
 
-    assert client.perform(SNAPSHOT).files == {"a.json": None, "b.json": None}
+    assert client.perform(PAGE).files == {"a.json": None, "b.json": None}
 
 
 @pytest.mark.parametrize(
@@ -226,15 +226,15 @@ def test_file_that_graphql_does_not_give_whole_is_read_as_a_blob(
     with GitHubClient(
         "owner/state", token=lambda: "t", api_url=None, clock=VirtualClock(), observe=seen.append
     ) as client:
-        assert client.perform(SNAPSHOT).files["a.json"] == File(b"one", sha)
-    assert [answer.call for answer in seen] == [ReadPage("checkpoints", SNAPSHOT.paths), ReadBlob(sha)]
+        assert read_snapshot(client, "checkpoints", PAGE.paths).files["a.json"] == File(b"one", sha)
+    assert [answer.call for answer in seen] == [PAGE, ReadBlob(sha)]
 
 
 def test_file_reported_as_not_found_is_not_there(respx_mock: respx.MockRouter, client: GitHubClient) -> None:
     errors = [{"type": "NOT_FOUND", "path": ["repository", "ref", "target", "f1"], "message": "No such file"}]
     answer(respx_mock, snapshot_of(f0=blob(b"one"), f1=None) | {"errors": errors})
 
-    assert client.perform(SNAPSHOT).files["b.json"] is None
+    assert client.perform(PAGE).files["b.json"] is None
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_snapshot_of_no_branch_is_missing(
     answer(respx_mock, content)
 
     with pytest.raises(Missing) as caught:
-        client.perform(SNAPSHOT)
+        client.perform(PAGE)
 
     assert caught.value.path == "checkpoints"
 
@@ -276,7 +276,7 @@ def test_snapshot_that_makes_no_sense_is_unavailable(
     answer(respx_mock, content)
 
     with pytest.raises(Unavailable):
-        client.perform(SNAPSHOT)
+        client.perform(PAGE)
 
 
 def test_further_files_are_read_at_the_commit_of_the_first(
@@ -287,7 +287,7 @@ def test_further_files_are_read_at_the_commit_of_the_first(
     route = respx_mock.post(ENDPOINT)
     route.side_effect = [respx.MockResponse(200, json=first), respx.MockResponse(200, json=second)]
 
-    snapshot = client.perform(ReadSnapshot("checkpoints", tuple(f"{number}.json" for number in range(101))))
+    snapshot = read_snapshot(client, "checkpoints", (f"{number}.json" for number in range(101)))
 
     variables = json.loads(route.calls.last.request.content)["variables"]
     assert variables == {"owner": "owner", "name": "state", "oid": HEAD, "p0": "100.json"}
@@ -303,4 +303,4 @@ def test_commit_that_is_not_visible_yet_makes_the_snapshot_unavailable(
     route.side_effect = [respx.MockResponse(200, json=first), respx.MockResponse(200, json=second)]
 
     with pytest.raises(Unavailable):
-        client.perform(ReadSnapshot("checkpoints", tuple(f"{number}.json" for number in range(101))))
+        read_snapshot(client, "checkpoints", (f"{number}.json" for number in range(101)))

@@ -17,11 +17,12 @@ from holdfast.format.stored_file import entry_of
 from holdfast.github.calls import Answer, CreateBranch, WriteCommit, WriteFile, WriteTree
 from holdfast.github.client import GitHubClient
 from holdfast.repository.reader import Reader
+from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.saved import sealed
 from tests.fakes.spooling import open_spool
-from tests.fakes.workshop import BRANCH, Workshop, open_workshop
+from tests.fakes.workshop import Workshop, open_workshop
 
 RUNS = 1_200
 

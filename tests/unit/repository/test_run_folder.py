@@ -14,9 +14,10 @@ from holdfast.format.paths import Layout, format_batch_name
 from holdfast.format.stored_file import entry_of
 from holdfast.repository.validate import Validator
 from holdfast.styles.replay import replay
+from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.saved import NOW, sealed
-from tests.fakes.workshop import BRANCH, Workshop, open_workshop
+from tests.fakes.workshop import Workshop, open_workshop
 
 LAYOUT = Layout()
 

@@ -7,9 +7,10 @@ from holdfast.errors import GatewayError, UnknownRun
 from holdfast.github.calls import ReadHeadIfChanged
 from holdfast.repository.findings import Report
 from holdfast.repository.validate import Validator
+from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.saved import sealed
-from tests.fakes.workshop import BRANCH, Workshop, open_workshop
+from tests.fakes.workshop import Workshop, open_workshop
 
 from .test_reader import AWAY, damage, store
 

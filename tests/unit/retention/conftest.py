@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import Desk, open_desk
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.stored_runs import NOON, make_run, with_paths
-from tests.fakes.workshop import BRANCH
 
 
 @pytest.fixture

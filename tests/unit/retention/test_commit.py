@@ -10,11 +10,11 @@ import pytest
 from holdfast.errors import Conflict, Missing, Refused, Throttled, Unavailable
 from holdfast.github.calls import CommitFiles, DeleteFile, MoveBranch, WriteFile, WriteTree
 from holdfast.github.presence import ASK_AGAIN_S
+from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import Desk, open_desk
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.stored_runs import NOON, make_run, with_paths
-from tests.fakes.workshop import BRANCH
 
 LOG = "checkpoints/retention_log.json"
 

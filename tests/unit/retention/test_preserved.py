@@ -4,13 +4,14 @@ import json
 
 import pytest
 
+from holdfast.clock import Deadline
 from holdfast.errors import Conflict, IntegrityFailure
 from holdfast.format.paths import Layout
 from holdfast.github.calls import WriteFile
 from holdfast.retention.preserved import PreservedRuns
+from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import BRANCH
 
 PATH = "checkpoints/preserved_runs.json"
 
@@ -23,7 +24,7 @@ def repository() -> MemoryGateway:
 
 
 def preserved(repository: MemoryGateway) -> PreservedRuns:
-    return PreservedRuns(repository, Layout(), BRANCH, VirtualClock())
+    return PreservedRuns(repository, Layout(), BRANCH, Deadline(VirtualClock()))
 
 
 def test_run_is_added_and_removed_once(repository: MemoryGateway) -> None:

@@ -11,11 +11,11 @@ from holdfast.format.checkpoint import draft_from_mapping
 from holdfast.format.parts import seal_in_parts
 from holdfast.github.calls import ReadBlobs, ReadTree
 from holdfast.retention.rules import RetentionRules
+from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import Desk, open_desk
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.stored_runs import NOON, make_envelope, make_run, run_files, with_paths
-from tests.fakes.workshop import BRANCH
 
 
 def test_run_with_checkpoints_in_the_spool_is_not_touched(desk: Desk) -> None:

@@ -150,13 +150,13 @@ def test_runs_within_the_rules_cost_no_request(tmp_path: Path, monkeypatch: pyte
     settings = Settings.from_environment({"HOLDFAST_DATA_DIR": str(tmp_path)})
     asked: list[str] = []
     with Holdfast(settings, assembly=(assembly := Assembly(settings))) as holdfast:
-        observe = assembly._observe
+        observe = assembly.rate_limiter.observe
 
         def note(answer: Answer) -> None:
             asked.append(type(answer.call).__name__)
             observe(answer)
 
-        monkeypatch.setattr(assembly, "_observe", note)
+        monkeypatch.setattr(assembly.rate_limiter, "observe", note)
         for _ in range(3):
             holdfast.save("layers", LAYERS, trigger="layer_complete")
             holdfast.drain()

@@ -1,5 +1,6 @@
 """Cleaning up on a schedule inside a service."""
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from holdfast.clock import Deadline
 from holdfast.errors import SweepBusy
 from holdfast.library import Holdfast
 from holdfast.queue import Spool
@@ -37,13 +39,22 @@ def spool(tmp_path: Path, clock: VirtualClock) -> Iterator[Spool]:
 
 def run_rounds(rounds: int, spool: Spool, clock: VirtualClock, outcomes: object = None) -> list[float]:
     """Run a schedule for so many sweeps; return how long it waited before each, and before its end."""
-    stops = iter([*[False] * rounds, True])
     done = SweepReport(RetentionPlan(()))
     sweeper = Mock(spec=Sweeper, sweep=Mock(side_effect=outcomes, return_value=done))
-    clock.slept.clear()
-    Schedule(sweeper, spool, clock, DAY_S, lambda: next(stops)).run()
+    waits: list[float] = []
+    stop = threading.Event()
+
+    class StoppingClock(VirtualClock):
+        def sleep(self, seconds: float) -> None:
+            waits.append(seconds)
+            clock.sleep(seconds)
+            self.time = clock.time
+            if len(waits) > rounds:
+                stop.set()
+
+    Schedule(sweeper, spool, Deadline(StoppingClock(clock.now()), stop), DAY_S).run()
     assert sweeper.sweep.call_count == rounds
-    return clock.slept
+    return waits
 
 
 def test_first_sweep_comes_soon_and_the_others_at_their_times(spool: Spool, clock: VirtualClock) -> None:

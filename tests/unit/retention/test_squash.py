@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.clock import Deadline
 from holdfast.emulator.app import Emulator
 from holdfast.emulator.options import EmulatorOptions
 from holdfast.emulator.transport import EmulatorTransport
@@ -14,10 +15,11 @@ from holdfast.github.calls import ReadHistory, ReplaceBranch, WriteCommit, Write
 from holdfast.github.client import GitHubClient
 from holdfast.retention import Squash
 from holdfast.retention.squash import MAX_KEPT_COMMITS
+from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.stored_runs import DAY_S, NOON
-from tests.fakes.workshop import BRANCH, Workshop, check_run, open_workshop
+from tests.fakes.workshop import Workshop, check_run, open_workshop
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def repository() -> MemoryGateway:
 
 
 def squash(repository: MemoryGateway, clock: VirtualClock, **options: Any) -> Any:
-    return Squash(repository, BRANCH, clock).run(**options)
+    return Squash(repository, BRANCH, clock, Deadline(clock)).run(**options)
 
 
 def test_history_becomes_one_commit_of_the_present_files(
@@ -212,7 +214,7 @@ def test_squash_works_over_http_with_dates_kept(client: GitHubClient, clock: Vir
         clock.time += DAY_S
         client.perform(WriteFile(f"{number}.json", b"{}", f"Day {number}", "main"))
 
-    report = Squash(client, "main", clock).run(keep_days=1.5, forced_branch="main")
+    report = Squash(client, "main", clock, Deadline(clock)).run(keep_days=1.5, forced_branch="main")
 
     history = client.perform(ReadHistory(report.head_after))
     assert [commit.message.splitlines()[0][:5] for commit in history] == ["Day 3", "Day 2", "Every"]

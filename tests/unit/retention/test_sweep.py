@@ -14,11 +14,11 @@ from holdfast.github.wrappers.low_priority import LowPriorityGateway
 from holdfast.ratelimit.limits import Limits
 from holdfast.ratelimit.shared_file import RateLimiter
 from holdfast.retention.rules import RetentionRules
+from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import Desk, open_desk
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.stored_runs import NOON, make_run, with_paths
-from tests.fakes.workshop import BRANCH
 
 LOG = "checkpoints/retention_log.json"
 
@@ -133,13 +133,13 @@ def test_sweep_that_is_cut_short_tells_what_it_did_and_the_next_goes_on(desk: De
     assert not second.rest_because
 
 
-def test_only_one_sweeps_at_a_time(desk: Desk, tmp_path: Path) -> None:
+def test_only_one_sweeps_at_a_time(desk: Desk) -> None:
     script = (
         "import sys; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire();"
         " print('held', flush=True); sys.stdin.read()"
     )
     holder = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "sweep.lock")],
+        [sys.executable, "-c", script, str(desk.sweeper.lock_folder / "sweep.lock")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -9,8 +9,7 @@ import structlog
 
 from holdfast.errors import DiskFailed, SpoolBusy, Stopped
 from holdfast.sidecar import drainer as module
-from holdfast.sidecar.drainer import Drainer, WakingClock
-from tests.fakes.clock import VirtualClock
+from holdfast.sidecar.drainer import Drainer
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, open_workshop
 
@@ -105,17 +104,15 @@ def test_an_order_to_stop_in_the_middle_ends_it(workshop: Workshop) -> None:
     assert owner.drainer.join(LONGEST_S)
 
 
-def test_something_urgent_ends_a_long_wait_and_not_a_short_one() -> None:
-    inner, urgent = VirtualClock(), threading.Event()
-    clock = WakingClock(inner, urgent)
-    urgent.set()
+def test_something_urgent_ends_a_long_wait_and_not_a_short_one(workshop: Workshop) -> None:
+    drainer = Owner(workshop).drainer
+    drainer.wake(is_urgent=True)
 
-    clock.sleep(3600)
-    clock.sleep(1)
+    drainer._wait(3600)
+    drainer.wake(is_urgent=True)
+    drainer._wait(1)
 
-    assert inner.slept == [1]
-    assert not urgent.is_set()
-    assert clock.now() == inner.now()
+    assert sum(workshop.clock.slept) == pytest.approx(1)
 
 
 def fail_once(owner: Owner, error: Exception) -> None:

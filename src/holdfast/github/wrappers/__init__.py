@@ -1,1 +1,1 @@
-"""Gateways around gateways, each with one rule."""
+"""Gateways around gateways, each with one rule; `assembly` has them in their order."""

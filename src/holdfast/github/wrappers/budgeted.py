@@ -1,8 +1,9 @@
 """A gateway that spends the rate budget: no call leaves unless there is room for it."""
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from holdfast.clock import Clock
+from holdfast.clock import SHORT_PAUSE_S
 from holdfast.errors import Throttled
 from holdfast.github.calls import Call, Gateway
 from holdfast.ratelimit.limits import Cost, Wait
@@ -28,28 +29,32 @@ class BudgetedGateway:
     A call waits for its turn for `patience_s` at most: the pause between two writes. Anything longer is
     Throttled at once, because whoever plans the work must know. With `may_use_reserve` the share that is
     kept back for critical checkpoints can be spent too: for a writer whose plan keeps it back already.
+    Before each call `give_way` lets the others in this process go first; it returns soon whatever happens.
     """
 
     def __init__(
         self,
         inner: Gateway,
         purse: Purse,
-        clock: Clock,
+        sleep: Callable[[float], None],
         *,
-        patience_s: float = 2.5,
+        patience_s: float = SHORT_PAUSE_S,
         may_use_reserve: bool = False,
+        give_way: Callable[[], None] = lambda: None,
     ) -> None:
         self._inner = inner
         self._purse = purse
-        self._clock = clock
+        self._sleep = sleep
         self._patience_s = patience_s
         self._may_use_reserve = may_use_reserve
+        self._give_way = give_way
 
     def perform(self, call: Call[ResultT]) -> ResultT:
         """Return what GitHub answers to `call`, or raise a GatewayError.
 
         A Throttled of GitHub's own carries the wait that is now remembered, which may have grown.
         """
+        self._give_way()
         self._wait_for_room(call)
         try:
             return self._inner.perform(call)
@@ -73,4 +78,4 @@ class BudgetedGateway:
                     retry_after_s=wait.seconds,
                     resource=call.resource,
                 )
-            self._clock.sleep(wait.seconds)
+            self._sleep(wait.seconds)

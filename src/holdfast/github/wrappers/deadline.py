@@ -1,62 +1,28 @@
-"""How long a drain goes on about what fails: at its deadline pauses end, and nothing is repeated any more."""
+"""A gateway that lets nothing be repeated after a deadline, and no call leave after the grace of a stop."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from math import inf
 
-from holdfast.clock import Clock
-from holdfast.errors import Stopped, Unavailable
+from holdfast.clock import Deadline
+from holdfast.errors import Unavailable
 from holdfast.github.calls import Call, Gateway, ResultT
 
 
-@dataclass
-class Patience:
-    """Knows the deadline of the drain under way; there is none unless it is given one."""
-
-    deadline: float = inf
-
-    @contextmanager
-    def until(self, deadline: float) -> Iterator[None]:
-        """Have this deadline meanwhile."""
-        before, self.deadline = self.deadline, deadline
-        try:
-            yield
-        finally:
-            self.deadline = before
-
-
 @dataclass(frozen=True, slots=True)
-class HurriedClock:
-    """A clock whose pauses end at the deadline, but for those up to `kept_s`, which are GitHub's due."""
+class DeadlineGateway:
+    """Performs calls through `inner`. After the deadline, one without an answer ends the work.
 
-    inner: Clock
-    patience: Patience
-    kept_s: float = 0.0
-
-    def now(self) -> float:
-        """Return the seconds since the epoch."""
-        return self.inner.now()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait that long, or until the deadline."""
-        left_s = max(0.0, self.patience.deadline - self.now())
-        self.inner.sleep(seconds if seconds <= self.kept_s else min(seconds, left_s))
-
-
-@dataclass(frozen=True, slots=True)
-class HurriedGateway:
-    """Performs calls through `inner`. After the deadline, one without an answer ends the work."""
+    It lies within what repeats calls: whoever would repeat one gets Stopped, which nobody repeats.
+    """
 
     inner: Gateway
-    clock: Clock
-    patience: Patience
+    deadline: Deadline
 
     def perform(self, call: Call[ResultT]) -> ResultT:
-        """Return what GitHub answers. Raises Stopped, caused by Unavailable, where nobody may repeat it."""
+        """Return what GitHub answers. Raises Stopped, caused by Unavailable if a call had no answer."""
+        self.deadline.check_grace()
         try:
             return self.inner.perform(call)
         except Unavailable as error:
-            if self.clock.now() < self.patience.deadline:
+            if not self.deadline.expired():
                 raise
-            raise Stopped(f"the time for this is over: {error}") from error
+            raise self.deadline.stopped(error) from error

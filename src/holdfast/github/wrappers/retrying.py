@@ -1,7 +1,8 @@
-"""A gateway that repeats reads; the one retry policy.
+"""The one retry policy: how often something is tried, and how long the pauses are.
 
-A write is never repeated here: whether a lost one landed is settled by reading. A limit is not waited for
-here either: the worker does that, and keeps serving meanwhile.
+A read without an answer is repeated at once, here. A write is repeated only by who planned it, with `repeat`:
+whether a lost one has landed, or what a conflict means, is settled by reading and planning again. A limit is
+waited for by neither: the worker does that, and keeps serving meanwhile.
 """
 
 import random
@@ -10,17 +11,83 @@ from typing import TypeVar
 
 from tenacity import RetryCallState, Retrying, stop_after_attempt
 
-from holdfast.errors import GatewayError, Missing, Unavailable
+from holdfast.clock import Deadline
+from holdfast.errors import Conflict, GatewayError, Missing, Unavailable, Unverified
 from holdfast.github.calls import Call, Gateway
 
+PlanT = TypeVar("PlanT")
 ResultT = TypeVar("ResultT")
 
-_FIRST_WAIT_S = 0.5
-_LONGEST_WAIT_S = 8.0
+READ_ATTEMPTS = 4
+# What fails this often stays in the spool, and is tried again after a longer pause.
+WRITE_ATTEMPTS = 3
+# Nobody tries these again: a change that someone asked for by hand, and one that many writers may disturb.
+CHANGE_ATTEMPTS = 5
+SWEEP_ATTEMPTS = 8
+
+_SHORTEST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 8.0
+
+
+def pause_s(doublings: int) -> float:
+    """Return the pause after an attempt: 0.5 s, doubled as often as that, 8 s at most."""
+    return float(min(_LONGEST_PAUSE_S, _SHORTEST_PAUSE_S * 2.0**doublings))
+
+
+def is_worth_repeating(error: GatewayError) -> bool:
+    """Whether the same write may succeed on top of what is there now."""
+    return isinstance(error, Conflict | Unavailable | Unverified)
+
+
+def repeat(
+    work: Callable[[], ResultT],
+    *,
+    attempts: int,
+    deadline: Deadline,
+    note: Callable[[int, GatewayError], None],
+    when: Callable[[GatewayError], bool] = is_worth_repeating,
+) -> ResultT:
+    """Return what `work` returns, which reads and plans anew each time. Raises its last GatewayError.
+
+    `when` tells which errors are worth another attempt; `note` is told of each that gets one, before the
+    pause: 1 s, 2 s, 4 s, then 8 s.
+    """
+
+    def work_without_plan(_: None) -> ResultT:
+        return work()
+
+    return plan_and_repeat(
+        lambda: None, work_without_plan, attempts=attempts, deadline=deadline, note=note, when=when
+    )
+
+
+def plan_and_repeat(
+    plan: Callable[[], PlanT],
+    work: Callable[[PlanT], ResultT],
+    *,
+    attempts: int,
+    deadline: Deadline,
+    note: Callable[[int, GatewayError], None],
+    when: Callable[[GatewayError], bool] = is_worth_repeating,
+) -> ResultT:
+    """Return what `work` makes of a plan; like `repeat`, but an error of `plan` itself is raised at once."""
+    attempt = 1
+    while True:
+        planned = plan()
+        try:
+            return work(planned)
+        except GatewayError as error:
+            # Its traceback would keep all that was to be written in memory while it is written otherwise.
+            error.__traceback__ = None
+            if attempt == attempts or not when(error):
+                raise
+            note(attempt, error)
+        deadline.wait(pause_s(attempt))
+        attempt += 1
 
 
 class RetryingGateway:
-    """Performs calls through `inner`, and reads up to `attempts` times.
+    """Performs calls through `inner`, and reads up to `attempts` times: a short failure is nobody's concern.
 
     Between two attempts it waits somewhere between nothing and 0.5, 1, 2, 4, then 8 seconds, as
     `random_share` (from 0 to 1) has it, so that several workers do not come back together.
@@ -31,14 +98,14 @@ class RetryingGateway:
         inner: Gateway,
         *,
         sleep: Callable[[float], None],
-        attempts: int = 4,
+        attempts: int = READ_ATTEMPTS,
         random_share: Callable[[], float] = random.random,
     ) -> None:
         self._inner = inner
         self._random_share = random_share
         # One for all calls: tenacity's object refers to itself, and would keep a call's content in memory.
         self._policy = Retrying(
-            retry=_is_worth_repeating,
+            retry=_is_read_worth_repeating,
             wait=self._wait_s,
             stop=stop_after_attempt(attempts),
             sleep=sleep,
@@ -57,11 +124,10 @@ class RetryingGateway:
         return result
 
     def _wait_s(self, state: RetryCallState) -> float:
-        longest_s = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** (state.attempt_number - 1))
-        return self._random_share() * longest_s
+        return self._random_share() * pause_s(state.attempt_number - 1)
 
 
-def _is_worth_repeating(state: RetryCallState) -> bool:
+def _is_read_worth_repeating(state: RetryCallState) -> bool:
     """Whether the same read may succeed in a moment: no clear answer, or not visible yet."""
     error = state.outcome.exception() if state.outcome else None
     is_fresh = getattr(state.args[0], "is_fresh", False)

@@ -68,7 +68,7 @@ def refuse(kind: ThrottleKind, retry_after_s: float) -> Callable[[], Any]:
 
 
 def test_writes_keep_their_distance(inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock) -> None:
-    gateway = BudgetedGateway(inner, rate_limiter, clock)
+    gateway = BudgetedGateway(inner, rate_limiter, clock.sleep)
 
     for _ in range(3):
         gateway.perform(WRITE)
@@ -78,7 +78,7 @@ def test_writes_keep_their_distance(inner: Inner, rate_limiter: RateLimiter, clo
 
 
 def test_reads_do_not_wait(inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock) -> None:
-    gateway = BudgetedGateway(inner, rate_limiter, clock)
+    gateway = BudgetedGateway(inner, rate_limiter, clock.sleep)
 
     assert [gateway.perform(READ) for _ in range(3)] == ["done"] * 3
     assert clock.slept == []
@@ -97,14 +97,14 @@ def test_each_call_costs_what_its_class_says(
 ) -> None:
     purse = Purse([])
 
-    BudgetedGateway(inner, purse, clock).perform(call)
-    BudgetedGateway(inner, purse, clock, may_use_reserve=True).perform(call)
+    BudgetedGateway(inner, purse, clock.sleep).perform(call)
+    BudgetedGateway(inner, purse, clock.sleep, may_use_reserve=True).perform(call)
 
     assert purse.asked == [(cost, False), (cost, True)]
 
 
 def test_wait_beyond_our_patience_is_throttled_without_a_call(inner: Inner, clock: VirtualClock) -> None:
-    gateway = BudgetedGateway(inner, Purse([Wait(40.0, "the minute is used up")]), clock, patience_s=2)
+    gateway = BudgetedGateway(inner, Purse([Wait(40.0, "the minute is used up")]), clock.sleep, patience_s=2)
 
     with pytest.raises(Throttled, match="the minute is used up") as caught:
         gateway.perform(COMMIT)
@@ -118,7 +118,9 @@ def test_wait_beyond_our_patience_is_throttled_without_a_call(inner: Inner, cloc
 
 
 def test_waits_that_follow_each_other_share_one_patience(inner: Inner, clock: VirtualClock) -> None:
-    gateway = BudgetedGateway(inner, Purse([Wait(1.5, "pause"), Wait(1.0, "pause")]), clock, patience_s=2)
+    gateway = BudgetedGateway(
+        inner, Purse([Wait(1.5, "pause"), Wait(1.0, "pause")]), clock.sleep, patience_s=2
+    )
 
     with pytest.raises(Throttled):
         gateway.perform(WRITE)
@@ -129,7 +131,7 @@ def test_waits_that_follow_each_other_share_one_patience(inner: Inner, clock: Vi
 def test_secondary_limit_keeps_every_later_call_at_home(
     inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock
 ) -> None:
-    gateway = BudgetedGateway(inner, rate_limiter, clock)
+    gateway = BudgetedGateway(inner, rate_limiter, clock.sleep)
     inner.answer = refuse("secondary", 60)
     with pytest.raises(Throttled):
         gateway.perform(WRITE)
@@ -145,7 +147,7 @@ def test_secondary_limit_keeps_every_later_call_at_home(
 def test_primary_limit_lets_no_request_of_any_kind_out_until_it_ends(
     inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock
 ) -> None:
-    gateway = BudgetedGateway(inner, rate_limiter, clock, may_use_reserve=True)
+    gateway = BudgetedGateway(inner, rate_limiter, clock.sleep, may_use_reserve=True)
     inner.answer = refuse("primary", 3605)
     start = clock.now()
     with pytest.raises(Throttled):
@@ -165,7 +167,7 @@ def test_throttled_carries_the_wait_that_is_remembered(inner: Inner, clock: Virt
     inner.answer = refuse("secondary", 60)
 
     with pytest.raises(Throttled) as caught:
-        BudgetedGateway(inner, Purse([]), clock).perform(READ)
+        BudgetedGateway(inner, Purse([]), clock.sleep).perform(READ)
 
     assert caught.value.retry_after_s == 120
 
@@ -177,7 +179,7 @@ def test_other_errors_pass_and_block_nothing(
         raise Missing("a.json", "not there")
 
     inner.answer = answer
-    gateway = BudgetedGateway(inner, rate_limiter, clock)
+    gateway = BudgetedGateway(inner, rate_limiter, clock.sleep)
 
     for _ in range(2):
         with pytest.raises(Missing):
@@ -192,7 +194,7 @@ def test_clock_that_is_stopped_ends_the_wait_with_throttled(inner: Inner, rate_l
         def sleep(self, seconds: float) -> None:
             self.slept.append(seconds)
 
-    gateway = BudgetedGateway(inner, rate_limiter, Stopped())
+    gateway = BudgetedGateway(inner, rate_limiter, Stopped().sleep)
     gateway.perform(WRITE)
 
     with pytest.raises(Throttled):

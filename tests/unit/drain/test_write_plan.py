@@ -1,4 +1,4 @@
-"""Merging with other writers: numbers, files that are there already, indexes, the latest."""
+"""Merging with other writers: files that are there already, indexes, `latest.json`."""
 
 import json
 from dataclasses import replace
@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from holdfast.drain.publish import Arrival, WritePlan, assign_sequences, own_files, plan_write
+from holdfast.drain.write_plan import WritePlan, plan_write
 from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import Envelope, draft_from_mapping, seal
 from holdfast.format.git_ids import blob_sha
@@ -149,123 +149,6 @@ def test_damaged_checkpoint_in_a_batch_is_found() -> None:
 
     with pytest.raises(IntegrityFailure, match="does not match"):
         open_file(batch.content.replace(b'"n":4', b'"n":5'), batch.path)
-
-
-@pytest.mark.parametrize(
-    ("view", "expected"),
-    [
-        (RunSnapshot(Index("r")), {}),
-        (view_of(envelope(7, 2)), {2: 3}),
-        (view_of(envelope(7, 2), envelope(8, 9)), {2: 3}),
-        (view_of(envelope(2)), {}),
-        (RunSnapshot(Index("r"), blobs={"cp_002_error.json": "foreign"}), {2: 3}),
-        (RunSnapshot(Index("r"), blobs={"batch_1_4.json": "foreign"}), {2: 5}),
-        (RunSnapshot(Index("r"), blobs={"cp_002_manual.json": envelope(2).blob_sha}), {}),
-        (RunSnapshot(Index("r"), latest_sha="x", latest_sequence=6), {2: 7}),
-    ],
-    ids=[
-        "free",
-        "taken",
-        "taken, with a later one",
-        "by itself",
-        "by a file not indexed yet",
-        "by a batch not indexed yet",
-        "by our own file",
-        "by a latest without an index",
-    ],
-)
-def test_number_that_another_has_becomes_the_next_free_one(
-    view: RunSnapshot, expected: dict[int, int]
-) -> None:
-    mine = envelope(2)
-
-    changed = assign_sequences(
-        view, [mine.header], own={mine.checkpoint_id: ("cp_002_manual.json", mine.blob_sha)}
-    )
-
-    assert changed == {str(UUID(int=number)): sequence for number, sequence in expected.items()}
-
-
-def test_order_within_the_run_stays_when_numbers_change() -> None:
-    view = view_of(envelope(7, 1), envelope(8, 2))
-
-    changed = assign_sequences(view, [envelope(1).header, envelope(2).header, envelope(3).header])
-
-    assert changed == {str(UUID(int=1)): 3, str(UUID(int=2)): 4, str(UUID(int=3)): 5}
-
-
-def test_order_stays_also_where_others_have_left_gaps() -> None:
-    view = view_of(envelope(7, 1), envelope(8, 3), envelope(9, 9))
-
-    changed = assign_sequences(view, [envelope(number).header for number in (1, 2, 3, 5)])
-
-    assert changed == {str(UUID(int=1)): 2, str(UUID(int=2)): 4, str(UUID(int=3)): 5, str(UUID(int=5)): 6}
-
-
-def test_checkpoint_that_another_machine_has_stored_takes_the_number_it_has_there() -> None:
-    view = view_of(envelope(7, 1), envelope(1, 5))
-    ours = envelope(1, 3)
-
-    assert assign_sequences(view, [ours.header]) == {ours.checkpoint_id: 5}
-
-
-@pytest.mark.parametrize("is_begun", [False, True])
-def test_number_below_its_floor_goes_beyond_it_even_if_it_was_begun_under_it(is_begun: bool) -> None:
-    view = view_of(envelope(7, 5), envelope(8, 9))
-    first, second = envelope(1, 1), envelope(2, 2)
-    own = own_files(view, [first, second], is_batch=False, layout=LAYOUT)
-
-    changed = assign_sequences(
-        view,
-        [first.header, second.header],
-        own=own,
-        tried=[own[first.checkpoint_id]] if is_begun else (),
-        arrivals={first.checkpoint_id: Arrival(1, floor=9), second.checkpoint_id: Arrival(2, floor=9)},
-    )
-
-    assert changed == {first.checkpoint_id: 10, second.checkpoint_id: 11}
-
-
-def test_numbers_that_nobody_asked_for_follow_the_arrival_even_after_one_was_moved() -> None:
-    first, moved, third, asked_for = envelope(1, 1), envelope(2, 5), envelope(3, 3), envelope(4, 4)
-    arrivals = {each.checkpoint_id: Arrival(rank) for rank, each in enumerate((first, moved, third))}
-
-    changed = assign_sequences(
-        view_of(envelope(7, 1)), [each.header for each in (third, asked_for, moved, first)], arrivals=arrivals
-    )
-
-    assert changed == {first.checkpoint_id: 2, third.checkpoint_id: 6}
-
-
-def test_name_of_an_earlier_attempt_is_never_used_for_another_checkpoint() -> None:
-    first, second = envelope(1, 2), envelope(2, 3)
-    own = own_files(RunSnapshot(Index("r")), [first, second], is_batch=False, layout=LAYOUT)
-    view = view_of(envelope(7, 2))
-
-    changed = assign_sequences(view, [first.header, second.header], tried=own.values(), own=own)
-
-    assert changed == {str(UUID(int=1)): 4, str(UUID(int=2)): 5}
-
-
-def test_batch_that_loses_one_number_is_stored_under_others() -> None:
-    first, second = envelope(1), envelope(2)
-    own = own_files(RunSnapshot(Index("r")), [first, second], is_batch=True, layout=LAYOUT)
-    view = view_of(envelope(7, 1))
-
-    changed = assign_sequences(view, [first.header, second.header], tried=own.values(), own=own)
-
-    assert changed == {str(UUID(int=1)): 3, str(UUID(int=2)): 4}
-
-
-def test_batch_of_which_another_writer_has_indexed_a_part_is_stored_under_other_numbers() -> None:
-    envelopes = [envelope(1), envelope(2), envelope(3)]
-    tried = own_files(RunSnapshot(Index("r")), envelopes, is_batch=True, layout=LAYOUT).values()
-    view = view_of(envelope(2, 9))
-    own = own_files(view, envelopes, is_batch=True, layout=LAYOUT)
-
-    changed = assign_sequences(view, [each.header for each in envelopes], tried=tried, own=own)
-
-    assert changed == {str(UUID(int=1)): 4, str(UUID(int=2)): 9, str(UUID(int=3)): 5}
 
 
 def test_union_of_indexes_keeps_what_was_there() -> None:

@@ -1,17 +1,15 @@
 """A drain that was given a time ends with it, but for the request under way, whatever fails."""
 
 from collections.abc import Callable
-from math import inf
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holdfast.assembly import Assembly
-from holdfast.errors import Stopped, Unavailable
-from holdfast.github.calls import Call, ReadRepository, ResultT
+from holdfast.errors import Unavailable
+from holdfast.github.calls import Call, ResultT
 from holdfast.github.client import GitHubClient
-from holdfast.github.wrappers.deadline import HurriedClock, HurriedGateway, Patience
 from holdfast.library import Holdfast
 from holdfast.retention import Sweeper
 from holdfast.settings import Settings
@@ -19,61 +17,6 @@ from tests.fakes.clock import VirtualClock
 
 REQUEST_S = 2.0
 TIMEOUT_S = 3.0
-
-
-class SilentGateway:
-    """Has no answer to anything."""
-
-    def perform(self, call: Call[ResultT]) -> ResultT:
-        raise Unavailable("a.json", f"no answer to {call}")
-
-
-def test_pauses_end_at_the_deadline_and_without_one_are_as_asked_for() -> None:
-    inner, patience = VirtualClock(0.0), Patience()
-    clock = HurriedClock(inner, patience)
-
-    clock.sleep(7.0)
-    with patience.until(10.0):
-        clock.sleep(7.0)
-        clock.sleep(7.0)
-    clock.sleep(7.0)
-
-    assert inner.slept == [7.0, 3.0, 0.0, 7.0]
-
-
-def test_short_pauses_that_are_due_are_kept() -> None:
-    inner, patience = VirtualClock(0.0), Patience()
-    clock = HurriedClock(inner, patience, kept_s=2.5)
-
-    with patience.until(0.0):
-        clock.sleep(1.0)
-        clock.sleep(60.0)
-
-    assert inner.slept == [1.0, 0.0]
-
-
-def test_what_has_no_answer_may_be_repeated_before_the_deadline_alone() -> None:
-    clock, patience = VirtualClock(0.0), Patience()
-    gateway = HurriedGateway(SilentGateway(), clock, patience)
-
-    with patience.until(10.0):
-        with pytest.raises(Unavailable):
-            gateway.perform(ReadRepository())
-        clock.sleep(10.0)
-        with pytest.raises(Stopped, match="no answer to") as stopped:
-            gateway.perform(ReadRepository())
-    assert isinstance(stopped.value.__cause__, Unavailable)
-    with pytest.raises(Unavailable):
-        gateway.perform(ReadRepository())
-
-
-def test_the_deadline_before_is_in_force_again_afterwards() -> None:
-    patience = Patience()
-
-    with pytest.raises(KeyError), patience.until(1.0):
-        raise KeyError
-
-    assert patience.deadline == inf
 
 
 Outage = Callable[[], None]

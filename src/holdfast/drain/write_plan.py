@@ -1,16 +1,16 @@
-"""From what a run's folder holds and what is to be added, to the files that must be written.
+"""From what a run's folder holds and what is to be added to it, to the files that must be written.
 
-Everything that concerns merging with other writers is decided here: numbers that are taken,
-files that are there already, the union of two indexes, and which checkpoint is the latest.
+How to merge with other writers is decided here, once the numbers are settled: which files are there already,
+the union of two indexes, and which checkpoint becomes `latest.json`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import orjson
 
-from holdfast.format.checkpoint import Envelope, Header
+from holdfast.drain.numbering import StoredFile
+from holdfast.format.checkpoint import Envelope
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.paths import (
@@ -19,14 +19,10 @@ from holdfast.format.paths import (
     Layout,
     format_batch_name,
     format_checkpoint_name,
-    parse_sequences,
 )
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import entry_of
 from holdfast.jsontext.weight import is_heavier
-
-# A name that spans more speaks for gaps: what such a batch really holds is told by the index.
-_MOST_IN_A_BATCH = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +39,7 @@ class FileWrite:
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """What to write so that `entries` are stored, indexed and, if newest, the latest.
+    """What to write so that `entries` are stored, in `index.json` and, if newest, in `latest.json`.
 
     `files` are those still missing; `index` and `latest` are None when they are right as they are.
     """
@@ -56,7 +52,7 @@ class WritePlan:
 
     @property
     def own_files(self) -> tuple[FileWrite, ...]:
-        """Return the files that are nobody else's; a part may belong to other checkpoints as well."""
+        """Return the files but for parts, which may belong to other checkpoints as well."""
         return tuple(file for file in self.files if not file.is_part)
 
     def view_after(self, view: RunSnapshot, layout: Layout) -> RunSnapshot:
@@ -70,93 +66,6 @@ class WritePlan:
             latest_sequence=newest.sequence if self.latest and newest else view.latest_sequence,
             blobs={**view.blobs, **own},
         )
-
-
-StoredFile = tuple[str, str]
-"""A file of a run's folder: its name and its blob."""
-
-
-class Arrival(NamedTuple):
-    """When a checkpoint came in whose number nobody asked for, and the number that it must come after."""
-
-    rank: int
-    floor: int = 0
-
-
-def assign_sequences(
-    view: RunSnapshot,
-    wanted: Sequence[Header],
-    *,
-    tried: Iterable[StoredFile] = (),
-    own: Mapping[str, StoredFile] | None = None,
-    arrivals: Mapping[str, Arrival] | None = None,
-) -> dict[str, int]:
-    """Return new numbers for those checkpoints whose own number another one has: the next free ones.
-
-    `tried` are files of our own earlier attempts: they may be there even if nobody sees them yet, so their
-    numbers are taken. `own` has, by checkpoint, the file that it is about to become; where that is there
-    already, it does not push itself away. `arrivals` has those whose number nobody asked for, by checkpoint.
-    Whoever is in the index first keeps the number. Those whose number nobody asked for stay in the order in
-    which they came in, the others in that of their numbers. A checkpoint that is there itself, by another
-    machine, takes the number that it has there.
-    """
-    own = own or {}
-    tried = set(tried)
-    changed = _assign(view, _in_order(wanted, arrivals or {}), tried, own, arrivals or {})
-    given_up = {own[identity] for identity in changed if identity in own}
-    if any(file in given_up and identity not in changed for identity, file in own.items()):
-        # A batch loses its name with the first of its numbers, and is in the way of the others then.
-        kept = {identity: file for identity, file in own.items() if file not in given_up}
-        return assign_sequences(view, wanted, tried=tried, own=kept, arrivals=arrivals)
-    return changed
-
-
-def _in_order(wanted: Sequence[Header], arrivals: Mapping[str, Arrival]) -> list[Header]:
-    """Return all by number, but those whose number nobody asked for, among themselves, as they came in.
-
-    An attempt that failed may have moved one of them behind a later one.
-    """
-    automatic = [header for header in wanted if header.checkpoint_id in arrivals]
-    in_turn = iter(sorted(automatic, key=lambda header: arrivals[header.checkpoint_id]))
-    by_number = sorted(wanted, key=lambda header: header.sequence_number or 0)
-    return [next(in_turn) if header.checkpoint_id in arrivals else header for header in by_number]
-
-
-def _assign(
-    view: RunSnapshot,
-    wanted: Sequence[Header],
-    tried: Set[StoredFile],
-    own: Mapping[str, StoredFile],
-    arrivals: Mapping[str, Arrival],
-) -> dict[str, int]:
-    taken = {entry.sequence for entry in view.index.entries}
-    holders: dict[int, set[StoredFile]] = {}
-    for file in {*view.blobs.items(), *tried}:
-        numbers = parse_sequences(file[0])
-        for number in numbers if len(numbers) <= _MOST_IN_A_BATCH else ():
-            holders.setdefault(number, set()).add(file)
-    changed: dict[str, int] = {}
-    previous = {True: 0, False: 0}
-    for header in wanted:
-        identity, asked = header.checkpoint_id, header.sequence_number or 0
-        is_automatic = identity in arrivals
-        if stored := view.index.by_id.get(identity):
-            if stored.sequence != asked:
-                changed[identity] = stored.sequence
-            continue
-        sequence = max(asked, previous[is_automatic] + 1)
-        itself = {own[identity]} if identity in own and sequence == asked else set()
-        # A number that retention has freed is as good as taken.
-        floor = max(view.pruned_through, arrivals[identity].floor if is_automatic else 0)
-        if sequence <= floor:
-            sequence, itself = floor + 1, set()
-        while sequence in taken or holders.get(sequence, itself) != itself:
-            sequence, itself = sequence + 1, set()
-        if sequence != asked:
-            changed[identity] = sequence
-        taken.add(sequence)
-        previous[is_automatic] = sequence
-    return changed
 
 
 def own_files(
@@ -243,7 +152,10 @@ def _singles(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list
 
 
 def _revived(view: RunSnapshot, latest: Envelope, layout: Layout) -> list[tuple[FileWrite, list[str]]]:
-    """Return the file of a latest that had lost it. What lies in its place is damaged, or has to move."""
+    """Return the file of a checkpoint that only `latest.json` still has.
+
+    What lies in its place is damaged, or has to move.
+    """
     ((write, identities),) = _singles(view.run_id, [latest], layout)
     in_place = view.blobs.get(layout.name_of(view.run_id, write.path))
     return [(replace(write, expected_sha=in_place), identities)]

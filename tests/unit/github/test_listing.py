@@ -4,14 +4,13 @@ from typing import Any
 import pytest
 
 from holdfast.errors import Throttled
-from holdfast.github.calls import Call, File, Page, ReadBlob, ReadHead, ReadPage, ReadSnapshot
+from holdfast.github.calls import Call, File, Page, ReadBlob, ReadPage
+from holdfast.github.listing import read_snapshot
 from holdfast.github.wrappers.budgeted import BudgetedGateway
-from holdfast.github.wrappers.splitting import SplittingGateway
 from holdfast.ratelimit.limits import Cost, Wait
 from tests.fakes.clock import VirtualClock
 
 PATHS = tuple(f"{number}.json" for number in range(201))
-SNAPSHOT = ReadSnapshot("main", PATHS)
 
 
 @dataclass
@@ -48,15 +47,15 @@ class Purse:
         raise AssertionError(throttled)
 
 
-def open_gateway(room: int = 99) -> tuple[SplittingGateway, GitHub, Purse]:
+def open_gateway(room: int = 99) -> tuple[BudgetedGateway, GitHub, Purse]:
     github, purse = GitHub(), Purse(room)
-    return SplittingGateway(BudgetedGateway(github, purse, VirtualClock())), github, purse
+    return BudgetedGateway(github, purse, VirtualClock().sleep), github, purse
 
 
 def test_every_request_of_a_snapshot_spends_budget() -> None:
     gateway, github, purse = open_gateway()
 
-    snapshot = gateway.perform(SNAPSHOT)
+    snapshot = read_snapshot(gateway, "main", PATHS)
 
     assert [type(call).__name__ for call in github.calls] == [
         "ReadPage",
@@ -74,7 +73,7 @@ def test_every_request_of_a_snapshot_spends_budget() -> None:
 def test_all_files_are_read_at_the_commit_of_the_first() -> None:
     gateway, github, _ = open_gateway()
 
-    assert gateway.perform(SNAPSHOT).head_sha == "head 1"
+    assert read_snapshot(gateway, "main", PATHS).head_sha == "head 1"
     pages = [call for call in github.calls if isinstance(call, ReadPage)]
     assert [page.commit_sha for page in pages] == ["", "head 1", "head 1"]
 
@@ -83,19 +82,19 @@ def test_budget_that_ends_half_way_ends_the_snapshot() -> None:
     gateway, github, _ = open_gateway(room=2)
 
     with pytest.raises(Throttled, match="nothing is left"):
-        gateway.perform(SNAPSHOT)
+        read_snapshot(gateway, "main", PATHS)
     assert len(github.calls) == 2
 
 
 def test_snapshot_of_no_files_asks_for_the_head() -> None:
     gateway, github, _ = open_gateway()
 
-    assert gateway.perform(ReadSnapshot("main", ())).files == {}
+    assert read_snapshot(gateway, "main", ()).files == {}
     assert github.calls == [ReadPage("main", ())]
 
 
-def test_other_calls_are_passed_on() -> None:
+def test_path_that_is_asked_for_twice_is_read_once() -> None:
     gateway, github, _ = open_gateway()
 
-    assert gateway.perform(ReadHead("main")) == "abc"
-    assert github.calls == [ReadHead("main")]
+    assert list(read_snapshot(gateway, "main", ("1.json", "2.json", "1.json")).files) == ["1.json", "2.json"]
+    assert github.calls == [ReadPage("main", ("1.json", "2.json"))]

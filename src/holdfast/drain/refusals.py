@@ -1,0 +1,58 @@
+"""What follows from a refusal: which checkpoints are quarantined, what is tried in halves, what must wait."""
+
+from dataclasses import dataclass, replace
+
+from holdfast.drain.chunks import SinglesStep, Step
+from holdfast.errors import Refused
+from holdfast.format.paths import Layout
+from holdfast.format.receipt import QueueItem
+
+# GitHub refuses this one content, or this one file; every other checkpoint may go on.
+_ABOUT_CONTENT = frozenset({"secret_detected", "rules", "invalid"})
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """These checkpoints are what GitHub will not take; the others of the step may be tried again."""
+
+    items: tuple[QueueItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Divide:
+    """One of the checkpoints is at fault, nobody knows which: the step is tried again as these."""
+
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """No checkpoint is at fault, but a setting, a permission or a proxy: nothing can be written."""
+
+
+def judge_refusal(step: Step, error: Refused, layout: Layout) -> Quarantine | Divide | Halt:
+    """Return what to do about a step that GitHub refuses; its items have the numbers they were sent with."""
+    if error.kind not in _ABOUT_CONTENT:
+        return Halt()
+    culprits = tuple(
+        item
+        for item in step.items
+        if layout.checkpoint_path(item.run_id, item.sequence, item.trigger) == error.path
+    )
+    is_part = layout.is_part(error.path)
+    if is_part and len(step.items) == 1:
+        culprits = step.items
+    if culprits:
+        return Quarantine(culprits)
+    if is_part or not isinstance(step, SinglesStep):
+        return Divide(_halves(step))
+    return Halt()
+
+
+def _halves(step: Step) -> tuple[Step, ...]:
+    """Return the step as two; one checkpoint by itself becomes a file of its own."""
+    middle = (len(step.items) + 1) // 2
+    halves = [half for half in (step.items[:middle], step.items[middle:]) if half]
+    return tuple(
+        replace(step, items=half) if len(half) > 1 else SinglesStep(half[0].run_id, half) for half in halves
+    )

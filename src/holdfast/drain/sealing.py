@@ -1,0 +1,96 @@
+"""Reads checkpoints from the queue as the repository will hold them: sealed, under their final numbers."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.drain.numbering import StoredFile, assign_sequences, find_arrivals, ids_to_rank
+from holdfast.errors import SpoolDamaged
+from holdfast.format.checkpoint import Envelope, renumber_body
+from holdfast.format.receipt import QueueItem
+from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.logs import log
+from holdfast.queue import Spool
+
+Seal = Callable[[bytes], Envelope]
+"""Makes of a body what the repository will hold."""
+
+Locate = Callable[[Sequence[Envelope]], Mapping[str, StoredFile]]
+"""Tells which file each checkpoint is about to become."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedItem:
+    """A queue item and the sealed checkpoint that it stands for, both under the same number."""
+
+    item: QueueItem
+    envelope: Envelope
+
+
+def seal_items(
+    spool: Spool,
+    view: RunSnapshot,
+    items: Sequence[QueueItem],
+    seal: Seal,
+    *,
+    locate: Locate = lambda _: {},
+    tried: Iterable[StoredFile] = (),
+    breathe: Callable[[], None] = lambda: None,
+) -> list[SealedItem]:
+    """Return the sealed checkpoints under numbers that no other one of the run has.
+
+    `tried` are the files of earlier attempts. A new number is durable, in item and receipt, before anything
+    is sent under it. An item whose bytes are damaged is quarantined by the queue and left out here. `breathe`
+    is called before each checkpoint, so that others may have a turn.
+    """
+    sealed = _read(spool, items, seal, breathe)
+    envelopes = [each.envelope for each in sealed]
+    ids = ids_to_rank(view, items)
+    ranks = spool.arrivals(ids) if ids else {}
+    changed = assign_sequences(
+        view,
+        [envelope.header for envelope in envelopes],
+        tried=tried,
+        own=locate(envelopes),
+        arrivals=find_arrivals(view, items, ranks),
+    )
+    _learn_highest(spool, view)
+    affected = [each.item for each in sealed if each.item.checkpoint_id in changed]
+    # The highest first: wherever a crash cuts this short, the numbers still tell the order.
+    affected.sort(key=lambda item: changed[item.checkpoint_id], reverse=True)
+    moved = {
+        each.checkpoint_id: _renumber(spool, each, changed[each.checkpoint_id], seal) for each in affected
+    }
+    return [moved.get(each.item.checkpoint_id, each) for each in sealed]
+
+
+def _learn_highest(spool: Spool, view: RunSnapshot) -> None:
+    """Have the queue go on above the highest number that the repository has ever had for the run."""
+    newest = view.index.newest
+    highest = max(newest.sequence if newest else 0, view.pruned_through)
+    if highest > spool.known_sequence(view.run_id):
+        spool.learn_sequence(view.run_id, highest)
+
+
+def _renumber(spool: Spool, item: QueueItem, sequence: int, seal: Seal) -> SealedItem:
+    body = renumber_body(spool.read(item), sequence)
+    log.info(
+        "checkpoint_renumbered",
+        run_id=item.run_id,
+        checkpoint_id=item.checkpoint_id,
+        sequence_before=item.sequence,
+        sequence=sequence,
+    )
+    return SealedItem(spool.renumber(item, sequence, body), seal(body))
+
+
+def _read(
+    spool: Spool, items: Sequence[QueueItem], seal: Seal, breathe: Callable[[], None]
+) -> list[SealedItem]:
+    sealed = []
+    for item in items:
+        breathe()
+        try:
+            sealed.append(SealedItem(item, seal(spool.read(item))))
+        except SpoolDamaged as error:
+            log.error("checkpoint_damaged", checkpoint_id=item.checkpoint_id, cause=str(error))
+    return sealed
