@@ -238,8 +238,8 @@ def test_checkpoints_are_written_and_read_whatever_becomes_of_the_copy(
     with open_workshop(tmp_path, repository) as workshop:
         workshop.save(state={"n": 1})
         workshop.worker.drain()
-        damage(tmp_path / "mirror")
-        with closing(RepositoryCache.open(tmp_path / "mirror")):
+        damage(workshop.assembly.folder / "mirror")
+        with closing(RepositoryCache.open(workshop.assembly.folder / "mirror")):
             repository.write_as_someone_else(BRANCH, {"checkpoints/r/index.json": None})  # a conflict
             workshop.save(state={"n": 2})
             workshop.worker.drain()
