@@ -1,6 +1,7 @@
 """Builds the object graph from the settings. Nothing is opened before it is needed."""
 
 import hashlib
+import shutil
 import threading
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
@@ -133,7 +134,8 @@ class Assembly:
         """Return the local copy of what was seen of the repository."""
         from holdfast.cache.local_copy import RepositoryCache
 
-        cache = RepositoryCache.open(self.folder / "mirror")
+        shutil.rmtree(self.folder / "mirror", ignore_errors=True)  # a copy in an earlier format
+        cache = RepositoryCache.open(self.folder / "cache", min_free_bytes=self.settings.min_free_bytes)
         self._open.callback(cache.close)
         return cache
 
