@@ -29,6 +29,8 @@ _NEVER = 2**62
 _LAST_CHARACTER = "\U0010ffff"
 
 _PRAGMAS = {
+    "auto_vacuum": 1,
+    "journal_mode": "wal",
     "synchronous": 1,
     "cache_size": -2048,  # KiB for each connection, and each thread has one
     "mmap_size": 0,  # a mapped file that someone else shortens ends the process
@@ -271,8 +273,6 @@ class _Database(diskcache.Cache):  # type: ignore[misc]
         self._local.lease = _Lease(connection)
         for name, value in _PRAGMAS.items():
             connection.execute(f"PRAGMA {name} = {value}")
-        # diskcache takes a file that it cannot read for a new one, and then waits for it.
-        connection.execute("PRAGMA schema_version").fetchone()
         return connection
 
     def is_in_place(self) -> bool:
