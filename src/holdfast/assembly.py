@@ -355,7 +355,7 @@ class Assembly:
 
     def _server_clock(self, clock: Clock) -> Clock:
         """Return the clock by which anything is old; `clock` waits."""
-        from holdfast.ratelimit.server_clock import ServerClock
+        from holdfast.ratelimit.shared_file import ServerClock
 
         return ServerClock(clock, self.rate_limiter)
 

@@ -435,3 +435,8 @@ class Answer:
     status: int
     headers: dict[str, str]
     received_at: float
+
+    @property
+    def resource(self) -> str:
+        """Return the resource whose limit the call counts against."""
+        return self.call.resource

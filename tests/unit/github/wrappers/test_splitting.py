@@ -8,6 +8,7 @@ from holdfast.github.calls import Call, File, Page, ReadBlob, ReadHead, ReadPage
 from holdfast.github.wrappers.budgeted import BudgetedGateway
 from holdfast.github.wrappers.splitting import SplittingGateway
 from holdfast.ratelimit.limits import Cost, Wait
+from holdfast.ratelimit.shared_file import RateLimiter
 from tests.fakes.clock import VirtualClock
 
 PATHS = tuple(f"{number}.json" for number in range(201))
@@ -31,7 +32,7 @@ class GitHub:
 
 
 @dataclass
-class Purse:
+class Limiter(RateLimiter):
     """Has room for so many calls."""
 
     room: int
@@ -48,13 +49,13 @@ class Purse:
         raise AssertionError(throttled)
 
 
-def open_gateway(room: int = 99) -> tuple[SplittingGateway, GitHub, Purse]:
-    github, purse = GitHub(), Purse(room)
-    return SplittingGateway(BudgetedGateway(github, purse, VirtualClock())), github, purse
+def open_gateway(room: int = 99) -> tuple[SplittingGateway, GitHub, Limiter]:
+    github, limiter = GitHub(), Limiter(room)
+    return SplittingGateway(BudgetedGateway(github, limiter, VirtualClock())), github, limiter
 
 
 def test_every_request_of_a_snapshot_spends_budget() -> None:
-    gateway, github, purse = open_gateway()
+    gateway, github, limiter = open_gateway()
 
     snapshot = gateway.perform(SNAPSHOT)
 
@@ -65,7 +66,7 @@ def test_every_request_of_a_snapshot_spends_budget() -> None:
         "ReadBlob",
         "ReadPage",
     ]
-    assert purse.spent == ["graphql", "core", "graphql", "core", "graphql"]
+    assert limiter.spent == ["graphql", "core", "graphql", "core", "graphql"]
     assert list(snapshot.files) == list(PATHS)
     assert snapshot.files["7.json"] == File(b"large", "7.json")
     assert snapshot.files["8.json"] == File(b"small", "8.json")
