@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from holdfast.cache.disk_cache import DiskCache
+from holdfast.cache.best_effort import BestEffortCache
 from holdfast.errors import HoldfastError
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, parse_index
@@ -77,7 +77,9 @@ class RepositoryCache:
 
     def __init__(self, folder: Path, *, min_free_bytes: int = 0) -> None:
         # Beside a value, its copy in SQLite's log needs room.
-        self._disk = DiskCache(folder, max_bytes=MAX_BYTES, min_free_bytes=min_free_bytes + MAX_BLOB_BYTES)
+        self._disk = BestEffortCache(
+            folder, max_bytes=MAX_BYTES, min_free_bytes=min_free_bytes + MAX_BLOB_BYTES
+        )
         self._disbelieved: set[str] = set()
 
     @classmethod

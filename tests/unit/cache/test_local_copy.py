@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.assembly import Assembly
-from holdfast.cache.disk_cache import DATABASE, _Database
+from holdfast.cache.disk_cache import DATABASE, DiskCache
 from holdfast.cache.local_copy import (
     MAX_BLOB_BYTES,
     MAX_FILES_OF_OUR_WRITES,
@@ -113,8 +113,8 @@ def test_disk_that_takes_nothing_is_nobodys_trouble(
     cache: RepositoryCache, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     with monkeypatch.context() as failing:
-        for method in ("get", "set", "keys", "delete", "transact", "close"):
-            failing.setattr(_Database, method, fail_with(error))
+        for method in ("get", "set", "keys", "delete", "transact"):
+            failing.setattr(DiskCache, method, fail_with(error))
 
         cache.forget_view("r")
 
@@ -130,7 +130,7 @@ def test_disk_that_takes_nothing_is_nobodys_trouble(
 def test_copy_that_cannot_be_opened_for_any_reason_is_nobodys_trouble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_Database, "__init__", fail_with(RecursionError("damaged again and again")))
+    monkeypatch.setattr(DiskCache, "__init__", fail_with(RecursionError("damaged again and again")))
     with closing(RepositoryCache.open(tmp_path)) as cache:
         cache.keep_blob(A.sha, b"x")
         assert cache.blob(A.sha) is None
@@ -142,7 +142,7 @@ def test_reserve_of_the_disk_is_left_alone_with_some_room(
     disk, reserve_bytes = os.statvfs(tmp_path), 2**26
     blocks = (reserve_bytes + MAX_BLOB_BYTES) // disk.f_frsize
     nearly_full = os.statvfs_result((*disk[:3], blocks, blocks, *disk[5:]))
-    monkeypatch.setattr("holdfast.cache.disk_cache.os.statvfs", lambda _: nearly_full)
+    monkeypatch.setattr("holdfast.cache.best_effort.os.statvfs", lambda _: nearly_full)
     with closing(RepositoryCache.open(tmp_path, min_free_bytes=reserve_bytes)) as cache:
         cache.keep_blob(A.sha, b"x")
         assert cache.blob(A.sha) is None
@@ -199,7 +199,7 @@ def test_copy_that_is_damaged_while_it_is_open_is_begun_anew(
     with closing(RepositoryCache.open(tmp_path)) as cache:
         cache.keep_blob(A.sha, b"x")
         with monkeypatch.context() as failing:
-            failing.setattr(_Database, "get", fail_with(sqlite3.DatabaseError("a page of it is torn")))
+            failing.setattr(DiskCache, "get", fail_with(sqlite3.DatabaseError("a page of it is torn")))
             assert cache.blob(A.sha) is None
 
         assert cache.blob(A.sha) is None
@@ -220,7 +220,7 @@ def test_view_that_cannot_be_deleted_is_not_believed(
     view = RunSnapshot(Index("r"), index_sha=blob_sha(Index("r").to_bytes()))
     cache.keep_view(view)
     with monkeypatch.context() as failing:
-        failing.setattr(_Database, "delete", fail_with(OSError("read-only")))
+        failing.setattr(DiskCache, "delete", fail_with(OSError("read-only")))
         cache.forget_view("r")
 
     assert cache.view("r") is None
@@ -234,7 +234,7 @@ def test_record_that_could_not_be_replaced_is_not_believed(
     cache.keep_head(Head("c", "1"))
     cache.keep_folder("r", Folder("c", {"index.json": A}))
     with monkeypatch.context() as failing:
-        failing.setattr(_Database, "set", fail_with(OSError("the disk is full")))
+        failing.setattr(DiskCache, "set", fail_with(OSError("the disk is full")))
         cache.keep_head(Head("d", "2"))
         cache.note_writes("r", {"index.json": B})
 
