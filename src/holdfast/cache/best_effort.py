@@ -85,7 +85,7 @@ class BestEffortCache:
         return self._attempt(read) or {}
 
     def set(self, key: str, value: bytes) -> bool:
-        """Keep `value` under `key`, and return whether it is kept. If not, `key` is absent if possible."""
+        """Keep `value` under `key`, and return whether it is kept; if not, an earlier one may be."""
         return self.set_many({key: value})
 
     def set_many(self, values: Mapping[str, bytes]) -> bool:
@@ -93,8 +93,6 @@ class BestEffortCache:
 
         def keep(database: DiskCache) -> bool:
             if not self._has_room(sum(map(len, values.values()))):
-                for key in values:
-                    database.delete(key)
                 return False
             digests = {key: _digest(key, value) for key, value in values.items()}
             with database.transact():

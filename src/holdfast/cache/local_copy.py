@@ -1,7 +1,7 @@
 """What we last saw of the repository: blobs by their SHA, and how each run's folder stood.
 
-Everything here can be had again from GitHub; losing it costs requests, nothing else. So nothing that goes
-wrong here is anybody else's outage: what cannot be kept is not kept.
+Everything here can be had again from GitHub; losing it costs requests, nothing else. What cannot be kept is
+not kept, and no method fails.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +23,7 @@ MAX_BYTES = 256 * 1024 * 1024
 MAX_BLOB_BYTES = MAX_BYTES // 8
 # The index names older files as well, with their blobs.
 MAX_FILES_OF_OUR_WRITES = 200
+MAX_DISBELIEVED = 10_000
 
 ResultT = TypeVar("ResultT")
 
@@ -76,10 +77,9 @@ class RepositoryCache:
     """A bounded local copy. A blob's name is its content's digest, so it is never out of date."""
 
     def __init__(self, folder: Path, *, min_free_bytes: int = 0) -> None:
-        # Beside a value, its copy in SQLite's log needs room.
-        self._disk = BestEffortCache(
-            folder, max_bytes=MAX_BYTES, min_free_bytes=min_free_bytes + MAX_BLOB_BYTES
-        )
+        # A value lies in SQLite's log as well for a while.
+        reserve_bytes = min_free_bytes + MAX_BLOB_BYTES
+        self._disk = BestEffortCache(folder, max_bytes=MAX_BYTES, min_free_bytes=reserve_bytes)
         self._disbelieved: set[str] = set()
 
     @classmethod
@@ -214,26 +214,32 @@ class RepositoryCache:
         self._keep_record(f"view/{view.run_id}", known)
 
     def forget_view(self, run_id: str) -> None:
-        """Forget how the run's folder stood; what cannot be deleted is not believed again here."""
-        key = f"view/{run_id}"
-        self._disbelieved.add(key)
-        if self._disk.delete(key):
-            self._disbelieved.discard(key)
+        """Forget how the run's folder stood."""
+        self._forget(f"view/{run_id}")
 
     def _keep(self, key: str, content: bytes) -> bool:
         """Keep `content` if that can be done, and return whether it was."""
         return len(content) <= MAX_BLOB_BYTES and self._disk.set(key, content)
 
     def _keep_record(self, key: str, record: object) -> None:
-        """Keep a record in place of an earlier one, which is not believed again even if it stays."""
+        """Keep a record in place of an earlier one, which is forgotten in any case."""
         if self._keep(key, orjson.dumps(record)):
             self._disbelieved.discard(key)
         else:
-            self._disbelieved.add(key)
+            self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        """Delete a record; one that cannot be deleted is not believed again here."""
+        self._disbelieved.add(key)
+        if self._disk.delete(key):
+            self._disbelieved.discard(key)
+        elif len(self._disbelieved) > MAX_DISBELIEVED:
+            self._disk.close()  # a cache that takes nothing for so long is of no use
+            self._disbelieved.clear()
 
     def _recall(self, key: str, read: Callable[[Any], ResultT]) -> ResultT | None:
         stored = None if key in self._disbelieved else self._disk.get(key)
         try:
             return None if stored is None else read(orjson.loads(stored))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, HoldfastError):
-            return None  # a copy that cannot be read is no copy
+            return None  # damaged, or of another version

@@ -228,13 +228,15 @@ def test_view_that_cannot_be_deleted_is_not_believed(
     assert cache.view("r") is not None
 
 
+@pytest.mark.parametrize("failing_methods", [("set",), ("set", "delete")])
 def test_record_that_could_not_be_replaced_is_not_believed(
-    cache: RepositoryCache, monkeypatch: pytest.MonkeyPatch
+    cache: RepositoryCache, monkeypatch: pytest.MonkeyPatch, failing_methods: tuple[str, ...]
 ) -> None:
     cache.keep_head(Head("c", "1"))
     cache.keep_folder("r", Folder("c", {"index.json": A}))
     with monkeypatch.context() as failing:
-        failing.setattr(DiskCache, "set", fail_with(OSError("the disk is full")))
+        for method in failing_methods:
+            failing.setattr(DiskCache, method, fail_with(OSError("the disk is full")))
         cache.keep_head(Head("d", "2"))
         cache.note_writes("r", {"index.json": B})
 
@@ -242,6 +244,21 @@ def test_record_that_could_not_be_replaced_is_not_believed(
     assert cache.folder("r") is None
     cache.note_writes("r", {"index.json": B})
     assert cache.folder("r") == Folder("", {"index.json": B})
+
+
+def test_cache_that_takes_nothing_for_long_is_given_up(
+    cache: RepositoryCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.keep_folder("r0", Folder("c", {}))
+    monkeypatch.setattr("holdfast.cache.local_copy.MAX_DISBELIEVED", 3)
+    with monkeypatch.context() as failing:
+        for method in ("set", "delete"):
+            failing.setattr(DiskCache, method, fail_with(OSError("read-only")))
+        for number in range(10):
+            cache.keep_folder(f"r{number}", Folder("d", {}))
+
+    assert len(cache._disbelieved) <= 4
+    assert cache.folder("r0") is None
 
 
 def test_folder_that_cannot_be_used_is_nobodys_trouble(tmp_path: Path) -> None:
