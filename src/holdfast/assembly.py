@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+import shutil
 import threading
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
@@ -134,7 +135,8 @@ class Assembly:
         """Return the local copy of what was seen of the repository."""
         from holdfast.cache.local_copy import RepositoryCache
 
-        cache = RepositoryCache.open(self.folder / "mirror")
+        shutil.rmtree(self.folder / "mirror", ignore_errors=True)  # a copy in an earlier format
+        cache = RepositoryCache.open(self.folder / "cache", min_free_bytes=self.settings.min_free_bytes)
         self._open.callback(cache.close)
         return cache
 
@@ -358,7 +360,7 @@ class Assembly:
     @cached_property
     def _server_clock(self) -> Clock:
         """Return the clock by which anything is old."""
-        from holdfast.ratelimit.server_clock import ServerClock
+        from holdfast.ratelimit.shared_file import ServerClock
 
         return ServerClock(self.clock, self.rate_limiter)
 

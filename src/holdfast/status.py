@@ -13,6 +13,7 @@ from holdfast.errors import SpoolError
 from holdfast.format.receipt import QueueItem
 from holdfast.queue import SetAside, Spool, SpoolLimits, SpoolStatus
 from holdfast.ratelimit.budget import Budget
+from holdfast.ratelimit.report import report_budget
 
 SHOWN_SET_ASIDE = 100
 
@@ -27,7 +28,7 @@ def overview(assembly: Assembly) -> dict[str, Any]:
     else:
         told = {
             "spool": asdict(_NOTHING),
-            "budget": Budget(assembly.limits).report(assembly.clock.now()),
+            "budget": report_budget(Budget(assembly.limits), assembly.clock.now()),
             "last_error": None,
             "next_try": None,
             "set_aside": [],

@@ -1,33 +1,29 @@
 """What we last saw of the repository: blobs by their SHA, and how each run's folder stood.
 
-Everything here can be had again from GitHub; losing it costs requests, nothing else. So nothing that goes
-wrong here is anybody else's outage: what cannot be kept is not kept.
+Everything here can be had again from GitHub; losing it costs requests, nothing else. What cannot be kept is
+not kept, and no method fails.
 """
 
-import shutil
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
 
-from holdfast.cache.store import Store, open_store
-from holdfast.disk import DatabaseDamaged, StoreMoved
-from holdfast.errors import HoldfastError, SpoolError
+from holdfast.cache.best_effort import BestEffortCache
+from holdfast.errors import HoldfastError
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, parse_index
 from holdfast.format.paths import INDEX, LATEST
 from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.logs import log
 
 MAX_BYTES = 256 * 1024 * 1024
 # One file must not push everything else out.
 MAX_BLOB_BYTES = MAX_BYTES // 8
 # The index names older files as well, with their blobs.
 MAX_FILES_OF_OUR_WRITES = 200
+MAX_DISBELIEVED = 10_000
 
 ResultT = TypeVar("ResultT")
 
@@ -80,33 +76,31 @@ class Catalogue:
 class RepositoryCache:
     """A bounded local copy. A blob's name is its content's digest, so it is never out of date."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._lock = threading.Lock()
-        self._store = self._open_store()
-        self._given_up: list[Store] = []
+    def __init__(self, folder: Path, *, min_free_bytes: int = 0) -> None:
+        # A value lies in SQLite's log as well for a while.
+        reserve_bytes = min_free_bytes + MAX_BLOB_BYTES
+        self._disk = BestEffortCache(folder, max_bytes=MAX_BYTES, min_free_bytes=reserve_bytes)
         self._disbelieved: set[str] = set()
 
     @classmethod
-    def open(cls, folder: Path) -> "RepositoryCache":
-        """Open the copy that `folder` holds, or begin one. Where that cannot be done, nothing is kept."""
-        return cls(folder)
+    def open(cls, folder: Path, *, min_free_bytes: int = 0) -> "RepositoryCache":
+        """Open the copy that `folder` holds, or begin one. Where that cannot be done, nothing is kept.
+
+        Nor is anything kept that would leave about `min_free_bytes` free on the disk, or less.
+        """
+        return cls(folder, min_free_bytes=min_free_bytes)
 
     def close(self) -> None:
         """Let go of the files."""
-        for store in (*self._given_up, self._store):
-            if store:
-                with suppress(Exception):
-                    store.close()
+        self._disk.close()
 
     def blob(self, sha: str) -> bytes | None:
         """Return a blob's content if it is here."""
-        return self._get(f"blob/{sha}")
+        return self._disk.get(f"blob/{sha}")
 
     def blobs(self, shas: Iterable[str]) -> dict[str, bytes]:
         """Return the contents of those blobs that are here."""
-        keys = [f"blob/{sha}" for sha in shas]
-        found = self._attempt(lambda store: store.get_many(keys)) or {}
+        found = self._disk.get_many([f"blob/{sha}" for sha in shas])
         return {key.removeprefix("blob/"): content for key, content in found.items()}
 
     def keep_blob(self, sha: str, content: bytes) -> None:
@@ -115,18 +109,14 @@ class RepositoryCache:
 
     def keep_blobs(self, contents: Mapping[str, bytes]) -> None:
         """Remember the contents of many blobs, by their SHA, for a while."""
-
-        def keep(store: Store) -> None:
-            with store.transact():
-                for sha, content in contents.items():
-                    if len(content) <= MAX_BLOB_BYTES:
-                        store.set(f"blob/{sha}", content)
-
-        self._is_done(keep)
+        small = {
+            f"blob/{sha}": content for sha, content in contents.items() if len(content) <= MAX_BLOB_BYTES
+        }
+        self._disk.set_many(small)
 
     def part(self, path: str) -> bytes | None:
         """Return the part of a large checkpoint; its name is its content's digest, so it does not change."""
-        return self._get(f"part/{path}")
+        return self._disk.get(f"part/{path}")
 
     def keep_part(self, path: str, content: bytes) -> None:
         """Remember a part for a while."""
@@ -138,7 +128,7 @@ class RepositoryCache:
 
     def keep_head(self, head: Head) -> None:
         """Remember where the branch is."""
-        self._keep("head", orjson.dumps((head.commit_sha, head.etag)))
+        self._keep_record("head", (head.commit_sha, head.etag))
 
     def folder(self, run_id: str) -> Folder | None:
         """Return the files of a run as we last saw or wrote them."""
@@ -151,7 +141,7 @@ class RepositoryCache:
     def keep_folder(self, run_id: str, folder: Folder) -> None:
         """Remember the files of a run."""
         files = {name: (file.sha, file.size_bytes) for name, file in folder.files.items()}
-        self._keep(f"folder/{run_id}", orjson.dumps((folder.commit_sha, files)))
+        self._keep_record(f"folder/{run_id}", (folder.commit_sha, files))
 
     def note_writes(self, run_id: str, written: Mapping[str, RemoteFile | None]) -> None:
         """Remember what we wrote to, or (None) deleted from, the folder of a run."""
@@ -192,13 +182,12 @@ class RepositoryCache:
             run_id: (shelf.tree_sha, shelf.index_sha, shelf.latest_sha, shelf.is_headless)
             for run_id, shelf in catalogue.shelves.items()
         }
-        self._keep("catalogue", orjson.dumps((catalogue.commit_sha, shelves)))
+        self._keep_record("catalogue", (catalogue.commit_sha, shelves))
 
     def known_runs(self) -> list[str]:
         """Return the runs that we have seen or written ourselves."""
         catalogue = self.catalogue()
-        folders = self._attempt(lambda store: store.keys("folder/")) or ()
-        seen = {key.removeprefix("folder/") for key in folders}
+        seen = {key.removeprefix("folder/") for key in self._disk.keys("folder/")}
         return sorted(seen.union(catalogue.shelves if catalogue else ()))
 
     def view(self, run_id: str) -> RunSnapshot | None:
@@ -212,7 +201,7 @@ class RepositoryCache:
             index: Index = parse_index(content, f"{run_id}/index.json")
             return RunSnapshot(index, index_sha, latest_sha, latest_sequence)
 
-        return None if run_id in self._disbelieved else self._recall(f"view/{run_id}", read)
+        return self._recall(f"view/{run_id}", read)
 
     def keep_view(self, view: RunSnapshot) -> None:
         """Remember how the run's folder stands."""
@@ -222,62 +211,35 @@ class RepositoryCache:
         if blob_sha(content) == view.index_sha:  # an index that others wrote is kept as it was read
             self.keep_blob(view.index_sha, content)
         known = (view.index_sha, view.latest_sha, view.latest_sequence)
-        if self._keep(f"view/{view.run_id}", orjson.dumps(known)):
-            self._disbelieved.discard(view.run_id)
+        self._keep_record(f"view/{view.run_id}", known)
 
     def forget_view(self, run_id: str) -> None:
-        """Forget how the run's folder stood; what cannot be deleted is not believed again here."""
-        self._disbelieved.add(run_id)
-        if self._is_done(lambda store: store.delete(f"view/{run_id}")):
-            self._disbelieved.discard(run_id)
-
-    def _get(self, key: str) -> bytes | None:
-        return self._attempt(lambda store: store.get(key))
+        """Forget how the run's folder stood."""
+        self._forget(f"view/{run_id}")
 
     def _keep(self, key: str, content: bytes) -> bool:
-        """Keep `content` if that can be done, and tell whether it was."""
-        return len(content) <= MAX_BLOB_BYTES and self._is_done(lambda store: store.set(key, content))
+        """Keep `content` if that can be done, and return whether it was."""
+        return len(content) <= MAX_BLOB_BYTES and self._disk.set(key, content)
+
+    def _keep_record(self, key: str, record: object) -> None:
+        """Keep a record in place of an earlier one, which is forgotten in any case."""
+        if self._keep(key, orjson.dumps(record)):
+            self._disbelieved.discard(key)
+        else:
+            self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        """Delete a record; one that cannot be deleted is not believed again here."""
+        self._disbelieved.add(key)
+        if self._disk.delete(key):
+            self._disbelieved.discard(key)
+        elif len(self._disbelieved) > MAX_DISBELIEVED:
+            self._disk.close()  # a cache that takes nothing for so long is of no use
+            self._disbelieved.clear()
 
     def _recall(self, key: str, read: Callable[[Any], ResultT]) -> ResultT | None:
-        stored = self._get(key)
+        stored = None if key in self._disbelieved else self._disk.get(key)
         try:
             return None if stored is None else read(orjson.loads(stored))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, HoldfastError):
-            return None  # a copy that cannot be read is no copy
-
-    def _attempt(self, use: Callable[[Store], ResultT | None]) -> ResultT | None:
-        """Return what `use` makes of the store, or None. One that is damaged or replaced is opened anew."""
-        store = self._store
-        try:
-            return use(store) if store else None
-        except (DatabaseDamaged, StoreMoved) as error:
-            self._replace(store, error)
-        except SpoolError as error:
-            log.debug("mirror_not_used", cause=str(error))
-        except Exception as error:
-            log.warning("mirror_failed", exc_info=error)
-        return None
-
-    def _is_done(self, change: Callable[[Store], None]) -> bool:
-        def carry_out(store: Store) -> bool:
-            change(store)
-            return True
-
-        return self._attempt(carry_out) or False
-
-    def _replace(self, store: Store | None, error: SpoolError) -> None:
-        with self._lock:
-            if self._store is not store or store is None:
-                return  # another thread was quicker
-            log.warning("mirror_replaced", cause=str(error))
-            if isinstance(error, DatabaseDamaged):
-                shutil.rmtree(self._folder, ignore_errors=True)
-            self._given_up.append(store)  # other threads may still be at work with it
-            self._store = self._open_store()
-
-    def _open_store(self) -> Store | None:
-        try:
-            return open_store(self._folder, is_durable=False, max_bytes=MAX_BYTES)
-        except Exception as error:
-            log.warning("mirror_not_opened", cause=str(error))
-            return None
+            return None  # damaged, or of another version

@@ -425,6 +425,11 @@ class Answer:
     headers: dict[str, str]
     received_at: float
 
+    @property
+    def resource(self) -> str:
+        """Return the resource whose limit the call counts against."""
+        return self.call.resource
+
 
 class Meter(Protocol):
     """Whoever counts what is asked of GitHub. `endpoint` is the name of the call's type."""

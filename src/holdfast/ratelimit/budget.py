@@ -1,8 +1,8 @@
 """How many calls are left, and how long to wait for more.
 
-Two kinds of limits: those that GitHub's headers show (calls an hour, by resource), and those that no
-header shows (content-creating requests a minute and an hour, points a minute, a pause between two
-mutations), which only our own count can keep.
+Two kinds of limits: those that GitHub's headers show (calls an hour for each resource), and those that no
+header shows (content-creating requests a minute and an hour, points a minute, a pause between two writes),
+for which we count ourselves.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,33 +10,23 @@ from dataclasses import dataclass, field, replace
 from math import ceil, inf
 
 from holdfast.errors import ThrottleKind
-from holdfast.ratelimit.clock_skew import Timeline
+from holdfast.ratelimit.clock_skew import ClockSkew
 from holdfast.ratelimit.limits import GO, Cost, Limits, Need, Room, Wait
-from holdfast.ratelimit.window import Tally
+from holdfast.ratelimit.quota import Quota, parse_quota
+from holdfast.ratelimit.window import SlidingWindow
 
 MINUTE_S = 60.0
 HOUR_S = 3600.0
-RESET_GRACE_S = 5.0  # after a reset, so that every clock of GitHub's has passed it
 SECONDARY_WAIT_S = 60.0
 LONGEST_SECONDARY_WAIT_S = 1800.0
 SLOW_FOR_S = 600.0  # how long we keep to half our rate after a secondary limit
-ROUNDING_S = 1e-6  # about what a float can tell apart in epoch seconds, so no wait at all
+ROUNDING_S = 1e-6  # about the smallest difference of two epoch seconds in a float, so not a wait
 EVERYTHING = "all"  # the name under which a block holds for every resource
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """What the headers said last of one resource; `reset_at` is in the server's epoch seconds."""
-
-    limit: int
-    remaining: int
-    used: int
-    reset_at: float
-
-
-@dataclass(frozen=True, slots=True)
 class Block:
-    """GitHub told us to stay away until `until`, in our own time."""
+    """GitHub told us to stay away until `until`, in steady time."""
 
     until: float
     kind: ThrottleKind
@@ -48,11 +38,11 @@ class Budget:
     """What is known of GitHub's limits. Every `now` is in the local clock's epoch seconds."""
 
     limits: Limits = field(default_factory=Limits)
-    timeline: Timeline = field(default_factory=Timeline)
-    windows: Mapping[str, Window] = field(default_factory=dict)
+    clock_skew: ClockSkew = field(default_factory=ClockSkew)
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
     blocks: Mapping[str, Block] = field(default_factory=dict)
-    content: Tally = field(default_factory=lambda: Tally(HOUR_S))
-    points: Mapping[str, Tally] = field(default_factory=dict)
+    content: SlidingWindow = field(default_factory=lambda: SlidingWindow(HOUR_S))
+    points: Mapping[str, SlidingWindow] = field(default_factory=dict)
     last_mutation_at: float = -inf
     strikes: int = 0
     slow_until: float = -inf
@@ -60,27 +50,27 @@ class Budget:
     calls_this_run: int = 0
 
     def at(self, now: float) -> "Budget":
-        """Return the budget having seen the local clock at `now`; a jump back counts no more from here."""
-        return replace(self, timeline=self.timeline.at(now))
+        """Return the budget after the local clock was seen at `now`, which corrects a jump back."""
+        return replace(self, clock_skew=self.clock_skew.at(now))
 
     def is_slow(self, now: float) -> bool:
         """Whether we keep to half our rate because GitHub complained lately."""
-        return self.timeline.own_time(now) < self.slow_until
+        return self.clock_skew.steady_time(now) < self.slow_until
 
     # What happens
 
     def spend(self, cost: Cost, now: float) -> "Budget":
         """Return the budget after a call of `cost` is sent."""
-        timeline = self.timeline.at(now)
-        own = timeline.own_time(now)
-        points = self.points.get(cost.resource, Tally(MINUTE_S)).add(own, cost.points)
+        clock_skew = self.clock_skew.at(now)
+        steady = clock_skew.steady_time(now)
+        points = self._points_of(cost.resource).add(steady, cost.points)
         return replace(
             self,
-            timeline=timeline,
-            windows=_windows_after_one(self, cost.resource, now),
-            content=self.content.add(own) if cost.creates_content else self.content,
+            clock_skew=clock_skew,
+            quotas=_quotas_after_one(self, cost.resource, now),
+            content=self.content.add(steady) if cost.creates_content else self.content,
             points={**self.points, cost.resource: points},
-            last_mutation_at=own if cost.is_mutation else self.last_mutation_at,
+            last_mutation_at=steady if cost.is_mutation else self.last_mutation_at,
             calls_this_run=self.calls_this_run + 1,
         )
 
@@ -88,14 +78,14 @@ class Budget:
         self, status: int, headers: Mapping[str, str], now: float, resource: str = "core"
     ) -> "Budget":
         """Return the budget after an answer with these headers, whose names are in lower case."""
-        timeline = self.timeline.at(now).synchronised(headers.get("date", ""), now)
+        clock_skew = self.clock_skew.at(now).synchronised(headers.get("date", ""), now)
         is_forgiven = status < 400 and not self.is_slow(now)
-        budget = replace(self, timeline=timeline, strikes=0 if is_forgiven else self.strikes)
-        window = _parse_window(headers)
-        if window is None:
+        budget = replace(self, clock_skew=clock_skew, strikes=0 if is_forgiven else self.strikes)
+        quota = parse_quota(headers)
+        if quota is None:
             return budget
         name = headers.get("x-ratelimit-resource") or resource
-        return replace(budget, windows={**self.windows, name: window}, last_resource=name)
+        return replace(budget, quotas={**self.quotas, name: quota}, last_resource=name)
 
     def block(
         self, kind: ThrottleKind, retry_after_s: float | None, resource: str, now: float, reason: str = ""
@@ -103,8 +93,8 @@ class Budget:
         """Return the budget after GitHub refused a call for its rate; our own budget blocks nothing.
 
         A primary limit ends some seconds after the reset; that of `core` holds for every resource. A
-        secondary limit holds for every resource, as long as GitHub asks, or a minute, twice as long
-        each time it comes again soon; then we keep to half our rate for a while.
+        secondary limit holds for every resource, as long as GitHub asks, or for a minute. Each further one
+        soon after doubles the wait, and for a while we keep to half our rate.
         """
         budget = self.at(now)
         if kind == "own_budget":
@@ -114,7 +104,7 @@ class Budget:
             name = resource if resource == "graphql" else EVERYTHING
             return _with_block(budget, name, Block(until, kind, reason or "GitHub's calls are used up"))
         strikes = budget.strikes + 1 if budget.is_slow(now) else 1
-        until = budget.timeline.own_time(now) + _secondary_wait_s(strikes, retry_after_s or 0.0)
+        until = budget.clock_skew.steady_time(now) + _secondary_wait_s(strikes, retry_after_s or 0.0)
         block = Block(until, kind, reason or "GitHub asked us to slow down")
         slowed = replace(budget, strikes=strikes, slow_until=until + SLOW_FOR_S)
         return _with_block(slowed, EVERYTHING, block)
@@ -122,11 +112,9 @@ class Budget:
     # What is left
 
     def remaining(self, resource: str, now: float) -> int | None:
-        """Return how many calls the headers leave us; a passed reset restores them; None: not known."""
-        window = self.windows.get(resource)
-        if window is None:
-            return self.limits.requests_per_hour
-        return window.limit if self.timeline.server_time(now) >= window.reset_at else window.remaining
+        """Return how many calls the headers leave us, or None if that is not known."""
+        quota = self.quotas.get(resource)
+        return quota.remaining_at(self.server_time(now)) if quota else self.limits.requests_per_hour
 
     def is_low(self, now: float, resource: str = "core") -> bool:
         """Whether fewer calls remain than HOLDFAST_LOW_BUDGET."""
@@ -141,26 +129,26 @@ class Budget:
         )
         return minute, limits.capacity(limits.content_per_hour, is_critical=is_critical)
 
-    def content_spent(self, now: float) -> int:
-        """Return how many content-creating requests were sent in the last hour."""
-        return self.content.total(self.timeline.own_time(now))
+    def content_spent(self, now: float, span_s: float = HOUR_S) -> int:
+        """Return how many content-creating requests were sent in the last `span_s` seconds."""
+        return self.content.total(self.clock_skew.steady_time(now), span_s)
 
     def room(self, resource: str, now: float, *, is_critical: bool = False) -> Room:
         """Return what may be spent on `resource` now; the last share is for critical checkpoints alone."""
-        own = self.timeline.own_time(now)
         minute, hour = self.content_capacity(now, is_critical=is_critical)
         points = self.limits.points_capacity(resource, is_slow=self.is_slow(now))
+        points_spent = self._points_of(resource).total(self.clock_skew.steady_time(now))
         return Room(
             requests=max(0.0, _calls_left(self, resource, now, is_critical=is_critical)),
-            content_minute=max(0.0, minute - self.content.total(own, MINUTE_S)),
-            content_hour=max(0.0, hour - self.content.total(own)),
-            points=max(0.0, points - self.points.get(resource, Tally(MINUTE_S)).total(own)),
+            content_minute=max(0.0, minute - self.content_spent(now, MINUTE_S)),
+            content_hour=max(0.0, hour - self.content_spent(now)),
+            points=max(0.0, points - points_spent),
         )
 
     def seconds_to_reset(self, resource: str, now: float) -> float:
-        """Return how long until the headers' limit is new; 0 if it is, or if nothing is known of it."""
-        window = self.windows.get(resource)
-        return max(0.0, window.reset_at - self.timeline.server_time(now)) if window else 0.0
+        """Return how long until the calls of `resource` are restored; 0 if nothing is known of them."""
+        quota = self.quotas.get(resource)
+        return max(0.0, quota.reset_at - self.server_time(now)) if quota else 0.0
 
     # How long to wait
 
@@ -173,7 +161,7 @@ class Budget:
         for_room = self.delay_for(cost.need, now, is_critical=is_critical)
         if not cost.is_mutation:
             return for_room
-        spacing_s = self.last_mutation_at + self._interval_s(now) - self.timeline.own_time(now)
+        spacing_s = self.last_mutation_at + self._interval_s(now) - self.clock_skew.steady_time(now)
         return _longest([for_room, Wait(spacing_s, "GitHub asks for a pause between two writes")])
 
     def delay_for(self, need: Need, now: float, *, is_critical: bool = False) -> Wait:
@@ -184,23 +172,23 @@ class Budget:
         return wait
 
     def _delay_for(self, need: Need, now: float, *, is_critical: bool) -> Wait:
-        own = self.timeline.own_time(now)
+        steady = self.clock_skew.steady_time(now)
         minute, hour = self.content_capacity(now, is_critical=is_critical)
         points = self.limits.points_capacity(need.resource, is_slow=self.is_slow(now))
-        points_tally = self.points.get(need.resource, Tally(MINUTE_S))
+        points_wait_s = self._points_of(need.resource).wait_for(need.points, points, steady)
         return _longest(
             [
-                *self._blocks_of(need.resource, own),
+                *self._blocks_of(need.resource, now),
                 _delay_for_calls(self, need, now, is_critical=is_critical),
                 Wait(
-                    self.content.wait_for(need.content, minute, own, MINUTE_S),
+                    self.content.wait_for(need.content, minute, steady, MINUTE_S),
                     "the content-creating requests of this minute are used up",
                 ),
                 Wait(
-                    self.content.wait_for(need.content, hour, own),
+                    self.content.wait_for(need.content, hour, steady),
                     "the content-creating requests of this hour are used up",
                 ),
-                Wait(points_tally.wait_for(need.points, points, own), "this minute's points are used up"),
+                Wait(points_wait_s, "this minute's points are used up"),
             ]
         )
 
@@ -219,55 +207,39 @@ class Budget:
         self, requests: int, resource: str, now: float, *, is_critical: bool = False
     ) -> float:
         """Return in how many seconds the headers' limits leave room for the last of `requests` calls."""
-        window = self.windows.get(resource)
-        if window is None or requests <= _calls_left(self, resource, now, is_critical=is_critical):
-            return 0.0
-        an_hour = max(1, window.limit - self.limits.calls_kept_back(window.limit))
+        quota = self.quotas.get(resource)
         later = requests - _calls_left(self, resource, now, is_critical=is_critical)
+        if quota is None or later <= 0:
+            return 0.0
+        an_hour = max(1, quota.limit - self.limits.calls_kept_back(quota.limit))
         wait = _delay_for_calls(self, Need(resource, requests), now, is_critical=is_critical)
         return wait.seconds + (ceil(later / an_hour) - 1) * HOUR_S
 
-    def report(
-        self, now: float, *, spool_depth: int = 0, drain_forecast_s: float | None = 0.0
-    ) -> dict[str, object]:
-        """Return the budget as `status` shows it. Moments are told by the local clock, but for `last_reset`,
-        which is what GitHub said; a forecast of None is not known.
-        """
-        own = self.timeline.own_time(now)
-        window = self.windows.get(self.last_resource)
-        room = self.room(self.last_resource, now, is_critical=True)
-        exhausted = self.delay(Cost(self.last_resource), now, is_critical=True)
-        blocked = _longest([*self._blocks_of("graphql", own), *self._blocks_of("core", own), exhausted])
-        return {
-            "last_remaining": window.remaining if window else None,
-            "last_reset": int(window.reset_at) if window else None,
-            "resets_at": round(now + self.seconds_to_reset(self.last_resource, now), 3) if window else None,
-            "calls_this_run": self.calls_this_run,
-            "resource": self.last_resource,
-            "limit": window.limit if window else self.limits.requests_per_hour,
-            "is_low": self.is_low(now, self.last_resource),
-            "blocked_until": round(now + blocked.seconds, 3) if blocked.seconds else None,
-            "blocked_because": blocked.reason or None,
-            "content_used_minute": self.content.total(own, MINUTE_S),
-            "content_used_hour": self.content_spent(now),
-            "content_left_minute": _finite(room.content_minute),
-            "content_left_hour": _finite(room.content_hour),
-            "spool_depth": spool_depth,
-            "drain_forecast_s": None if drain_forecast_s is None else round(drain_forecast_s, 1),
-        }
+    def longest_block(self, now: float) -> Wait:
+        """Return how long even a critical call of some resource must stay away, and why."""
+        blocks = (*self._blocks_of("graphql", now), *self._blocks_of("core", now))
+        return _longest([*blocks, self.delay(Cost(self.last_resource), now, is_critical=True)])
+
+    def server_time(self, now: float) -> float:
+        """Return GitHub's time."""
+        return self.clock_skew.server_time(now)
 
     def _interval_s(self, now: float) -> float:
         return self.limits.write_interval_s * (2 if self.is_slow(now) else 1)
 
     def _seconds_within(self, capacity: float, span_s: float, requests: int, now: float) -> float:
         """Return in how many seconds the last of `requests` stays within `capacity` of every `span_s`."""
-        wait_s = self.content.wait_for(requests, capacity, self.timeline.own_time(now), span_s)
+        wait_s = self.content.wait_for(requests, capacity, self.clock_skew.steady_time(now), span_s)
         beyond = requests - capacity
         return wait_s + (beyond * span_s / capacity if beyond > 0 else 0.0)
 
-    def _blocks_of(self, resource: str, own: float) -> list[Wait]:
+    def _points_of(self, resource: str) -> SlidingWindow:
+        return self.points.get(resource, SlidingWindow(MINUTE_S))
+
+    def _blocks_of(self, resource: str, now: float) -> list[Wait]:
+        steady = self.clock_skew.steady_time(now)
         return [
-            Wait(block.until - own, block.reason, block.kind)
+            Wait(block.until - steady, block.reason, block.kind)
             for name, block in self.blocks.items()
             if name in (EVERYTHING, resource)
         ]
@@ -280,13 +252,13 @@ def _secondary_wait_s(strikes: int, asked_s: float) -> float:
 
 
 def _end_of_primary(budget: Budget, resource: str, retry_after_s: float | None, now: float) -> float:
-    own = budget.timeline.own_time(now)
-    asked = own + (retry_after_s or SECONDARY_WAIT_S)
-    window = budget.windows.get(resource)
-    if window is None or window.remaining > 0:
+    steady = budget.clock_skew.steady_time(now)
+    asked = steady + (retry_after_s or SECONDARY_WAIT_S)
+    quota = budget.quotas.get(resource)
+    if quota is None or quota.remaining > 0:
         return asked
-    reset = window.reset_at + RESET_GRACE_S - budget.timeline.server_ahead_s
-    return max(asked, reset) if retry_after_s else max(own, reset)
+    renewed = quota.renewed_at - budget.clock_skew.server_ahead_s
+    return max(asked, renewed) if retry_after_s else max(steady, renewed)
 
 
 def _with_block(budget: Budget, name: str, block: Block) -> Budget:
@@ -297,55 +269,36 @@ def _with_block(budget: Budget, name: str, block: Block) -> Budget:
     return replace(budget, blocks={**budget.blocks, name: block})
 
 
-def _windows_after_one(budget: Budget, resource: str, now: float) -> Mapping[str, Window]:
-    """Return the windows after one more call, as far as we can tell before its answer."""
+def _quotas_after_one(budget: Budget, resource: str, now: float) -> Mapping[str, Quota]:
+    """Return the quotas after one more call, as far as we can tell before its answer."""
     left = budget.remaining(resource, now)
     if left is None:
-        return budget.windows
-    window = budget.windows.get(resource)
-    server = budget.timeline.server_time(now)
-    if window is None or server >= window.reset_at:
-        window = Window(limit=left, remaining=left, used=0, reset_at=server + HOUR_S)
-    spent = replace(window, remaining=max(0, window.remaining - 1), used=window.used + 1)
-    return {**budget.windows, resource: spent}
+        return budget.quotas
+    quota, server_time = budget.quotas.get(resource), budget.server_time(now)
+    if quota is None or server_time >= quota.reset_at:
+        quota = Quota(limit=left, remaining=left, used=0, reset_at=server_time + HOUR_S)
+    return {**budget.quotas, resource: quota.less_one()}
 
 
 def _calls_left(budget: Budget, resource: str, now: float, *, is_critical: bool) -> float:
-    """Return the calls that the headers leave; a reset restores them once its grace is over too."""
-    window = budget.windows.get(resource)
-    limit = window.limit if window else budget.limits.requests_per_hour
+    """Return the calls that the headers leave; some seconds after the reset all of them."""
+    quota = budget.quotas.get(resource)
+    limit = quota.limit if quota else budget.limits.requests_per_hour
     if limit is None:
         return inf
-    is_over = window is None or budget.timeline.server_time(now) >= window.reset_at + RESET_GRACE_S
-    left = limit if window is None or is_over else window.remaining
+    left = quota.reliable_at(budget.server_time(now)) if quota else limit
     return left - (0 if is_critical else budget.limits.calls_kept_back(limit))
 
 
 def _delay_for_calls(budget: Budget, need: Need, now: float, *, is_critical: bool) -> Wait:
     """Return the wait for the reset; a need of more calls than a whole hour has goes right after it."""
-    window = budget.windows.get(need.resource)
-    if window is None or need.requests <= _calls_left(budget, need.resource, now, is_critical=is_critical):
+    quota = budget.quotas.get(need.resource)
+    if quota is None or need.requests <= _calls_left(budget, need.resource, now, is_critical=is_critical):
         return GO
-    wait_s = window.reset_at + RESET_GRACE_S - budget.timeline.server_time(now)
+    wait_s = quota.renewed_at - budget.server_time(now)
     return Wait(wait_s, f"too few of this hour's {need.resource} calls are left")
 
 
 def _longest(waits: Iterable[Wait]) -> Wait:
     longest = max(waits, key=lambda wait: wait.seconds, default=GO)
     return longest if longest.seconds > ROUNDING_S else GO
-
-
-def _finite(room: float) -> int | None:
-    return None if room == inf else int(room)
-
-
-def _parse_window(headers: Mapping[str, str]) -> Window | None:
-    """Return what `x-ratelimit-*` say, or None if they say nothing of use."""
-    try:
-        limit = int(headers["x-ratelimit-limit"])
-        remaining = int(headers["x-ratelimit-remaining"])
-        reset_at = float(int(headers["x-ratelimit-reset"]))
-        used = int(headers.get("x-ratelimit-used", limit - remaining))
-    except (KeyError, ValueError):
-        return None
-    return Window(limit=limit, remaining=remaining, used=used, reset_at=reset_at)

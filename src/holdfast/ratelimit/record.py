@@ -5,33 +5,34 @@ from typing import Any
 import orjson
 
 from holdfast.errors import ThrottleKind
-from holdfast.ratelimit.budget import HOUR_S, MINUTE_S, Block, Budget, Window
-from holdfast.ratelimit.clock_skew import Timeline
+from holdfast.ratelimit.budget import HOUR_S, MINUTE_S, Block, Budget
+from holdfast.ratelimit.clock_skew import ClockSkew
 from holdfast.ratelimit.limits import Limits
-from holdfast.ratelimit.window import Tally
+from holdfast.ratelimit.quota import Quota
+from holdfast.ratelimit.window import SlidingWindow
 
 FORMAT_VERSION = 1
 _KINDS: dict[str, ThrottleKind] = {"primary": "primary", "secondary": "secondary"}
 
 
 def format_budget(budget: Budget) -> bytes:
-    """Return everything of `budget` but its limits, which are settings. Times that never were are null."""
-    timeline = budget.timeline
+    """Return everything of `budget` but its limits, which are settings. A time that was never set is null."""
+    clock_skew = budget.clock_skew
     return orjson.dumps(
         {
             "format_version": FORMAT_VERSION,
-            "seen_at": timeline.seen_at,
-            "shift_s": timeline.shift_s,
-            "server_ahead_s": timeline.server_ahead_s,
+            "seen_at": clock_skew.seen_at,
+            "shift_s": clock_skew.shift_s,
+            "server_ahead_s": clock_skew.server_ahead_s,
             "windows": {
-                name: [window.limit, window.remaining, window.used, window.reset_at]
-                for name, window in budget.windows.items()
+                name: [quota.limit, quota.remaining, quota.used, quota.reset_at]
+                for name, quota in budget.quotas.items()
             },
             "blocks": {
                 name: [block.until, block.kind, block.reason] for name, block in budget.blocks.items()
             },
             "content": budget.content.entries,
-            "points": {name: tally.entries for name, tally in budget.points.items()},
+            "points": {name: window.entries for name, window in budget.points.items()},
             "last_mutation_at": budget.last_mutation_at,
             "strikes": budget.strikes,
             "slow_until": budget.slow_until,
@@ -59,19 +60,21 @@ def parse_budget(raw: bytes, limits: Limits) -> Budget:
 def _budget_of(record: dict[str, Any], limits: Limits) -> Budget:
     return Budget(
         limits=limits,
-        timeline=Timeline(
+        clock_skew=ClockSkew(
             _time(record["seen_at"]), float(record["shift_s"]), float(record["server_ahead_s"])
         ),
-        windows={
-            str(name): Window(int(limit), int(remaining), int(used), float(reset_at))
+        quotas={
+            str(name): Quota(int(limit), int(remaining), int(used), float(reset_at))
             for name, (limit, remaining, used, reset_at) in record["windows"].items()
         },
         blocks={
             str(name): Block(float(until), _KINDS[kind], str(reason))
             for name, (until, kind, reason) in record["blocks"].items()
         },
-        content=Tally(HOUR_S, _entries(record["content"])),
-        points={str(name): Tally(MINUTE_S, _entries(spent)) for name, spent in record["points"].items()},
+        content=SlidingWindow(HOUR_S, _entries(record["content"])),
+        points={
+            str(name): SlidingWindow(MINUTE_S, _entries(spent)) for name, spent in record["points"].items()
+        },
         last_mutation_at=_time(record["last_mutation_at"]),
         strikes=int(record["strikes"]),
         slow_until=_time(record["slow_until"]),

@@ -1,25 +1,25 @@
-"""The budget, remembered: across threads, restarts, and the processes of one machine."""
+"""The rate limiter: one budget for all threads and processes of this machine, kept in a file."""
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import inf
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from filelock import FileLock, Timeout
 
 from holdfast.clock import Clock
 from holdfast.disk import sync_folder
 from holdfast.errors import Throttled
-from holdfast.github.calls import Answer
 from holdfast.logs import log
 from holdfast.ratelimit.budget import Budget
 from holdfast.ratelimit.limits import Cost, Limits, Need, Wait
 from holdfast.ratelimit.record import format_budget, parse_budget
+from holdfast.ratelimit.report import report_budget
 
 ResultT = TypeVar("ResultT")
 LONGEST_LOCK_WAIT_S = 1.0
@@ -27,12 +27,31 @@ STORE_OPEN_EVERY_S = 1.0  # where no limit of ours holds, so that a fast server 
 
 
 def rate_limiter_path(folder: Path, *identity: str) -> Path:
-    """Return the file in `folder` for one `identity`: the API and what tells one token's pot from another.
+    """Return the file in `folder` for one `identity`: the API, and whose limits its token uses up.
 
     Nothing of the identity can be read from the name.
     """
     digest = sha256("\n".join(identity).encode()).hexdigest()
     return folder / f"budget-{digest[:16]}.json"
+
+
+class RateAnswer(Protocol):
+    """What the rate limiter looks at in an answer of GitHub's.
+
+    `headers` have lower-case names; `received_at` is in local epoch seconds.
+    """
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def received_at(self) -> float: ...
+
+    @property
+    def resource(self) -> str: ...
 
 
 class RateLimiter:
@@ -100,10 +119,13 @@ class RateLimiter:
             for is_critical in (True, False)
         }
 
-    def observe(self, answer: Answer) -> None:
+    def observe(self, answer: RateAnswer) -> None:
         """Learn from the headers of `answer`."""
-        status, headers, resource = answer.status, answer.headers, answer.call.resource
-        self._change(lambda budget, _: (budget.observe(status, headers, answer.received_at, resource), None))
+
+        def learn(budget: Budget, _: float) -> tuple[Budget, None]:
+            return budget.observe(answer.status, answer.headers, answer.received_at, answer.resource), None
+
+        self._change(learn)
 
     def block(self, throttled: Throttled) -> float:
         """Remember that GitHub told us to stay away, and return for how many seconds; it survives a crash."""
@@ -119,8 +141,8 @@ class RateLimiter:
 
     def report(self, *, spool_depth: int = 0, drain_forecast_s: float | None = 0.0) -> dict[str, object]:
         """Return the budget as `status` shows it."""
-        return self.budget.report(
-            self._clock.now(), spool_depth=spool_depth, drain_forecast_s=drain_forecast_s
+        return report_budget(
+            self.budget, self._clock.now(), spool_depth=spool_depth, drain_forecast_s=drain_forecast_s
         )
 
     def _change(
@@ -192,6 +214,22 @@ class RateLimiter:
         if not self._has_warned:
             self._has_warned = True
             log.warning("budget_not_stored", path=str(self._path), cause=str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerClock:
+    """Tells GitHub's time, so that a wrong local clock makes nothing older; waits by the local clock."""
+
+    inner: Clock
+    rate_limiter: RateLimiter
+
+    def now(self) -> float:
+        """Return the seconds since the epoch, as GitHub's answers last told them."""
+        return self.rate_limiter.budget.server_time(self.inner.now())
+
+    def sleep(self, seconds: float) -> None:
+        """Wait that long."""
+        self.inner.sleep(seconds)
 
 
 def _version_of(status: os.stat_result) -> tuple[int, ...]:

@@ -1,22 +1,22 @@
-"""A bounded memory of how much happened lately; what it forgets, it forgets too late, never too early."""
+"""How much happened lately, in bounded memory: an amount may be counted too long, never too briefly."""
 
 from dataclasses import dataclass, replace
 from math import floor
 
-Entry = tuple[float, int]
+Spent = tuple[float, int]
 
 MOST_ENTRIES = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class SlidingWindow:
     """Amounts and when they were spent, oldest first, over the last `span_s` seconds."""
 
     span_s: float
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[Spent, ...] = ()
 
-    def add(self, at: float, amount: int = 1) -> "Tally":
-        """Return the tally with `amount` more at `at`; amounts of one second are kept as one."""
+    def add(self, at: float, amount: int = 1) -> "SlidingWindow":
+        """Return the window with `amount` more at `at`; amounts of one second are kept as one."""
         kept = tuple(entry for entry in self.entries if entry[0] > at - self.span_s)
         if kept and floor(kept[-1][0]) == floor(at):
             kept, amount = kept[:-1], amount + kept[-1][1]
@@ -35,7 +35,7 @@ class Tally:
     def wait_for(self, need: int, capacity: float, now: float, span_s: float | None = None) -> float:
         """Return the seconds until `need` more stay within `capacity`.
 
-        A need that is larger than the capacity waits until everything else is forgotten.
+        A need that is larger than the capacity waits until the window is empty.
         """
         span = span_s or self.span_s
         excess = self.total(now, span) + min(need, capacity) - capacity if need else 0
@@ -50,7 +50,7 @@ class Tally:
         return span
 
 
-def _thinned(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+def _thinned(entries: tuple[Spent, ...]) -> tuple[Spent, ...]:
     """Join the older half in pairs, each at its later time, when there are too many."""
     if len(entries) <= MOST_ENTRIES:
         return entries

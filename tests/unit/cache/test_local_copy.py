@@ -1,12 +1,13 @@
+import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from holdfast.cache.database import DATABASE
-from holdfast.cache.gateway import CachingGateway
+from holdfast.assembly import Assembly
+from holdfast.cache.disk_cache import DATABASE, DiskCache
 from holdfast.cache.local_copy import (
     MAX_BLOB_BYTES,
     MAX_FILES_OF_OUR_WRITES,
@@ -17,14 +18,10 @@ from holdfast.cache.local_copy import (
     RepositoryCache,
     Shelf,
 )
-from holdfast.cache.store import Store
-from holdfast.disk import DatabaseDamaged
-from holdfast.errors import SpoolUnwritable, Unavailable
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index
-from holdfast.format.paths import Layout
 from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.github.calls import CommitFiles, DeleteFile, WriteFile
+from holdfast.settings import Settings
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import open_workshop
@@ -108,46 +105,51 @@ def test_index_that_we_wrote_is_kept(cache: RepositoryCache) -> None:
     assert view.index == Index("r")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [OSError("the disk is full"), LookupError("a row that was there has gone")],
+    ids=["full", "fault"],
+)
 def test_disk_that_takes_nothing_is_nobodys_trouble(
-    cache: RepositoryCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise SpoolUnwritable("the disk is full")
-
-    for method in ("get", "set", "get_many", "keys", "delete"):
-        monkeypatch.setattr(Store, method, refuse)
-
-    cache.forget_view("r")
-
-    cache.keep_blob(A.sha, b"x")
-    cache.note_writes("r", {"index.json": A})
-    assert cache.blob(A.sha) is None
-    assert cache.blobs([A.sha]) == {}
-    assert cache.known_runs() == []
-
-
-def test_fault_of_the_store_itself_is_nobodys_trouble_either(
-    cache: RepositoryCache, monkeypatch: pytest.MonkeyPatch
+    cache: RepositoryCache, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     with monkeypatch.context() as failing:
-        for method in ("get", "set", "get_many", "keys", "delete", "transact", "close"):
-            failing.setattr(Store, method, fail_with(LookupError("a row that was there has gone")))
+        for method in ("get", "set", "keys", "delete", "transact"):
+            failing.setattr(DiskCache, method, fail_with(error))
+
+        cache.forget_view("r")
+
         cache.keep_blob(A.sha, b"x")
         cache.keep_blobs({B.sha: b"x"})
-        cache.forget_view("r")
-        assert (cache.blob(A.sha), cache.blobs([A.sha]), cache.known_runs()) == (None, {}, [])
+        cache.note_writes("r", {"index.json": A})
+        assert cache.blob(A.sha) is None
+        assert cache.blobs([A.sha]) == {}
+        assert cache.known_runs() == []
         cache.close()
 
 
 def test_copy_that_cannot_be_opened_for_any_reason_is_nobodys_trouble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "holdfast.cache.local_copy.open_store", fail_with(RecursionError("damaged again and again"))
-    )
+    monkeypatch.setattr(DiskCache, "__init__", fail_with(RecursionError("damaged again and again")))
     with closing(RepositoryCache.open(tmp_path)) as cache:
         cache.keep_blob(A.sha, b"x")
         assert cache.blob(A.sha) is None
+
+
+def test_reserve_of_the_disk_is_left_alone_with_some_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, reserve_bytes = os.statvfs(tmp_path), 2**26
+    blocks = (reserve_bytes + MAX_BLOB_BYTES) // disk.f_frsize
+    nearly_full = os.statvfs_result((*disk[:3], blocks, blocks, *disk[5:]))
+    monkeypatch.setattr("holdfast.cache.best_effort.os.statvfs", lambda _: nearly_full)
+    with closing(RepositoryCache.open(tmp_path, min_free_bytes=reserve_bytes)) as cache:
+        cache.keep_blob(A.sha, b"x")
+        assert cache.blob(A.sha) is None
+    with closing(RepositoryCache.open(tmp_path, min_free_bytes=reserve_bytes - 2**20)) as cache:
+        cache.keep_blob(A.sha, b"x")
+        assert cache.blob(A.sha) == b"x"
 
 
 def test_full_copy_takes_large_blobs_one_by_one_and_together_and_stays_full(
@@ -192,10 +194,14 @@ def test_copy_that_another_process_has_begun_anew_is_followed(tmp_path: Path) ->
             assert other.blob(A.sha) == b"x"
 
 
-def test_copy_that_is_damaged_while_it_is_open_is_begun_anew(tmp_path: Path) -> None:
+def test_copy_that_is_damaged_while_it_is_open_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with closing(RepositoryCache.open(tmp_path)) as cache:
         cache.keep_blob(A.sha, b"x")
-        cache._attempt(fail_with(DatabaseDamaged("a page of it is torn")))
+        with monkeypatch.context() as failing:
+            failing.setattr(DiskCache, "get", fail_with(sqlite3.DatabaseError("a page of it is torn")))
+            assert cache.blob(A.sha) is None
 
         assert cache.blob(A.sha) is None
         cache.keep_blob(B.sha, b"y")
@@ -215,12 +221,45 @@ def test_view_that_cannot_be_deleted_is_not_believed(
     view = RunSnapshot(Index("r"), index_sha=blob_sha(Index("r").to_bytes()))
     cache.keep_view(view)
     with monkeypatch.context() as failing:
-        failing.setattr(Store, "delete", fail_with(SpoolUnwritable("read-only")))
+        failing.setattr(DiskCache, "delete", fail_with(OSError("read-only")))
         cache.forget_view("r")
 
     assert cache.view("r") is None
     cache.keep_view(view)
     assert cache.view("r") is not None
+
+
+@pytest.mark.parametrize("failing_methods", [("set",), ("set", "delete")])
+def test_record_that_could_not_be_replaced_is_not_believed(
+    cache: RepositoryCache, monkeypatch: pytest.MonkeyPatch, failing_methods: tuple[str, ...]
+) -> None:
+    cache.keep_head(Head("c", "1"))
+    cache.keep_folder("r", Folder("c", {"index.json": A}))
+    with monkeypatch.context() as failing:
+        for method in failing_methods:
+            failing.setattr(DiskCache, method, fail_with(OSError("the disk is full")))
+        cache.keep_head(Head("d", "2"))
+        cache.note_writes("r", {"index.json": B})
+
+    assert cache.head() is None
+    assert cache.folder("r") is None
+    cache.note_writes("r", {"index.json": B})
+    assert cache.folder("r") == Folder("", {"index.json": B})
+
+
+def test_cache_that_takes_nothing_for_long_is_given_up(
+    cache: RepositoryCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.keep_folder("r0", Folder("c", {}))
+    monkeypatch.setattr("holdfast.cache.local_copy.MAX_DISBELIEVED", 3)
+    with monkeypatch.context() as failing:
+        for method in ("set", "delete"):
+            failing.setattr(DiskCache, method, fail_with(OSError("read-only")))
+        for number in range(10):
+            cache.keep_folder(f"r{number}", Folder("d", {}))
+
+    assert len(cache._disbelieved) <= 4
+    assert cache.folder("r0") is None
 
 
 def test_folder_that_cannot_be_used_is_nobodys_trouble(tmp_path: Path) -> None:
@@ -230,6 +269,19 @@ def test_folder_that_cannot_be_used_is_nobodys_trouble(tmp_path: Path) -> None:
         cache.forget_view("r")
 
         assert (cache.blob(A.sha), cache.blobs([A.sha]), cache.known_runs()) == (None, {}, [])
+
+
+def test_copy_in_an_earlier_format_is_removed_when_the_new_one_is_opened(tmp_path: Path) -> None:
+    settings = Settings.from_environment({"HOLDFAST_DATA_DIR": str(tmp_path)})
+    with closing(Assembly(settings)) as assembly:
+        earlier = assembly.folder / "mirror"
+        earlier.mkdir(parents=True)
+        (earlier / DATABASE).write_bytes(b"an earlier format")
+
+        assembly.cache.keep_blob(A.sha, b"x")
+
+        assert not earlier.exists()
+        assert (assembly.folder / "cache" / DATABASE).exists()
 
 
 def test_checkpoints_are_written_and_read_whatever_becomes_of_the_copy(
@@ -261,34 +313,3 @@ def repository() -> MemoryGateway:
     repository = MemoryGateway()
     repository.write_as_someone_else("main", {"README.md": b""})
     return repository
-
-
-def test_what_github_has_taken_is_kept(cache: RepositoryCache, repository: MemoryGateway) -> None:
-    gateway = CachingGateway(repository, cache, Layout())
-    write = WriteFile("checkpoints/r/batch_1_2.json", b"1", "m", "main")
-    gateway.perform(write)
-    head = repository.branches["main"]
-    additions = {"checkpoints/r/latest.json": b"2", "checkpoints/r/parts/p.json": b"3", "README.md": b"4"}
-    gateway.perform(CommitFiles("main", head, "m", "", additions))
-
-    folder = cache.folder("r")
-
-    assert folder
-    assert set(folder.files) == {"batch_1_2.json", "latest.json"}
-    assert cache.blob(blob_sha(b"1")) == b"1"
-    assert cache.blob(blob_sha(b"2")) == b"2"
-    assert cache.part("checkpoints/r/parts/p.json") == b"3"
-    assert cache.known_runs() == ["r"]
-    gateway.perform(DeleteFile(write.path, "m", "main", blob_sha(b"1")))
-    assert set((cache.folder("r") or folder).files) == {"latest.json"}
-
-
-def test_what_github_has_not_taken_is_not_kept(cache: RepositoryCache, repository: MemoryGateway) -> None:
-    repository.fail_next(WriteFile, Unavailable("x", "no answer"), is_applied=True)
-
-    with pytest.raises(Unavailable):
-        CachingGateway(repository, cache, Layout()).perform(
-            WriteFile("checkpoints/r/latest.json", b"1", "m", "main")
-        )
-
-    assert cache.folder("r") is None

@@ -11,6 +11,7 @@ from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.ratelimit.budget import Budget
 from holdfast.ratelimit.limits import Cost, Limits
+from holdfast.ratelimit.report import report_budget
 from tests.fakes.drain_simulation import (
     START,
     CountingGitHub,
@@ -462,7 +463,7 @@ def test_used_up_calls_show_in_the_forecast_before_github_refuses_any() -> None:
     forecast_s = forecast_drain_s(waiting, budget, 10_000.0, DrainPolicy())
 
     assert forecast_s >= 1800
-    assert budget.report(10_000.0)["blocked_until"] == pytest.approx(11_805, abs=10)
+    assert report_budget(budget, 10_000.0)["blocked_until"] == pytest.approx(11_805, abs=10)
 
 
 def announce(remaining: int) -> Budget:

@@ -8,6 +8,7 @@ from holdfast.github.calls import Call, File, Page, ReadBlob, ReadPage
 from holdfast.github.listing import read_snapshot
 from holdfast.github.wrappers.budgeted import BudgetedGateway
 from holdfast.ratelimit.limits import Cost, Wait
+from holdfast.ratelimit.shared_file import RateLimiter
 from tests.fakes.clock import VirtualClock
 
 PATHS = tuple(f"{number}.json" for number in range(201))
@@ -30,7 +31,7 @@ class GitHub:
 
 
 @dataclass
-class Purse:
+class Limiter(RateLimiter):
     """Has room for so many calls."""
 
     room: int
@@ -47,13 +48,13 @@ class Purse:
         raise AssertionError(throttled)
 
 
-def open_gateway(room: int = 99) -> tuple[BudgetedGateway, GitHub, Purse]:
-    github, purse = GitHub(), Purse(room)
-    return BudgetedGateway(github, purse, VirtualClock().sleep), github, purse
+def open_gateway(room: int = 99) -> tuple[BudgetedGateway, GitHub, Limiter]:
+    github, limiter = GitHub(), Limiter(room)
+    return BudgetedGateway(github, limiter, VirtualClock().sleep), github, limiter
 
 
 def test_every_request_of_a_snapshot_spends_budget() -> None:
-    gateway, github, purse = open_gateway()
+    gateway, github, limiter = open_gateway()
 
     snapshot = read_snapshot(gateway, "main", PATHS)
 
@@ -64,7 +65,7 @@ def test_every_request_of_a_snapshot_spends_budget() -> None:
         "ReadBlob",
         "ReadPage",
     ]
-    assert purse.spent == ["graphql", "core", "graphql", "core", "graphql"]
+    assert limiter.spent == ["graphql", "core", "graphql", "core", "graphql"]
     assert list(snapshot.files) == list(PATHS)
     assert snapshot.files["7.json"] == File(b"large", "7.json")
     assert snapshot.files["8.json"] == File(b"small", "8.json")

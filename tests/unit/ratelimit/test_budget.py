@@ -178,7 +178,7 @@ def test_token_of_an_actions_job_is_counted_before_the_first_answer() -> None:
     [{}, {"x-ratelimit-limit": "many"}, {"x-ratelimit-limit": "60", "x-ratelimit-remaining": "1"}],
 )
 def test_headers_that_say_nothing_of_use_change_no_window(broken: dict[str, str]) -> None:
-    assert Budget().observe(200, broken, NOW).windows == {}
+    assert Budget().observe(200, broken, NOW).quotas == {}
 
 
 # What GitHub refuses
@@ -295,43 +295,6 @@ def test_content_count_outlives_a_clock_that_jumps_back() -> None:
 
 
 # For people
-
-
-def test_report_names_what_the_specification_names() -> None:
-    budget = spend_many(Budget(), WRITE, 10, every_s=10).observe(200, headers(4321), NOW + 100)
-
-    report = budget.report(NOW + 100, spool_depth=7, drain_forecast_s=3.04)
-
-    assert report["last_remaining"] == 4321
-    assert report["last_reset"] == int(NOW) + 1800
-    assert report["calls_this_run"] == 10
-    assert report["blocked_until"] is None
-    assert report["content_used_minute"] == 5
-    assert report["content_used_hour"] == 10
-    assert report["content_left_hour"] == 440
-    assert report["spool_depth"] == 7
-    assert report["drain_forecast_s"] == 3.0
-
-
-def test_report_tells_moments_by_the_local_clock() -> None:
-    skewed = NOW - 7200
-    budget = Budget().observe(200, headers(10), skewed).block("secondary", 90, "core", skewed, "too fast")
-
-    report = budget.report(skewed, drain_forecast_s=None)
-
-    assert report["blocked_until"] == skewed + 90
-    assert report["blocked_because"] == "too fast"
-    assert (report["last_reset"], report["resets_at"]) == (int(NOW) + 1800, skewed + 1800)
-    assert report["drain_forecast_s"] is None
-
-
-def test_report_before_the_first_answer_and_without_limits_is_empty_not_wrong() -> None:
-    report = Budget(OPEN).report(NOW)
-
-    assert report["last_remaining"] is None
-    assert report["last_reset"] is None
-    assert report["content_left_hour"] is None
-    assert report["drain_forecast_s"] == 0.0
 
 
 def test_forecast_beyond_the_hour_goes_by_the_hourly_rate() -> None:

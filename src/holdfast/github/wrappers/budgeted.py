@@ -1,30 +1,19 @@
 """A gateway that spends the rate budget: no call leaves unless there is room for it."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from holdfast.clock import SHORT_PAUSE_S
 from holdfast.errors import Throttled
 from holdfast.github.calls import Call, Gateway
-from holdfast.ratelimit.limits import Cost, Wait
+from holdfast.ratelimit.limits import Cost
+from holdfast.ratelimit.shared_file import RateLimiter
 
 ResultT = TypeVar("ResultT")
 
 
-class Purse(Protocol):
-    """What a budgeted gateway needs of whoever keeps the budget."""
-
-    def take(self, cost: Cost, *, is_critical: bool = False) -> Wait:
-        """Spend `cost` if there is room for it, or spend nothing and return how long to wait."""
-        ...
-
-    def block(self, throttled: Throttled) -> float:
-        """Remember that GitHub told us to stay away, and return for how many seconds."""
-        ...
-
-
 class BudgetedGateway:
-    """Performs calls through `inner` as far as `purse` has room for them.
+    """Performs calls through `inner` as far as the rate limiter has room for them.
 
     A call waits for its turn for `patience_s` at most: the pause between two writes. Anything longer is
     Throttled at once, because whoever plans the work must know. With `may_use_reserve` the share that is
@@ -35,7 +24,7 @@ class BudgetedGateway:
     def __init__(
         self,
         inner: Gateway,
-        purse: Purse,
+        rate_limiter: RateLimiter,
         sleep: Callable[[float], None],
         *,
         patience_s: float = SHORT_PAUSE_S,
@@ -43,7 +32,7 @@ class BudgetedGateway:
         give_way: Callable[[], None] = lambda: None,
     ) -> None:
         self._inner = inner
-        self._purse = purse
+        self._rate_limiter = rate_limiter
         self._sleep = sleep
         self._patience_s = patience_s
         self._may_use_reserve = may_use_reserve
@@ -59,14 +48,14 @@ class BudgetedGateway:
         try:
             return self._inner.perform(call)
         except Throttled as error:
-            error.retry_after_s = self._purse.block(error)
+            error.retry_after_s = self._rate_limiter.block(error)
             raise
 
     def _wait_for_room(self, call: Call[ResultT]) -> None:
         cost = Cost(call.resource, is_mutation=call.is_mutation, creates_content=call.creates_content)
         patience_s = self._patience_s
         while True:
-            wait = self._purse.take(cost, is_critical=self._may_use_reserve)
+            wait = self._rate_limiter.take(cost, is_critical=self._may_use_reserve)
             if wait.seconds <= 0:
                 return
             patience_s -= wait.seconds

@@ -31,7 +31,7 @@ class Inner:
 
 
 @dataclass
-class Purse:
+class Limiter(RateLimiter):
     """Makes every call wait for the next of `waits`, and notes what it is asked for."""
 
     waits: list[Wait]
@@ -95,16 +95,18 @@ def test_reads_do_not_wait(inner: Inner, rate_limiter: RateLimiter, clock: Virtu
 def test_each_call_costs_what_its_class_says(
     inner: Inner, clock: VirtualClock, call: Call[Any], cost: Cost
 ) -> None:
-    purse = Purse([])
+    limiter = Limiter([])
 
-    BudgetedGateway(inner, purse, clock.sleep).perform(call)
-    BudgetedGateway(inner, purse, clock.sleep, may_use_reserve=True).perform(call)
+    BudgetedGateway(inner, limiter, clock.sleep).perform(call)
+    BudgetedGateway(inner, limiter, clock.sleep, may_use_reserve=True).perform(call)
 
-    assert purse.asked == [(cost, False), (cost, True)]
+    assert limiter.asked == [(cost, False), (cost, True)]
 
 
 def test_wait_beyond_our_patience_is_throttled_without_a_call(inner: Inner, clock: VirtualClock) -> None:
-    gateway = BudgetedGateway(inner, Purse([Wait(40.0, "the minute is used up")]), clock.sleep, patience_s=2)
+    gateway = BudgetedGateway(
+        inner, Limiter([Wait(40.0, "the minute is used up")]), clock.sleep, patience_s=2
+    )
 
     with pytest.raises(Throttled, match="the minute is used up") as caught:
         gateway.perform(COMMIT)
@@ -119,7 +121,7 @@ def test_wait_beyond_our_patience_is_throttled_without_a_call(inner: Inner, cloc
 
 def test_waits_that_follow_each_other_share_one_patience(inner: Inner, clock: VirtualClock) -> None:
     gateway = BudgetedGateway(
-        inner, Purse([Wait(1.5, "pause"), Wait(1.0, "pause")]), clock.sleep, patience_s=2
+        inner, Limiter([Wait(1.5, "pause"), Wait(1.0, "pause")]), clock.sleep, patience_s=2
     )
 
     with pytest.raises(Throttled):
@@ -167,7 +169,7 @@ def test_throttled_carries_the_wait_that_is_remembered(inner: Inner, clock: Virt
     inner.answer = refuse("secondary", 60)
 
     with pytest.raises(Throttled) as caught:
-        BudgetedGateway(inner, Purse([]), clock.sleep).perform(READ)
+        BudgetedGateway(inner, Limiter([]), clock.sleep).perform(READ)
 
     assert caught.value.retry_after_s == 120
 
