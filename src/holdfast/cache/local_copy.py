@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError, SpoolError
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, parse_index
 from holdfast.format.paths import INDEX, LATEST
-from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.logs import log
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -30,14 +30,6 @@ MAX_BLOB_BYTES = MAX_BYTES // 8
 MAX_FILES_OF_OUR_WRITES = 200
 
 ResultT = TypeVar("ResultT")
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file of the repository: its blob, and how large that is."""
-
-    sha: str
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from holdfast.logs import log
 from holdfast.queue import Spool
 from holdfast.repository.catalog import RunSummary, is_workflow, read_indexes, summarise_runs
 from holdfast.repository.queued import SpooledRun
-from holdfast.repository.run_folder import StoredRun
-from holdfast.repository.snapshot import MAX_FILE_BYTES, CachedArchive, GitHubArchive
+from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, GitHubSource
+from holdfast.repository.stored_run import StoredRun
 from holdfast.styles.resume import ResumePlan, Source, plan_resume
 
 __all__ = ["History", "Loaded", "Reader", "RunSummary"]
@@ -226,12 +226,12 @@ class Reader:
                 log.warning("github_not_read", cause=str(error))
             return indexes
 
-    def _github(self, *, is_hasty: bool) -> GitHubArchive:
+    def _github(self, *, is_hasty: bool) -> GitHubSource:
         gateway = self.hasty if is_hasty and self.hasty else self.gateway
-        return GitHubArchive(gateway, self.cache, self.layout, self.branch, self.max_file_bytes)
+        return GitHubSource(gateway, self.cache, self.layout, self.branch, self.max_file_bytes)
 
-    def _cache(self) -> CachedArchive:
-        return CachedArchive(self.cache, self.layout, self.max_file_bytes)
+    def _cache(self) -> CachedSource:
+        return CachedSource(self.cache, self.layout, self.max_file_bytes)
 
     def _before_spooled(self, newest: Envelope, waiting: SpooledRun) -> Iterator[Envelope]:
         older = [item for item in waiting.pending if item.sequence < newest.sequence]
@@ -242,7 +242,7 @@ class Reader:
 
 def _load(envelope: Envelope, run: StoredRun, waiting: SpooledRun) -> Loaded:
     earlier = _while_they_can_be_had(run.before(envelope.sequence))
-    return Loaded(envelope, run.archive.source, [*waiting.warnings, *run.warnings], earlier)
+    return Loaded(envelope, run.source.source, [*waiting.warnings, *run.warnings], earlier)
 
 
 def _prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:

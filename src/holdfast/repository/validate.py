@@ -19,7 +19,7 @@ from holdfast.repository.findings import (
 )
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.reader import Reader
-from holdfast.repository.run_folder import Candidate, StoredRun
+from holdfast.repository.stored_run import Candidate, StoredRun
 
 
 @dataclass(frozen=True)
@@ -102,14 +102,14 @@ def _entries(run: StoredRun, envelopes: dict[Candidate, Envelope]) -> list[Index
 
 
 def _check_index(run: StoredRun, checked: _Checked) -> None:
+    """Check the files against the index; against the one that they ought to have if it is lost."""
     path = run.layout.path(run.run_id, INDEX)
     try:
         index = run.read_index()
-        content = run.archive.read(path, run.files[INDEX])
+        checked.findings.extend(check_count(run.read(INDEX), index, path))
     except IntegrityFailure as failure:
         _enter(failure, checked)
-        return
-    checked.findings.extend(check_count(content, index, path))
+        index = run.listing()
     checked.findings.extend(check_index(index, path, checked.entries))
 
 

@@ -6,10 +6,12 @@ from enum import StrEnum
 
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, IndexEntry
+from holdfast.format.moments import epoch
 from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout
-from holdfast.repository.folder import Blob, RunFolder, epoch, find_leftovers, find_unrest, is_ours
-from holdfast.retention.log import RunRecord
+from holdfast.format.run_snapshot import RemoteFile
+from holdfast.retention.records import RunRecord
 from holdfast.retention.rules import DAY_S, RetentionRules
+from holdfast.retention.scanned_run import ScannedRun, find_leftovers, find_unrest, is_ours
 
 
 class Action(StrEnum):
@@ -34,7 +36,7 @@ class RunPlan:
     action: Action
     reason: str
     last_written: str = ""
-    delete: Mapping[str, Blob] = field(default_factory=dict)
+    delete: Mapping[str, RemoteFile] = field(default_factory=dict)
     write: Mapping[str, bytes] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
     record: RunRecord | None = None
@@ -48,14 +50,14 @@ class RunPlan:
     @property
     def deleted_bytes(self) -> int:
         """Return how much goes."""
-        return sum(blob.size_bytes for blob in self.delete.values())
+        return sum(file.size_bytes for file in self.delete.values())
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionCase:
     """One run, where it stands among the others (0 is the most recent), and what is known from before."""
 
-    folder: RunFolder
+    folder: ScannedRun
     place: int
     last_written: str
     record: RunRecord | None
@@ -76,7 +78,7 @@ class RetentionCase:
         moments = [folder.last_checkpoint_at]
         moments += [folder.summary.started_at] if folder.summary else []
         moments += [self.record.started_at] if self.record else []
-        moments += [folder.index.entries[0].timestamp] if folder.index and folder.index.entries else []
+        moments += [entry.timestamp for entry in folder.snapshot.index.entries[:1]]
         return min((moment for moment in moments if epoch(moment)), key=epoch, default=moments[0])
 
 
@@ -221,9 +223,9 @@ def _newest_of_each_phase(entries: Iterable[IndexEntry], limit: int) -> list[Ind
     return kept
 
 
-def _ours_but(folder: RunFolder, kept: Iterable[str]) -> dict[str, Blob]:
+def _ours_but(folder: ScannedRun, kept: Iterable[str]) -> dict[str, RemoteFile]:
     stays = set(kept)
-    return {name: blob for name, blob in folder.files.items() if is_ours(name) and name not in stays}
+    return {name: file for name, file in folder.files.items() if is_ours(name) and name not in stays}
 
 
 def _ask(run: RetentionCase, *names: str) -> RunPlan:
@@ -236,7 +238,7 @@ def _plan(
     action: Action,
     reason: str,
     *,
-    delete: Mapping[str, Blob] | None = None,
+    delete: Mapping[str, RemoteFile] | None = None,
     write: Mapping[str, bytes] | None = None,
     keeps_record: bool = True,
 ) -> RunPlan:

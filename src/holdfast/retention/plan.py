@@ -8,11 +8,12 @@ rest, because a writer is in the middle of it or because it is damaged, is left 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.format.paths import Layout
-from holdfast.repository.folder import RunFolder, epoch
+from holdfast.format.moments import epoch
+from holdfast.format.paths import INDEX, Layout
 from holdfast.retention.disposal import RetentionCase, RunPlan, decide, decide_pruning
-from holdfast.retention.log import RetentionLog, RunRecord, SweepRecord
+from holdfast.retention.records import RetentionLog, RunRecord, SweepRecord
 from holdfast.retention.rules import RetentionRules
+from holdfast.retention.scanned_run import ScannedRun
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class RetentionPlan:
 
 
 def plan_retention(
-    folders: Sequence[RunFolder],
+    folders: Sequence[ScannedRun],
     rules: RetentionRules,
     *,
     protected: Mapping[str, str],
@@ -65,7 +66,7 @@ def plan_retention(
     """
     written = {folder.run_id: last_written(folder, log) for folder in folders}
 
-    def recency(folder: RunFolder) -> tuple[float, float, str]:
+    def recency(folder: ScannedRun) -> tuple[float, float, str]:
         return epoch(written[folder.run_id]), epoch(folder.last_checkpoint_at), folder.run_id
 
     runs = []
@@ -80,7 +81,7 @@ def plan_retention(
 
 
 def plan_pruning(
-    folders: Sequence[RunFolder],
+    folders: Sequence[ScannedRun],
     rules: RetentionRules,
     *,
     protected: Mapping[str, str],
@@ -97,16 +98,16 @@ def plan_pruning(
     return RetentionPlan(tuple(runs))
 
 
-def last_written(folder: RunFolder, log: RetentionLog) -> str:
+def last_written(folder: ScannedRun, log: RetentionLog) -> str:
     """Return when a run was last written to: its index says so, or the log, or its newest checkpoint.
 
     A checkpoint's own time is its caller's, whose clock may be wrong: it counts only where nothing else does.
     """
-    if folder.index:
-        return folder.index.last_updated or folder.last_checkpoint_at
-    if folder.latest:
+    if INDEX in folder.files:
+        return folder.snapshot.index.last_updated or folder.last_checkpoint_at
+    if folder.last_checkpoint_at:
         record = log.records.get(folder.run_id)
-        return record.last_written if record else folder.latest.timestamp
+        return record.last_written if record else folder.last_checkpoint_at
     return folder.summary.completed_at if folder.summary else ""
 
 

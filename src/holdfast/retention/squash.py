@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from holdfast.clock import Clock
 from holdfast.errors import Conflict, Missing, Refused, Unavailable
+from holdfast.format.moments import epoch
 from holdfast.github.calls import (
     HISTORY_PAGE,
     NO_GRAPHQL,
@@ -25,7 +26,6 @@ from holdfast.github.calls import (
     WriteCommit,
 )
 from holdfast.logs import log
-from holdfast.repository.folder import epoch
 from holdfast.retention.rules import DAY_S
 
 ATTEMPTS = 5

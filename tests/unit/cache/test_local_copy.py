@@ -13,7 +13,6 @@ from holdfast.cache.local_copy import (
     Catalogue,
     Folder,
     Head,
-    RemoteFile,
     RepositoryCache,
     Shelf,
 )
@@ -23,7 +22,7 @@ from holdfast.errors import SpoolUnwritable, Unavailable
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index
 from holdfast.format.paths import Layout
-from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.github.calls import CommitFiles, DeleteFile, WriteFile
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import BRANCH, open_workshop

@@ -1,7 +1,7 @@
 """What becomes of runs: tiers, limits within a run, and what is never touched."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,32 +13,35 @@ from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import parse_index
 from holdfast.format.moments import format_moment
 from holdfast.format.preserved_list import parse_preserved
+from holdfast.format.run_snapshot import RemoteFile
 from holdfast.jsontext.encode import parse_document
-from holdfast.repository.folder import Blob, RunFolder
-from holdfast.repository.summary import Summary, describe_last, parse_summary
+from holdfast.repository.snapshot import take_snapshot
 from holdfast.retention.disposal import Action, RunPlan
-from holdfast.retention.log import (
+from holdfast.retention.plan import RetentionPlan, plan_pruning, plan_retention
+from holdfast.retention.records import (
     MAX_ACTIONS,
     MAX_SWEEPS,
     RetentionLog,
     RunRecord,
+    Summary,
     SweepRecord,
+    describe_last,
     parse_log,
+    parse_summary,
 )
-from holdfast.retention.plan import RetentionPlan, plan_pruning, plan_retention
 from holdfast.retention.rules import RetentionRules
+from holdfast.retention.scanned_run import ScannedRun
 from tests.fakes.stored_runs import DAY_S, LAYOUT, NOON, make_envelope, make_run, run_files
 
 SMALL = RetentionRules(full_runs=1, latest_runs=2)
 PART = "parts/" + "a" * 64 + ".json"
 
 
-def folder(run_id: str, files: Mapping[str, bytes], *, is_opened: bool = True) -> RunFolder:
-    """Return a run as a survey finds it, with its latest opened or not."""
-    blobs = {name: Blob(blob_sha(content), len(content)) for name, content in files.items()}
-    found = RunFolder(run_id, blobs)
-    if "index.json" in files:
-        found = replace(found, index=parse_index(files["index.json"], "index.json"))
+def folder(run_id: str, files: Mapping[str, bytes], *, is_opened: bool = True) -> ScannedRun:
+    """Return a run as a scan finds it, with its latest opened or not."""
+    listed = {name: RemoteFile(blob_sha(content), len(content)) for name, content in files.items()}
+    blobs = {name: file.sha for name, file in listed.items()}
+    found = ScannedRun(listed, take_snapshot(run_id, blobs, FilesInMemory(files), LAYOUT))
     if "summary.json" in files:
         found = replace(found, summary=parse_summary(files["summary.json"], "summary.json"))
     if "latest.json" in files and (is_opened or "index.json" not in files):
@@ -49,12 +52,28 @@ def folder(run_id: str, files: Mapping[str, bytes], *, is_opened: bool = True) -
     return found
 
 
+class FilesInMemory:
+    """The files of a run, by name."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = files
+
+    def read(self, name: str) -> bytes:
+        return self._files[name]
+
+    def fetch(self, names: Sequence[str]) -> None:
+        """There is nothing to fetch."""
+
+    def part_names(self) -> Container[str]:
+        return self._files
+
+
 def summary_file(run_id: str, at: float) -> bytes:
     moment = format_moment(at)
     return Summary(run_id, moment, moment, 0, "completed", 0, 0).to_bytes()
 
 
-def plan(*folders: RunFolder, rules: RetentionRules = SMALL, **options: Any) -> RetentionPlan:
+def plan(*folders: ScannedRun, rules: RetentionRules = SMALL, **options: Any) -> RetentionPlan:
     known: dict[str, Any] = {"protected": {}, "log": RetentionLog(), "layout": LAYOUT, "now": NOON, **options}
     return plan_retention(folders, rules, **known)
 
@@ -67,7 +86,7 @@ def actions(found: RetentionPlan) -> dict[str, str]:
     return {run.run_id: run.action.value for run in found.runs}
 
 
-def three_runs(status: str = "completed") -> list[RunFolder]:
+def three_runs(status: str = "completed") -> list[ScannedRun]:
     """Return runs whose names say nothing of when they were written to."""
     return [
         folder("b", make_run("b", at=NOON - 10, status=status)),
