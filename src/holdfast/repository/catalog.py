@@ -1,9 +1,9 @@
 """The catalog: every run that is stored or spooled, in a line each, without a request for each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.cache.local_copy import RepositoryCache, Shelf
+from holdfast.cache.local_copy import ListedRun, RepositoryCache
 from holdfast.errors import IntegrityFailure, SpoolDamaged, UnknownRun
 from holdfast.format.checkpoint import Header, RunStatus
 from holdfast.format.ids import parse_run_id
@@ -33,15 +33,17 @@ class RunSummary:
     workflow: str | None
 
 
-def read_indexes(source: RunSource, cache: RepositoryCache, layout: Layout) -> Iterator[Index]:
-    """Yield the index of every stored run; what is damaged is made anew from the files, or left out."""
-    shelves = {run_id: shelf for run_id, shelf in source.shelves().items() if _can_name_run(run_id)}
+def read_indexes(
+    source: RunSource, runs: Mapping[str, ListedRun], cache: RepositoryCache, layout: Layout
+) -> Iterator[Index]:
+    """Yield the index of every listed run; what is damaged is made anew from the files, or left out."""
+    runs = {run_id: run for run_id, run in runs.items() if _can_name_run(run_id)}
     files = {
-        layout.path(run_id, INDEX if shelf.index_sha else LATEST): RemoteFile(sha, 0)
-        for run_id, shelf in shelves.items()
-        if (sha := _blob_of(shelf))
+        layout.path(run_id, INDEX if run.index_sha else LATEST): RemoteFile(sha, 0)
+        for run_id, run in runs.items()
+        if (sha := run.index_sha or run.latest_sha)
     }
-    source.fetch(files)
+    source.fetch(list(files.values()))
     contents = cache.blobs(file.sha for file in files.values())
     for path, file in files.items():
         run_id, name = layout.parse_path(path)
@@ -51,8 +53,8 @@ def read_indexes(source: RunSource, cache: RepositoryCache, layout: Layout) -> I
         except IntegrityFailure as error:
             log.warning("run_damaged", run_id=run_id, path=error.path, cause=error.reason)
             yield from _rebuild(StoredRun(source, layout, run_id))
-    for run_id, shelf in shelves.items():
-        if shelf.is_headless:
+    for run_id, run in runs.items():
+        if run.is_headless:
             yield from _rebuild(StoredRun(source, layout, run_id))
 
 
@@ -115,10 +117,6 @@ def _can_name_run(name: str) -> bool:
         return parse_run_id(name) == name
     except ValueError:
         return False
-
-
-def _blob_of(shelf: Shelf) -> str | None:
-    return shelf.index_sha or shelf.latest_sha
 
 
 def _index_of_latest(content: bytes, path: str, run_id: str) -> Index:

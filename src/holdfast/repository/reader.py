@@ -23,6 +23,7 @@ from holdfast.logs import log
 from holdfast.queue import Spool
 from holdfast.repository.catalog import RunSummary, is_workflow, read_indexes, summarise_runs
 from holdfast.repository.queued import SpooledRun
+from holdfast.repository.run_list import list_known_runs, list_runs
 from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, GitHubSource
 from holdfast.repository.stored_run import StoredRun
 from holdfast.styles.resume import ResumePlan, Source, plan_resume
@@ -181,13 +182,13 @@ class Reader:
         Raises UnknownRun if there is no such repository, GatewayError if nothing of the run is known here.
         """
         if is_patient is None:
-            is_patient = not self._cache().has_latest(run_id)
+            is_patient = not self._cached().has_latest(run_id)
         github = self._github(is_hasty=not is_patient)
         try:
             return use(StoredRun(github, self.layout, run_id))
         except _AWAY as error:
             absence = f"GitHub could not be read ({error}): this is what was last read or written here"
-            cached = StoredRun(self._cache(), self.layout, run_id, warnings=[absence])
+            cached = StoredRun(self._cached(), self.layout, run_id, warnings=[absence])
             if cached.exists:
                 log.warning("github_not_read", run_id=run_id, cause=str(error))
                 return use(cached)
@@ -216,9 +217,10 @@ class Reader:
     def _indexes(self) -> list[Index]:
         github = self._github(is_hasty=bool(self.cache.known_runs()))
         try:
-            return list(read_indexes(github, self.cache, self.layout))
+            return list(read_indexes(github, list_runs(github), self.cache, self.layout))
         except _AWAY as error:
-            indexes = list(read_indexes(self._cache(), self.cache, self.layout))
+            known = list_known_runs(self.cache)
+            indexes = list(read_indexes(self._cached(), known, self.cache, self.layout))
             is_all_there_is = not indexes and not self.spool.pending()
             if is_all_there_is and not isinstance(error, Missing):
                 raise
@@ -230,7 +232,7 @@ class Reader:
         gateway = self.hasty if is_hasty and self.hasty else self.gateway
         return GitHubSource(gateway, self.cache, self.layout, self.branch, self.max_file_bytes)
 
-    def _cache(self) -> CachedSource:
+    def _cached(self) -> CachedSource:
         return CachedSource(self.cache, self.layout, self.max_file_bytes)
 
     def _before_spooled(self, newest: Envelope, waiting: SpooledRun) -> Iterator[Envelope]:

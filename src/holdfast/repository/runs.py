@@ -9,9 +9,10 @@ from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import Missing
 from holdfast.format.paths import INDEX, PARTS, Layout
 from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.github.calls import Gateway, ReadBlob, Revision
+from holdfast.github.calls import Gateway, Revision
 from holdfast.github.listing import list_folder
 from holdfast.logs import log
+from holdfast.repository.blobs import BlobReader
 from holdfast.repository.snapshot import take_snapshot
 
 MAX_REMEMBERED_RUNS = 256
@@ -74,11 +75,7 @@ class Runs:
 
     def read_blob(self, sha: str) -> bytes:
         """Return a blob, from the local copy if it is there."""
-        content = self._cache.blob(sha)
-        if content is None:
-            content = self._gateway.perform(ReadBlob(sha))
-            self._cache.keep_blob(sha, content)
-        return content
+        return BlobReader(self._gateway, self._cache).read(sha)
 
     def list_files(self, run_id: str, ref: str, *, is_fresh: bool = False) -> dict[str, str]:
         """Return every file of the run's folder as of `ref`, name to blob SHA. Raises Missing."""

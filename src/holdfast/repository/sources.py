@@ -1,38 +1,26 @@
 """Where stored runs are read from: GitHub as it stands now, or the local copy when GitHub is away."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from holdfast.cache.local_copy import Catalogue, Folder, Head, RepositoryCache, Shelf
+from holdfast.cache.local_copy import Folder, Head, RepositoryCache
 from holdfast.errors import IntegrityFailure, Missing, NotInCopy
 from holdfast.format.index import parse_index
-from holdfast.format.paths import INDEX, LATEST, PARTS, SUMMARY, Layout, is_single
+from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
 from holdfast.format.run_snapshot import RemoteFile
-from holdfast.github.calls import (
-    NO_GRAPHQL,
-    Gateway,
-    ListingEntry,
-    ReadBlob,
-    ReadFile,
-    ReadHeadIfChanged,
-    ReadSnapshot,
-    Snapshot,
-)
-from holdfast.github.listing import list_folder, walk_to
+from holdfast.github.calls import Gateway, ReadFile, ReadHeadIfChanged
+from holdfast.github.listing import list_folder
 from holdfast.jsontext.encode import sha256_hex
 from holdfast.jsontext.weight import is_heavier
+from holdfast.repository.blobs import BlobReader
 from holdfast.styles.resume import Source
 
-ItemT = TypeVar("ItemT")
 Files = Mapping[str, RemoteFile]
 
 MAX_FILE_BYTES = 100 * 1024 * 1024
 """What GitHub takes at most."""
-
-_PATHS_AT_ONCE = 100
-_WORTH_ONE_QUERY = 3
 
 
 class RunSource(Protocol):
@@ -64,12 +52,8 @@ class RunSource(Protocol):
         """Return the names of a run's parts; None if that is not known."""
         ...
 
-    def fetch(self, files: Mapping[str, RemoteFile]) -> None:
-        """Get many files, by path, at once, so that reading them costs little."""
-        ...
-
-    def shelves(self) -> Mapping[str, Shelf]:
-        """Return every run with its index and its latest."""
+    def fetch(self, files: Sequence[RemoteFile]) -> None:
+        """Get many files at once, so that reading them costs little."""
         ...
 
 
@@ -104,7 +88,7 @@ class GitHubSource:
         if known and known.commit_sha == self.head:
             return known.files
         try:
-            entries = self._list(self.layout.run_folder(run_id), self.head)
+            entries = list_folder(self.gateway, self.layout.run_folder(run_id), self.head)
         except Missing:
             return {}
         files = {
@@ -116,15 +100,10 @@ class GitHubSource:
     def read(self, path: str, file: RemoteFile) -> bytes:
         """Return a file's content, from the local copy if it is there."""
         check_size(path, file, self.max_file_bytes)
-        content = self.cache.blob(file.sha)
-        if content is None:
-            try:
-                content = self.gateway.perform(ReadBlob(file.sha))
-            except Missing as error:
-                raise IntegrityFailure(
-                    path, f"GitHub lists it, but does not have its blob {file.sha}"
-                ) from error
-            self.cache.keep_blob(file.sha, content)
+        try:
+            content = self._blobs.read(file.sha)
+        except Missing as error:
+            raise IntegrityFailure(path, f"GitHub lists it, but does not have its blob {file.sha}") from error
         check_weight(path, content)
         return content
 
@@ -143,97 +122,18 @@ class GitHubSource:
     def part_names(self, run_id: str) -> Container[str]:
         """Return the names of a run's parts."""
         try:
-            entries = self._list(f"{self.layout.run_folder(run_id)}/{PARTS}", self.head)
+            entries = list_folder(self.gateway, f"{self.layout.run_folder(run_id)}/{PARTS}", self.head)
         except Missing:
             return ()
         return {f"{PARTS}/{entry.path}" for entry in entries}
 
-    def fetch(self, files: Mapping[str, RemoteFile]) -> None:
+    def fetch(self, files: Sequence[RemoteFile]) -> None:
         """Get the files that are not here yet, many with each request."""
-        wanted = {path: file for path, file in files.items() if file.size_bytes <= self.max_file_bytes}
-        here = self.cache.blobs(file.sha for file in wanted.values())
-        missing = [path for path, file in wanted.items() if file.sha not in here]
-        if len(missing) >= _WORTH_ONE_QUERY:
-            for chunk in _chunks(missing):
-                if self._snapshot(chunk) is None:
-                    return
+        self._blobs.fetch(files)
 
-    def shelves(self) -> Mapping[str, Shelf]:
-        """Return every run with its index and its latest; only runs that changed are asked for."""
-        known = self.cache.catalogue() or Catalogue("", {})
-        if known.commit_sha == self.head:
-            return known.shelves
-        trees = {entry.path: entry.sha for entry in self._list_base(self.head) if entry.kind == "folder"}
-        kept = {
-            run_id: shelf for run_id, shelf in known.shelves.items() if trees.get(run_id) == shelf.tree_sha
-        }
-        found = self._look_into({run_id: sha for run_id, sha in trees.items() if run_id not in kept})
-        shelves = {run_id: kept.get(run_id) or found[run_id] for run_id in trees}
-        # A run that changed while we looked is looked at again the next time.
-        is_steady = all(shelf.tree_sha for shelf in shelves.values())
-        self.cache.keep_catalogue(Catalogue(self.head if is_steady else "", shelves))
-        return shelves
-
-    def _look_into(self, trees: Mapping[str, str]) -> dict[str, Shelf]:
-        """Return where each run stands; its latest only if it has no index, its summary only without both."""
-        found: dict[str, dict[str, tuple[str | None, str]]] = {run_id: {} for run_id in trees}
-        wanted = list(trees)
-        for name in (INDEX, LATEST, SUMMARY):
-            blobs = self._find({run_id: self.layout.path(run_id, name) for run_id in wanted})
-            for run_id, blob in blobs.items():
-                found[run_id][name] = blob
-            wanted = [run_id for run_id, (sha, _) in blobs.items() if sha is None]
-        return {run_id: self._shelve(tree_sha, found[run_id]) for run_id, tree_sha in trees.items()}
-
-    def _shelve(self, tree_sha: str, found: Mapping[str, tuple[str | None, str]]) -> Shelf:
-        is_steady = all(commit_sha == self.head for _, commit_sha in found.values())
-        shas = {name: sha for name, (sha, _) in found.items()}
-        is_headless = not any(shas.values())
-        return Shelf(tree_sha if is_steady else "", shas[INDEX], shas.get(LATEST), is_headless)
-
-    def _find(self, paths: Mapping[str, str]) -> dict[str, tuple[str | None, str]]:
-        """Return the blob at each path, and the commit that it was read at; its content is kept."""
-        found: dict[str, tuple[str | None, str]] = {}
-        for chunk in _chunks(list(paths.items())):
-            asked = dict(chunk)
-            snapshot = self._snapshot(list(asked.values())) if len(asked) >= _WORTH_ONE_QUERY else None
-            for run_id, path in asked.items():
-                if snapshot is None:
-                    found[run_id] = self._find_one(path), self.head
-                else:
-                    file = snapshot.files[path]
-                    found[run_id] = file.blob_sha if file else None, snapshot.head_sha
-        return found
-
-    def _find_one(self, path: str) -> str | None:
-        try:
-            file = self.gateway.perform(ReadFile(path, self.head))
-        except Missing:
-            return None
-        self.cache.keep_blob(file.blob_sha, file.content)
-        return file.blob_sha
-
-    def _snapshot(self, paths: Sequence[str]) -> Snapshot | None:
-        """Read many files with one request, and keep them; None where there is no GraphQL."""
-        try:
-            snapshot = self.gateway.perform(ReadSnapshot(self.branch, tuple(paths)))
-        except Missing as error:
-            if error.path != NO_GRAPHQL:
-                raise
-            return None
-        for file in snapshot.files.values():
-            if file is not None:
-                self.cache.keep_blob(file.blob_sha, file.content)
-        return snapshot
-
-    def _list(self, folder: str, commit_sha: str) -> Sequence[ListingEntry]:
-        return list_folder(self.gateway, folder, commit_sha)
-
-    def _list_base(self, commit_sha: str) -> Sequence[ListingEntry]:
-        try:
-            return walk_to(self.gateway, self.layout.base_path, commit_sha)
-        except Missing:
-            return ()
+    @cached_property
+    def _blobs(self) -> BlobReader:
+        return BlobReader(self.gateway, self.cache)
 
 
 @dataclass(frozen=True)
@@ -249,7 +149,7 @@ class CachedSource:
     def files(self, run_id: str) -> Files:
         """Return the files of a run that are known; the index names some more."""
         folder = self.cache.folder(run_id)
-        files = dict(folder.files) if folder else self._shelved(run_id)
+        files = dict(folder.files) if folder else self._listed(run_id)
         content = self.cache.blob(files[INDEX].sha) if INDEX in files else None
         if content is None:
             return files
@@ -289,25 +189,14 @@ class CachedSource:
     def part_names(self, run_id: str) -> None:
         """Return None: parts are kept one by one."""
 
-    def fetch(self, files: Mapping[str, RemoteFile]) -> None:
+    def fetch(self, files: Sequence[RemoteFile]) -> None:
         """Do nothing: there is nobody to ask."""
 
-    def shelves(self) -> Mapping[str, Shelf]:
-        """Return every run that is known."""
-        catalogue = self.cache.catalogue()
-        shelves = dict(catalogue.shelves) if catalogue else {}
-        for run_id in self.cache.known_runs():
-            folder = self.cache.folder(run_id)
-            if folder:
-                index, latest = folder.files.get(INDEX), folder.files.get(LATEST)
-                shelves[run_id] = Shelf("", index.sha if index else None, latest.sha if latest else None)
-        return shelves
-
-    def _shelved(self, run_id: str) -> dict[str, RemoteFile]:
-        catalogue = self.cache.catalogue()
-        shelf = catalogue.shelves.get(run_id) if catalogue else None
-        known = {INDEX: shelf.index_sha, LATEST: shelf.latest_sha} if shelf else {}
-        return {name: RemoteFile(sha, 0) for name, sha in known.items() if sha}
+    def _listed(self, run_id: str) -> dict[str, RemoteFile]:
+        known = self.cache.catalogue()
+        run = known.runs.get(run_id) if known else None
+        files = {INDEX: run.index_sha, LATEST: run.latest_sha} if run else {}
+        return {name: RemoteFile(sha, 0) for name, sha in files.items() if sha}
 
 
 def check_size(path: str, file: RemoteFile, max_bytes: int) -> None:
@@ -322,8 +211,3 @@ def check_weight(path: str, content: bytes) -> None:
     """Refuse a file whose values take more memory than any of ours would. Raises IntegrityFailure."""
     if is_heavier(content):
         raise IntegrityFailure(path, "it is made of so many values that they take too much memory")
-
-
-def _chunks(items: Sequence[ItemT]) -> Iterator[Sequence[ItemT]]:
-    for start in range(0, len(items), _PATHS_AT_ONCE):
-        yield items[start : start + _PATHS_AT_ONCE]

@@ -6,8 +6,6 @@ Nothing that is not proved whole is ever returned. What had to be passed over on
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from heapq import heapify, heappop, heappush
-from itertools import pairwise
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, UnknownRun
 from holdfast.format.checkpoint import Envelope
@@ -16,6 +14,7 @@ from holdfast.format.parts import join_envelope
 from holdfast.format.paths import INDEX, LATEST, PARTS, SUMMARY, Layout, is_single, parse_sequences
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import Contents, open_checkpoint, open_contents
+from holdfast.repository.candidates import Candidate, find_candidates, has_rivals
 from holdfast.repository.snapshot import check_owner, read_index, take_snapshot
 from holdfast.repository.sources import Files, RunSource
 
@@ -26,29 +25,8 @@ _SHOWN_REASONS = 5
 _MOST_BYTES_OPEN = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A place where a checkpoint may lie: a file by name, and the index's entry for it, if there is one."""
-
-    sequence: int
-    name: str
-    entry: IndexEntry | None = None
-
-
 class _Lacking(IntegrityFailure):
     """The file at `path` is whole, but another checkpoint than the one that was expected is in it."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class _Turn:
-    """When a candidate comes: by its number, downwards.
-
-    Of one number, a batch comes first, to be opened (rank 0), then what the index names (1), then others (2).
-    """
-
-    place: int
-    rank: int
-    candidate: Candidate = field(compare=False)
 
 
 @dataclass
@@ -107,7 +85,7 @@ class StoredRun:
 
     def fetch(self, names: Sequence[str]) -> None:
         """Get these files with as few requests as can be."""
-        self.source.fetch({self.layout.path(self.run_id, name): self.files[name] for name in names})
+        self.source.fetch([self.files[name] for name in names])
 
     def part_names(self) -> Container[str] | None:
         """Return the names of the parts; None if that is not known."""
@@ -179,33 +157,13 @@ class StoredRun:
                     yield envelope
 
     def candidates(self) -> Iterator[Candidate]:
-        """Yield every place where a checkpoint may lie, by index and file names, the newest first.
-
-        Of two that claim a number, the one that is in the index comes first. A batch is opened when its turn
-        comes, since its name does not tell which numbers it lacks.
-        """
-        waiting = [_Turn(-candidate.sequence, 1, candidate) for candidate in self._named()]
-        known = {(turn.candidate.sequence, turn.candidate.name) for turn in waiting}
-        for name in self.files:
-            numbers = parse_sequences(name)
-            if numbers and not is_single(name):
-                waiting.append(_Turn(-numbers[-1], 0, Candidate(numbers[-1], name)))
-            elif numbers and (numbers[0], name) not in known:
-                waiting.append(_Turn(-numbers[0], 2, Candidate(numbers[0], name)))
-        heapify(waiting)
-        while waiting:
-            turn = heappop(waiting)
-            if turn.rank:
-                yield turn.candidate
-                continue
-            for number in self._numbers_in(turn.candidate):
-                if (number, turn.candidate.name) not in known:
-                    heappush(waiting, _Turn(-number, 2, Candidate(number, turn.candidate.name)))
+        """Yield every place where a checkpoint may lie, the newest first; a batch is opened in its turn."""
+        return find_candidates(self._named(), self.files, self._numbers_in)
 
     def _named(self) -> list[Candidate]:
         """Return the places that the index names; if it is lost and the files disagree, the one made anew."""
         entries: Iterable[IndexEntry] = self.index.entries if self.index else ()
-        if self.index is None and self._has_rivals:
+        if self.index is None and has_rivals(self.files):
             entries = self.snapshot.index.entries
             entries = [e for e in entries if self.layout.name_of(self.run_id, e.file_path) in self.files]
         return [
@@ -213,18 +171,12 @@ class StoredRun:
             for entry in entries
         ]
 
-    @property
-    def _has_rivals(self) -> bool:
-        """Whether two files may claim one number, by their names."""
-        spans = sorted((numbers[0], numbers[-1]) for name in self.files if (numbers := parse_sequences(name)))
-        return any(start <= end for (_, end), (start, _) in pairwise(spans))
-
-    def _numbers_in(self, batch: Candidate) -> Iterable[int]:
+    def _numbers_in(self, batch: str) -> Iterable[int]:
         """Return the numbers that a batch holds; the last one that it claims, if it cannot be opened."""
         try:
-            return self._contents(self.path_of(batch), batch.name).envelopes
+            return self._contents(self.layout.path(self.run_id, batch), batch).envelopes
         except IntegrityFailure:
-            return (batch.sequence,)
+            return parse_sequences(batch)[-1:]
 
     def open(self, candidate: Candidate) -> Envelope:
         """Return the checkpoint that lies there, whole again. Raises IntegrityFailure."""

@@ -8,6 +8,7 @@ from holdfast.format.checkpoint import Envelope
 from holdfast.format.index import IndexEntry
 from holdfast.format.paths import INDEX, LATEST
 from holdfast.format.stored_file import entry_of
+from holdfast.repository.candidates import Candidate
 from holdfast.repository.findings import (
     Finding,
     Report,
@@ -19,7 +20,7 @@ from holdfast.repository.findings import (
 )
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.reader import Reader
-from holdfast.repository.stored_run import Candidate, StoredRun
+from holdfast.repository.stored_run import StoredRun
 
 
 @dataclass(frozen=True)

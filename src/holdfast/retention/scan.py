@@ -6,6 +6,7 @@ the runs that have changed.
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from holdfast.cache.local_copy import RepositoryCache
@@ -27,27 +28,21 @@ from holdfast.format.preserved_list import parse_preserved
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.format.stored_file import split_file
 from holdfast.github.calls import (
-    BLOBS_PER_QUERY,
-    NO_GRAPHQL,
     Gateway,
     ListingEntry,
-    ReadBlob,
-    ReadBlobs,
     ReadHead,
     ReadTree,
 )
 from holdfast.github.presence import GraphqlPresence
 from holdfast.jsontext.encode import parse_document
 from holdfast.logs import log
+from holdfast.repository.blobs import BlobReader, cut
 from holdfast.repository.snapshot import take_snapshot
 from holdfast.retention.records import RetentionLog, describe_last, parse_log, parse_summary
 from holdfast.retention.scanned_run import ScannedRun
 
 # From so many unknown folders on, one listing of everything is worth trying.
 WORTH_LISTING_ALL = 4
-# What one query may ask for: GitHub gives up on answers that take long.
-MAX_QUERY_BYTES = 2 * 1024 * 1024
-MAX_QUERIED_BLOB_BYTES = 256 * 1024
 
 
 @dataclass
@@ -62,15 +57,6 @@ class Scan:
     strangers: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A file of a run that is to be opened."""
-
-    run_id: str
-    name: str
-    file: RemoteFile
-
-
 @dataclass
 class Scanner:
     """Reads what retention needs to know of one branch."""
@@ -80,6 +66,10 @@ class Scanner:
     layout: Layout
     branch: str
     graphql: GraphqlPresence
+
+    @cached_property
+    def _blobs(self) -> BlobReader:
+        return BlobReader(self.gateway, self.cache, self.graphql)
 
     def survey(self, only: Collection[str] | None = None) -> Scan:
         """Return how the branch stands now: all runs, or those in `only`. Nothing if there is no branch.
@@ -113,15 +103,12 @@ class Scanner:
 
     def open(self, runs: dict[str, ScannedRun], wanted: Mapping[str, Iterable[str]]) -> None:
         """Open files of runs; what they say, or that they are damaged, is in `runs` afterwards."""
-        files = [
-            _Wanted(run_id, name, runs[run_id].files[name])
-            for run_id, names in wanted.items()
-            for name in names
-        ]
-        for chunk in _chunks(files):
-            contents = self.fetch({each.file.sha: each.file for each in chunk})
-            for each in chunk:
-                runs[each.run_id] = self._opened(runs[each.run_id], each.name, contents[each.file.sha])
+        places = [(run_id, name) for run_id, names in wanted.items() for name in names]
+        rest = iter(places)
+        for chunk in cut([runs[run_id].files[name] for run_id, name in places]):
+            contents = self._blobs.read_many(chunk)
+            for file, (run_id, name) in zip(chunk, rest, strict=False):
+                runs[run_id] = self._opened(runs[run_id], name, contents[file.sha])
 
     def _find_base(self, head_sha: str) -> str:
         sha = head_sha
@@ -187,7 +174,7 @@ class Scanner:
         }
 
     def _read_own_files(self, survey: Scan) -> None:
-        contents = self.fetch({file.sha: file for file in survey.files.values()})
+        contents = self._blobs.read_many(list(survey.files.values()))
         if PRESERVED_RUNS in survey.files:
             path = f"{self.layout.base_path}/{PRESERVED_RUNS}"
             survey.preserved = parse_preserved(contents[survey.files[PRESERVED_RUNS].sha], path)
@@ -216,7 +203,9 @@ class Scanner:
     def _with_snapshot(self, run: ScannedRun, contents: Mapping[str, bytes]) -> ScannedRun:
         """Return the run with the snapshot of its folder; `contents` has files that need not be read."""
         blobs = {name: file.sha for name, file in run.files.items()}
-        snapshot = take_snapshot(run.run_id, blobs, _ScannedFiles(self, run.files, contents), self.layout)
+        snapshot = take_snapshot(
+            run.run_id, blobs, _ScannedFiles(self._blobs, run.files, contents), self.layout
+        )
         for flaw in snapshot.flaws if INDEX in run.files else ():
             log.warning("run_damaged", run_id=run.run_id, path=flaw.path, cause=flaw.reason)
         return replace(run, snapshot=snapshot)
@@ -245,53 +234,24 @@ class Scanner:
         file = run.files.get(self.layout.name_of(run.run_id, path))
         if file is None:
             raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there")
-        return self.fetch({file.sha: file})[file.sha]
-
-    def fetch(self, files: Mapping[str, RemoteFile]) -> dict[str, bytes]:
-        """Return contents by SHA: those that are here, small ones with one request, the others one by one."""
-        contents = self.cache.blobs(files)
-        missing = [sha for sha in files if sha not in contents]
-        small = [sha for sha in missing if files[sha].size_bytes <= MAX_QUERIED_BLOB_BYTES]
-        found = self._query(small) if len(small) > 1 else {}
-        for sha in missing:
-            content = found[sha] if sha in found else self.gateway.perform(ReadBlob(sha))
-            self.cache.keep_blob(sha, content)
-            contents[sha] = content
-        return contents
-
-    def _query(self, shas: list[str]) -> dict[str, bytes]:
-        if not self.graphql.is_likely:
-            return {}
-        try:
-            found = self.gateway.perform(ReadBlobs(tuple(shas)))
-        except Missing as error:
-            if error.path != NO_GRAPHQL:
-                raise
-            self.graphql.miss()
-            return {}
-        self.graphql.find()
-        return found
+        return self._blobs.read(file.sha)
 
 
 @dataclass(frozen=True, slots=True)
 class _ScannedFiles:
     """The files of one run as a scan reads them."""
 
-    scanner: Scanner
+    blobs: BlobReader
     files: Mapping[str, RemoteFile]
     contents: Mapping[str, bytes]
 
     def read(self, name: str) -> bytes:
         """Return a file's content."""
-        file = self.files[name]
-        return (
-            self.contents[name] if name in self.contents else self.scanner.fetch({file.sha: file})[file.sha]
-        )
+        return self.contents[name] if name in self.contents else self.blobs.read(self.files[name].sha)
 
     def fetch(self, names: Sequence[str]) -> None:
         """Get these files into the local copy, many with each request."""
-        for chunk in _chunks([_Wanted("", name, self.files[name]) for name in names]):
-            self.scanner.fetch({each.file.sha: each.file for each in chunk})
+        self.blobs.fetch([self.files[name] for name in names])
 
     def part_names(self) -> Container[str]:
         """Return the names of the parts: a scan lists them with the other files."""
@@ -302,20 +262,6 @@ def _first_reads(run: ScannedRun) -> list[str]:
     """Return what tells when a run was last written to: `index.json`, else `latest.json`; and its summary."""
     names = [INDEX] if INDEX in run.files else [LATEST] if LATEST in run.files else []
     return [*names, *([SUMMARY] if SUMMARY in run.files else [])]
-
-
-def _chunks(files: list[_Wanted]) -> Iterator[list[_Wanted]]:
-    """Cut a list so that each piece is one query and not too much at a time."""
-    chunk: list[_Wanted] = []
-    size = 0
-    for file in files:
-        if chunk and (len(chunk) == BLOBS_PER_QUERY or size + file.file.size_bytes > MAX_QUERY_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(file)
-        size += file.file.size_bytes
-    if chunk:
-        yield chunk
 
 
 def _name_of(entry: ListingEntry, name: str) -> str:

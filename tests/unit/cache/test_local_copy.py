@@ -10,11 +10,11 @@ from holdfast.cache.gateway import CachingGateway
 from holdfast.cache.local_copy import (
     MAX_BLOB_BYTES,
     MAX_FILES_OF_OUR_WRITES,
-    Catalogue,
     Folder,
     Head,
+    ListedRun,
     RepositoryCache,
-    Shelf,
+    RunList,
 )
 from holdfast.cache.store import Store
 from holdfast.disk import DatabaseDamaged
@@ -42,7 +42,7 @@ def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     cache.keep_blob(A.sha, b"x")
     cache.keep_head(Head("c", 'W/"1"'))
     cache.keep_folder("r", Folder("c", {"index.json": A}))
-    cache.keep_catalogue(Catalogue("c", {"r": Shelf("t", A.sha, None)}))
+    cache.keep_catalogue(RunList("c", {"r": ListedRun("t", A.sha, None)}))
     cache.close()
 
     again = RepositoryCache.open(tmp_path)
@@ -51,7 +51,7 @@ def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     assert again.blobs([A.sha, B.sha]) == {A.sha: b"x"}
     assert again.head() == Head("c", 'W/"1"')
     assert again.folder("r") == Folder("c", {"index.json": A})
-    assert again.catalogue() == Catalogue("c", {"r": Shelf("t", A.sha, None)})
+    assert again.catalogue() == RunList("c", {"r": ListedRun("t", A.sha, None)})
     assert again.known_runs() == ["r"]
     again.close()
 
