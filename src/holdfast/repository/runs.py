@@ -2,8 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
 
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import Missing
@@ -13,7 +12,7 @@ from holdfast.github.calls import Gateway, Revision
 from holdfast.github.listing import list_folder
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader
-from holdfast.repository.snapshot import take_snapshot
+from holdfast.repository.snapshot import RunFiles, take_snapshot
 
 MAX_REMEMBERED_RUNS = 256
 
@@ -106,36 +105,19 @@ class Runs:
 
         `contents` has blobs that need not be read.
         """
-        source = _FilesAtCommit(self, run_id, ref, files, contents or {})
-        snapshot = take_snapshot(run_id, files, source, self._layout)
+
+        def read(name: str) -> bytes:
+            sha = files[name]
+            return contents[sha] if contents and sha in contents else self.read_blob(sha)
+
+        def part_names() -> Container[str]:
+            try:
+                return {f"{PARTS}/{name}" for name in self.list_files(f"{run_id}/{PARTS}", ref)}
+            except Missing:
+                return ()
+
+        snapshot = take_snapshot(RunFiles(run_id, files, read, part_names), self._layout)
         for flaw in snapshot.flaws:
             if INDEX in files or not flaw.path.endswith(INDEX):  # a new run has none, nor has a trimmed one
                 log.warning("run_damaged", run_id=run_id, path=flaw.path, cause=flaw.reason)
         return snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class _FilesAtCommit:
-    """The files of one run as a writer reads them."""
-
-    runs: Runs
-    run_id: str
-    ref: str
-    blobs: Mapping[str, str]
-    contents: Mapping[str, bytes]
-
-    def read(self, name: str) -> bytes:
-        """Return a file's content."""
-        sha = self.blobs[name]
-        return self.contents[sha] if sha in self.contents else self.runs.read_blob(sha)
-
-    def fetch(self, names: Sequence[str]) -> None:
-        """Do nothing: a writer has seen most of them, and reads the others one by one."""
-
-    def part_names(self) -> Container[str]:
-        """Return the names of the parts."""
-        try:
-            names = self.runs.list_files(f"{self.run_id}/{PARTS}", self.ref)
-        except Missing:
-            return ()
-        return {f"{PARTS}/{name}" for name in names}

@@ -1,8 +1,8 @@
 """Makes a run's snapshot: one function for all, whether they read GitHub, the local copy or a scan."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import Envelope
@@ -25,31 +25,30 @@ from holdfast.repository.rebuild import (
 _PARTS = b'"parts"'
 
 
-class RunFiles(Protocol):
-    """How the files of one run are read; that is all in which its sources differ."""
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """The files of one run: their blobs by name, and how they are read; in nothing else do sources differ.
 
-    def read(self, name: str) -> bytes:
-        """Return a file's content. Raises IntegrityFailure when it cannot be had or is too large."""
-        ...
+    `read` raises IntegrityFailure for what cannot be had or is too large. `part_names` tells which parts of
+    large checkpoints are there; None if that is not known. `fetch` gets ready to read many files with as few
+    requests as can be. If the listing is not whole, an index is taken at its word.
+    """
 
-    def fetch(self, names: Sequence[str]) -> None:
-        """Get ready to read these files, with as few requests as can be."""
-        ...
+    run_id: str
+    blobs: Mapping[str, str]
+    read: Callable[[str], bytes]
+    part_names: Callable[[], Container[str] | None]
+    fetch: Callable[[Sequence[str]], None] = lambda _: None
+    is_whole: bool = True
 
-    def part_names(self) -> Container[str] | None:
-        """Return the names of the parts of large checkpoints; None if the source cannot tell."""
-        ...
 
-
-def take_snapshot(
-    run_id: str, blobs: Mapping[str, str], files: RunFiles, layout: Layout, *, is_whole: bool = True
-) -> RunSnapshot:
-    """Return what a folder holds that lists these files, by name, with their blobs.
+def take_snapshot(files: RunFiles, layout: Layout) -> RunSnapshot:
+    """Return what a run's folder holds.
 
     The checkpoint files are opened only if `index.json` is lost or outdated, and `latest.json` only if the
-    index does not know its blob. Where the listing is not whole, an index is taken at its word.
+    index does not know its blob.
     """
-    return _Understanding(run_id, blobs, files, layout).conclude(is_whole=is_whole)
+    return _Understanding(files, layout).conclude()
 
 
 def read_index(content: bytes, path: str, run_id: str) -> Index:
@@ -71,16 +70,17 @@ def check_owner(envelope: Envelope, run_id: str, path: str) -> None:
 class _Understanding:
     """One folder on its way to a snapshot; `flaws` grow with all that is found to be wrong."""
 
-    def __init__(self, run_id: str, blobs: Mapping[str, str], files: RunFiles, layout: Layout) -> None:
-        self._run_id = run_id
-        self._blobs = blobs
+    def __init__(self, files: RunFiles, layout: Layout) -> None:
+        self._run_id = files.run_id
+        self._blobs = files.blobs
         self._files = files
         self._layout = layout
         self._flaws: list[Flaw] = []
 
-    def conclude(self, *, is_whole: bool) -> RunSnapshot:
+    def conclude(self) -> RunSnapshot:
         """Return the snapshot."""
         stored = self._stored_index()
+        is_whole = self._files.is_whole
         dangling = find_dangling(stored, self._blobs, self._layout) if stored and is_whole else ()
         there = [entry for entry in stored.entries if entry not in dangling] if stored else []
         latest = self._find_latest(there)

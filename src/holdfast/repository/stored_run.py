@@ -3,7 +3,7 @@
 Nothing that is not proved whole is ever returned. What had to be passed over on the way is told.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from holdfast.format.paths import INDEX, LATEST, PARTS, SUMMARY, Layout, is_sing
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import Contents, open_checkpoint, open_contents
 from holdfast.repository.candidates import Candidate, find_candidates, has_rivals
-from holdfast.repository.snapshot import check_owner, read_index, take_snapshot
+from holdfast.repository.snapshot import RunFiles, check_owner, read_index, take_snapshot
 from holdfast.repository.sources import Files, RunSource
 
 MAX_PARTS_BYTES = 100 * 1024 * 1024
@@ -52,8 +52,15 @@ class StoredRun:
     @cached_property
     def snapshot(self) -> RunSnapshot:
         """Return what the folder holds, with the index that it has or ought to have."""
-        blobs = {name: file.sha for name, file in self.files.items()}
-        snapshot = take_snapshot(self.run_id, blobs, self, self.layout, is_whole=self.source.is_whole)
+        files = RunFiles(
+            run_id=self.run_id,
+            blobs={name: file.sha for name, file in self.files.items()},
+            read=self.read,
+            part_names=lambda: self.source.part_names(self.run_id),
+            fetch=self.fetch,
+            is_whole=self.source.is_whole,
+        )
+        snapshot = take_snapshot(files, self.layout)
         for flaw in snapshot.flaws:
             self._warn(str(flaw))
         return snapshot
@@ -86,10 +93,6 @@ class StoredRun:
     def fetch(self, names: Sequence[str]) -> None:
         """Get these files with as few requests as can be."""
         self.source.fetch([self.files[name] for name in names])
-
-    def part_names(self) -> Container[str] | None:
-        """Return the names of the parts; None if that is not known."""
-        return self.source.part_names(self.run_id)
 
     def read_latest(self) -> Envelope:
         """Return the checkpoint that `latest.json` holds. Raises IntegrityFailure."""

@@ -4,13 +4,13 @@ What is known by its SHA from before is not asked for again, so that a scan cost
 the runs that have changed.
 """
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from holdfast.cache.local_copy import RepositoryCache
-from holdfast.errors import IntegrityFailure, Missing, Refused
+from holdfast.errors import IntegrityFailure, Missing
 from holdfast.format.checkpoint import open_stored
 from holdfast.format.ids import parse_run_id
 from holdfast.format.index import Index
@@ -33,11 +33,12 @@ from holdfast.github.calls import (
     ReadHead,
     ReadTree,
 )
+from holdfast.github.listing import find_tree, read_whole_tree
 from holdfast.github.presence import GraphqlPresence
 from holdfast.jsontext.encode import parse_document
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader, cut
-from holdfast.repository.snapshot import take_snapshot
+from holdfast.repository.snapshot import RunFiles, take_snapshot
 from holdfast.retention.records import RetentionLog, describe_last, parse_log, parse_summary
 from holdfast.retention.scanned_run import ScannedRun
 
@@ -80,11 +81,11 @@ class Scanner:
         survey = Scan()
         try:
             survey.head_sha = self.gateway.perform(ReadHead(self.branch))
-            base_sha = self._find_base(survey.head_sha)
+            base_sha = find_tree(self.gateway, self.layout.base_path, survey.head_sha)
         except Missing:
             return survey
         trees: dict[str, str] = {}
-        for entry in self._list_base(base_sha):
+        for entry in read_whole_tree(self.gateway, self.layout.base_path, base_sha):
             if entry.kind == "file" and entry.path in (PRESERVED_RUNS, RETENTION_LOG):
                 survey.files[entry.path] = RemoteFile(entry.sha, entry.size_bytes)
             elif entry.kind == "folder" and _is_run_id(entry.path):
@@ -107,28 +108,8 @@ class Scanner:
         rest = iter(places)
         for chunk in cut([runs[run_id].files[name] for run_id, name in places]):
             contents = self._blobs.read_many(chunk)
-            for file, (run_id, name) in zip(chunk, rest, strict=False):
+            for file, (run_id, name) in zip(chunk, rest, strict=False):  # the chunk ends first
                 runs[run_id] = self._opened(runs[run_id], name, contents[file.sha])
-
-    def _find_base(self, head_sha: str) -> str:
-        sha = head_sha
-        for name in self.layout.base_path.split("/"):
-            entries = self.gateway.perform(ReadTree(sha)).entries
-            sha = next((entry.sha for entry in entries if entry.path == name and entry.kind == "folder"), "")
-            if not sha:
-                raise Missing(self.layout.base_path, "there is no such folder")
-        return sha
-
-    def _list_base(self, base_sha: str) -> Sequence[ListingEntry]:
-        listing = self.gateway.perform(ReadTree(base_sha))
-        if listing.is_complete:
-            return listing.entries
-        raise Refused(
-            self.layout.base_path,
-            f"{self.layout.base_path} has more than GitHub lists of one folder",
-            kind="invalid",
-            advice="Begin a new one with HOLDFAST_BASE_PATH or HOLDFAST_BRANCH.",
-        )
 
     def _list_folders(self, base_sha: str, trees: Mapping[str, str]) -> dict[str, ScannedRun]:
         """Return every run's files: from the local copy, from one listing of all, or folder by folder."""
@@ -188,6 +169,8 @@ class Scanner:
         path = self.layout.path(run.run_id, name)
         if name == INDEX:
             return self._with_snapshot(run, {INDEX: content})
+        if name == LATEST and INDEX not in run.files:
+            run = self._with_snapshot(run, {LATEST: content})
         try:
             if name == SUMMARY:
                 return replace(run, summary=parse_summary(content, path))
@@ -202,17 +185,21 @@ class Scanner:
 
     def _with_snapshot(self, run: ScannedRun, contents: Mapping[str, bytes]) -> ScannedRun:
         """Return the run with the snapshot of its folder; `contents` has files that need not be read."""
+
+        def read(name: str) -> bytes:
+            return contents[name] if name in contents else self._blobs.read(run.files[name].sha)
+
+        def fetch(names: Sequence[str]) -> None:
+            self._blobs.fetch([run.files[name] for name in names])
+
         blobs = {name: file.sha for name, file in run.files.items()}
-        snapshot = take_snapshot(
-            run.run_id, blobs, _ScannedFiles(self._blobs, run.files, contents), self.layout
-        )
+        files = RunFiles(run.run_id, blobs, read, lambda: run.files, fetch)
+        snapshot = take_snapshot(files, self.layout)
         for flaw in snapshot.flaws if INDEX in run.files else ():
             log.warning("run_damaged", run_id=run.run_id, path=flaw.path, cause=flaw.reason)
         return replace(run, snapshot=snapshot)
 
     def _with_latest(self, run: ScannedRun, content: bytes, path: str) -> ScannedRun:
-        if INDEX not in run.files:
-            run = self._with_snapshot(run, {LATEST: content})
         envelope, document = open_stored(content, path)
         parts = frozenset(self._part_names(run, [document.value]))
         if parts:
@@ -235,27 +222,6 @@ class Scanner:
         if file is None:
             raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there")
         return self._blobs.read(file.sha)
-
-
-@dataclass(frozen=True, slots=True)
-class _ScannedFiles:
-    """The files of one run as a scan reads them."""
-
-    blobs: BlobReader
-    files: Mapping[str, RemoteFile]
-    contents: Mapping[str, bytes]
-
-    def read(self, name: str) -> bytes:
-        """Return a file's content."""
-        return self.contents[name] if name in self.contents else self.blobs.read(self.files[name].sha)
-
-    def fetch(self, names: Sequence[str]) -> None:
-        """Get these files into the local copy, many with each request."""
-        self.blobs.fetch([self.files[name] for name in names])
-
-    def part_names(self) -> Container[str]:
-        """Return the names of the parts: a scan lists them with the other files."""
-        return self.files
 
 
 def _first_reads(run: ScannedRun) -> list[str]:

@@ -1,7 +1,7 @@
 """What becomes of runs: tiers, limits within a run, and what is never touched."""
 
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from holdfast.format.moments import format_moment
 from holdfast.format.preserved_list import parse_preserved
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.jsontext.encode import parse_document
-from holdfast.repository.snapshot import take_snapshot
+from holdfast.repository.snapshot import RunFiles, take_snapshot
 from holdfast.retention.disposal import Action, RunPlan
 from holdfast.retention.plan import RetentionPlan, plan_pruning, plan_retention
 from holdfast.retention.records import (
@@ -41,7 +41,8 @@ def folder(run_id: str, files: Mapping[str, bytes], *, is_opened: bool = True) -
     """Return a run as a scan finds it, with its latest opened or not."""
     listed = {name: RemoteFile(blob_sha(content), len(content)) for name, content in files.items()}
     blobs = {name: file.sha for name, file in listed.items()}
-    found = ScannedRun(listed, take_snapshot(run_id, blobs, FilesInMemory(files), LAYOUT))
+    snapshot = take_snapshot(RunFiles(run_id, blobs, files.__getitem__, lambda: files), LAYOUT)
+    found = ScannedRun(listed, snapshot)
     if "summary.json" in files:
         found = replace(found, summary=parse_summary(files["summary.json"], "summary.json"))
     if "latest.json" in files and (is_opened or "index.json" not in files):
@@ -50,22 +51,6 @@ def folder(run_id: str, files: Mapping[str, bytes], *, is_opened: bool = True) -
             found, latest=describe_last(envelope, document.value), parts_of={"latest.json": frozenset()}
         )
     return found
-
-
-class FilesInMemory:
-    """The files of a run, by name."""
-
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        self._files = files
-
-    def read(self, name: str) -> bytes:
-        return self._files[name]
-
-    def fetch(self, names: Sequence[str]) -> None:
-        """There is nothing to fetch."""
-
-    def part_names(self) -> Container[str]:
-        return self._files
 
 
 def summary_file(run_id: str, at: float) -> bytes:
