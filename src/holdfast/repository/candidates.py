@@ -1,9 +1,10 @@
 """Places where the checkpoints of a run may lie, in the order in which a reader tries them."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
+from typing import NamedTuple
 
 from holdfast.format.index import IndexEntry
 from holdfast.format.paths import is_single, parse_sequences
@@ -18,16 +19,22 @@ class Candidate:
     entry: IndexEntry | None = None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Turn:
+class _Turn(NamedTuple):
     """When a candidate comes: by its number, downwards.
 
-    Of one number, a batch comes first, to be opened (rank 0), then what the index names (1), then others (2).
+    Of one number, a batch comes first, to be opened (rank 0), then what the index names (1), then the others
+    by their names (2).
     """
 
     place: int
     rank: int
-    candidate: Candidate = field(compare=False)
+    name: str
+    candidate: Candidate
+
+    @classmethod
+    def of(cls, candidate: Candidate, rank: int) -> "_Turn":
+        """Return the turn of a candidate."""
+        return cls(-candidate.sequence, rank, candidate.name, candidate)
 
 
 def find_candidates(
@@ -38,23 +45,23 @@ def find_candidates(
     Of two that claim a number, the one that is in the index comes first. A batch is opened by `numbers_in`
     when its turn comes, since its name does not tell which numbers it lacks.
     """
-    waiting = [_Turn(-candidate.sequence, 1, candidate) for candidate in named]
-    known = {(turn.candidate.sequence, turn.candidate.name) for turn in waiting}
+    waiting = [_Turn.of(candidate, 1) for candidate in named]
+    known = {(-turn.place, turn.name) for turn in waiting}
     for name in files:
         numbers = parse_sequences(name)
         if numbers and not is_single(name):
-            waiting.append(_Turn(-numbers[-1], 0, Candidate(numbers[-1], name)))
+            waiting.append(_Turn.of(Candidate(numbers[-1], name), 0))
         elif numbers and (numbers[0], name) not in known:
-            waiting.append(_Turn(-numbers[0], 2, Candidate(numbers[0], name)))
+            waiting.append(_Turn.of(Candidate(numbers[0], name), 2))
     heapify(waiting)
     while waiting:
         turn = heappop(waiting)
         if turn.rank:
             yield turn.candidate
             continue
-        for number in numbers_in(turn.candidate.name):
-            if (number, turn.candidate.name) not in known:
-                heappush(waiting, _Turn(-number, 2, Candidate(number, turn.candidate.name)))
+        for number in numbers_in(turn.name):
+            if (number, turn.name) not in known:
+                heappush(waiting, _Turn.of(Candidate(number, turn.name), 2))
 
 
 def has_rivals(files: Collection[str]) -> bool:

@@ -96,14 +96,9 @@ class Reader:
             )
             for envelope in waiting.open_all(waiting.pending)
         ]
-        try:
-            stored = self.use_stored(run_id, StoredRun.listing, is_patient=False if entries else None)
-        except (UnknownRun, *_AWAY) as error:
-            if not entries:
-                raise
-            if not isinstance(error, UnknownRun):
-                log.warning("github_not_read", cause=str(error))
-            stored = Index(run_id)
+        stored, _ = self._stored_beside_spool(
+            run_id, StoredRun.listing, Index(run_id), is_spooled=bool(entries)
+        )
         return stored.with_entries(entries, workflow=None, now="") if entries else stored
 
     def read_checkpoint(self, run_id: str, sequence: int | None = None) -> Envelope:
@@ -160,18 +155,13 @@ class Reader:
         """Return every good checkpoint of a run, stored or spooled, in order. Raises UnknownRun."""
         waiting = SpooledRun.look(self.spool, run_id)
         spooled = waiting.open_all(waiting.pending)
-        try:
-            stored, warnings = self.use_stored(
-                run_id, lambda run: (run.read_all(), run.warnings), is_patient=False if spooled else None
-            )
-        except (UnknownRun, *_AWAY) as error:
-            if not spooled:
-                raise
-            is_away = not isinstance(error, UnknownRun)
-            stored, warnings = [], [f"GitHub could not be read ({error})"] if is_away else []
+        nothing: tuple[list[Envelope], list[str]] = [], []
+        (stored, warnings), absence = self._stored_beside_spool(
+            run_id, lambda run: (run.read_all(), run.warnings), nothing, is_spooled=bool(spooled)
+        )
         every = {envelope.checkpoint_id: envelope for envelope in [*stored, *spooled]}
         ordered = sorted(every.values(), key=lambda envelope: envelope.sequence)
-        return History(run_id, ordered, [*waiting.warnings, *warnings])
+        return History(run_id, ordered, [*waiting.warnings, *absence, *warnings])
 
     def use_stored(
         self, run_id: str, use: Callable[[StoredRun], ResultT], *, is_patient: bool | None = None
@@ -196,6 +186,23 @@ class Reader:
                 unknown = f"there is no run {run_id!r}, neither stored nor spooled; see holdfast runs"
                 raise UnknownRun(unknown) from error
             raise
+
+    def _stored_beside_spool(
+        self, run_id: str, use: Callable[[StoredRun], ResultT], nothing: ResultT, *, is_spooled: bool
+    ) -> tuple[ResultT, list[str]]:
+        """Return what `use` makes of the stored files, and why that is `nothing` if it is.
+
+        Raises like `use_stored`, unless the run has checkpoints in the spool, which are an answer too.
+        """
+        try:
+            return self.use_stored(run_id, use, is_patient=False if is_spooled else None), []
+        except (UnknownRun, *_AWAY) as error:
+            if not is_spooled:
+                raise
+            if isinstance(error, UnknownRun):
+                return nothing, []
+            log.warning("github_not_read", run_id=run_id, cause=str(error))
+            return nothing, [f"GitHub could not be read ({error})"]
 
     def _load_newest(self, waiting: SpooledRun) -> Loaded:
         spooled = waiting.newest()

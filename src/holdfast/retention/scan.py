@@ -38,7 +38,7 @@ from holdfast.github.presence import GraphqlPresence
 from holdfast.jsontext.encode import parse_document
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader, cut
-from holdfast.repository.snapshot import RunFiles, take_snapshot
+from holdfast.repository.snapshot import RunFiles, check_owner, take_snapshot
 from holdfast.retention.records import RetentionLog, describe_last, parse_log, parse_summary
 from holdfast.retention.scanned_run import ScannedRun
 
@@ -201,6 +201,7 @@ class Scanner:
 
     def _with_latest(self, run: ScannedRun, content: bytes, path: str) -> ScannedRun:
         envelope, document = open_stored(content, path)
+        check_owner(envelope, run.run_id, path)
         parts = frozenset(self._part_names(run, [document.value]))
         if parts:
             envelope = join_envelope(envelope, lambda part: self._read_part(run, part), path)
