@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import TypeVar
 
-from holdfast.cache.local_copy import RemoteFile, RepositoryCache
+from holdfast.cache.local_copy import RepositoryCache
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.paths import PARTS, Layout, is_single
+from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.calls import Call, CommitFiles, DeleteFile, Gateway, WriteFile
 
 ResultT = TypeVar("ResultT")

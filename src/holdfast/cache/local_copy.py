@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, parse_index
 from holdfast.format.paths import INDEX, LATEST
-from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 
 MAX_BYTES = 256 * 1024 * 1024
 # One file must not push everything else out.
@@ -26,14 +26,6 @@ MAX_FILES_OF_OUR_WRITES = 200
 MAX_DISBELIEVED = 10_000
 
 ResultT = TypeVar("ResultT")
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file of the repository: its blob, and how large that is."""
-
-    sha: str
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +45,8 @@ class Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
-    """Where one run stands among all of them: the tree of its folder, its index and its latest, if any.
+class ListedRun:
+    """One run in the list of all: the tree of its folder, and its `index.json` and `latest.json`, if any.
 
     A run is headless if it has neither, and is not archived either: only its files can tell what it is.
     """
@@ -66,11 +58,11 @@ class Shelf:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogue:
+class RunList:
     """Every run of the repository as of a commit."""
 
     commit_sha: str
-    shelves: Mapping[str, Shelf]
+    runs: Mapping[str, ListedRun]
 
 
 class RepositoryCache:
@@ -168,27 +160,27 @@ class RepositoryCache:
         known = {name: (file.sha, file.size_bytes) for name, file in files.items()}
         self._keep(f"tree/{sha}", orjson.dumps(known))
 
-    def catalogue(self) -> Catalogue | None:
+    def catalogue(self) -> RunList | None:
         """Return the runs as we last listed them."""
 
-        def read(known: Any) -> Catalogue:
-            return Catalogue(known[0], {run_id: Shelf(*shelf) for run_id, shelf in known[1].items()})
+        def read(known: Any) -> RunList:
+            return RunList(known[0], {run_id: ListedRun(*run) for run_id, run in known[1].items()})
 
         return self._recall("catalogue", read)
 
-    def keep_catalogue(self, catalogue: Catalogue) -> None:
+    def keep_catalogue(self, listed: RunList) -> None:
         """Remember the runs."""
-        shelves = {
-            run_id: (shelf.tree_sha, shelf.index_sha, shelf.latest_sha, shelf.is_headless)
-            for run_id, shelf in catalogue.shelves.items()
+        runs = {
+            run_id: (run.tree_sha, run.index_sha, run.latest_sha, run.is_headless)
+            for run_id, run in listed.runs.items()
         }
-        self._keep_record("catalogue", (catalogue.commit_sha, shelves))
+        self._keep_record("catalogue", (listed.commit_sha, runs))
 
     def known_runs(self) -> list[str]:
         """Return the runs that we have seen or written ourselves."""
         catalogue = self.catalogue()
         seen = {key.removeprefix("folder/") for key in self._disk.keys("folder/")}
-        return sorted(seen.union(catalogue.shelves if catalogue else ()))
+        return sorted(seen.union(catalogue.runs if catalogue else ()))
 
     def view(self, run_id: str) -> RunSnapshot | None:
         """Return how the run's folder stood when we last wrote or read it; it may have changed since."""

@@ -5,7 +5,7 @@ noticed, and its own answer names the blobs that it stored: writing and verifyin
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from holdfast.clock import Deadline
@@ -13,12 +13,11 @@ from holdfast.drain.numbering import disown_revived
 from holdfast.drain.sealing import seal_items
 from holdfast.drain.write_plan import FileWrite, WritePlan, plan_write
 from holdfast.errors import GatewayError, Missing, Unverified
-from holdfast.format.index import IndexEntry
 from holdfast.format.moments import format_moment
 from holdfast.format.parts import MAX_FILE_BYTES, seal_in_parts
-from holdfast.format.paths import INDEX, LATEST, Layout, is_single
+from holdfast.format.paths import INDEX, LATEST, Layout
 from holdfast.format.receipt import Delivery, QueueItem
-from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.format.run_snapshot import RunSnapshot, without_unproved
 from holdfast.github.calls import (
     NO_GRAPHQL,
     CommitFiles,
@@ -124,7 +123,8 @@ class CommitWriter:
         items.clear()
         write_plans = {}
         for run_id, own in by_run.items():
-            view = self._without_unproved(disown_revived(self._views[run_id], own), own)
+            view = disown_revived(self._views[run_id], own)
+            view = without_unproved(view, [item.checkpoint_id for item in own], self.layout)
             self._views[run_id] = view
             folder = self.layout.run_folder(run_id)
             seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
@@ -138,32 +138,6 @@ class CommitWriter:
                 now=format_moment(self.deadline.clock.now()),
             )
         return write_plans
-
-    def _without_unproved(self, view: RunSnapshot, items: Sequence[QueueItem]) -> RunSnapshot:
-        """Return the view without those of the items whose files are not what the index says.
-
-        The index names an item if our own commit has lost its answer, or if it failed to be verified.
-        """
-        by_id = view.index.by_id
-        named = [by_id[item.checkpoint_id] for item in items if item.checkpoint_id in by_id]
-        if not named:
-            return view
-        unproved = {entry for entry in named if not self._is_proved(entry, view)}
-        if not unproved:
-            return view
-        names = {self.layout.name_of(view.run_id, entry.file_path) for entry in unproved}
-        # `latest.json` may be a copy of one of them: then it is written again, too, under the same number.
-        return replace(
-            view,
-            index=replace(view.index, entries=tuple(e for e in view.index.entries if e not in unproved)),
-            latest_sequence=min(view.latest_sequence, *(entry.sequence - 1 for entry in unproved)),
-            blobs={name: sha for name, sha in view.blobs.items() if name not in names},
-        )
-
-    def _is_proved(self, entry: IndexEntry, view: RunSnapshot) -> bool:
-        """Whether the file of an entry is there and, if it holds nothing else, is what was sent."""
-        name = self.layout.name_of(view.run_id, entry.file_path)
-        return name in view.blobs and (not is_single(name) or entry.blob_sha in ("", view.blobs[name]))
 
     def _send(self, write_plans: Mapping[str, WritePlan], writes: Sequence[FileWrite]) -> None:
         ids = [identity for write_plan in write_plans.values() for identity in write_plan.entries]

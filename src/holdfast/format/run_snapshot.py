@@ -1,18 +1,39 @@
-"""What we believe the folder of a run to hold."""
+"""What the folder of a run holds: the one model for those who write, read, check and clean up."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from holdfast.format.checkpoint import Envelope
-from holdfast.format.index import Index
+from holdfast.format.index import Index, IndexEntry
+from holdfast.format.paths import Layout, is_single
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file of the repository: its blob, and how large that is; 0 if the listing does not tell."""
+
+    sha: str
+    size_bytes: int
+
+
+class Flaw(NamedTuple):
+    """Something that is wrong with a file of the folder: where, and how that shows."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class RunSnapshot:
-    """What we believe a run's folder to hold. `blobs` has the files that we know of, by name.
+    """What a run's folder holds, as far as it is known. `blobs` has the blob of each file, by name.
 
-    An index that was made anew from the files, as there was none or a damaged one, is not stored yet. Where
-    retention has left the latest alone, it is `revived`: the index names a file of its own, which is missing.
+    `index` is the one that `index.json` holds, or the one that ought to lie there: then it is not stored yet,
+    and `flaws` say why. Where retention kept only `latest.json`, its checkpoint is `revived`: the index names
+    a file for it that is still to be written.
     """
 
     index: Index
@@ -22,6 +43,7 @@ class RunSnapshot:
     blobs: Mapping[str, str] = field(default_factory=dict)
     is_index_stored: bool = True
     revived: Envelope | None = None
+    flaws: tuple[Flaw, ...] = ()
 
     @property
     def run_id(self) -> str:
@@ -30,6 +52,33 @@ class RunSnapshot:
 
     @property
     def pruned_through(self) -> int:
-        """Return up to which number checkpoints are gone; retention may have left the latest alone."""
+        """Return the number up to which checkpoints may be gone; all are where only `latest.json` is kept."""
         pruned_through = self.index.pruned_through
         return pruned_through if self.index.entries else max(pruned_through, self.latest_sequence)
+
+
+def without_unproved(view: RunSnapshot, checkpoint_ids: Collection[str], layout: Layout) -> RunSnapshot:
+    """Return the snapshot without those of the checkpoints whose files are not what the index says.
+
+    The index names a checkpoint that is still to be written if the answer to our own commit was lost, or if
+    the commit failed to be verified.
+    """
+    by_id = view.index.by_id
+    named = [by_id[identity] for identity in checkpoint_ids if identity in by_id]
+    unproved = {entry for entry in named if not _is_proved(entry, view, layout)}
+    if not unproved:
+        return view
+    names = {layout.name_of(view.run_id, entry.file_path) for entry in unproved}
+    # `latest.json` may be a copy of one of them: it is written again, too, under the same number.
+    return replace(
+        view,
+        index=replace(view.index, entries=tuple(e for e in view.index.entries if e not in unproved)),
+        latest_sequence=min(view.latest_sequence, *(entry.sequence - 1 for entry in unproved)),
+        blobs={name: sha for name, sha in view.blobs.items() if name not in names},
+    )
+
+
+def _is_proved(entry: IndexEntry, view: RunSnapshot, layout: Layout) -> bool:
+    """Whether the file of an entry is there and, if it holds nothing else, is the one that was sent."""
+    name = layout.name_of(view.run_id, entry.file_path)
+    return name in view.blobs and (not is_single(name) or entry.blob_sha in ("", view.blobs[name]))

@@ -1,7 +1,7 @@
 """Checkpoint files as the repository holds them: one checkpoint, or a batch of them."""
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat
@@ -15,6 +15,7 @@ from holdfast.format.checkpoint import (
     seal,
 )
 from holdfast.format.index import IndexEntry
+from holdfast.format.paths import is_single, parse_sequences
 from holdfast.jsontext.encode import Document, parse_document, split_items
 
 _REQUIRED = (
@@ -27,7 +28,7 @@ _REQUIRED = (
     "state_snapshot",
 )
 
-_BATCH_MEMBER = b'"checkpoints"'
+_BATCH_MEMBER = "checkpoints"
 
 
 def open_file(content: bytes, path: str) -> list[tuple[Envelope, IndexEntry]]:
@@ -49,6 +50,12 @@ class Contents:
     envelopes: Mapping[int, Envelope]
     unsealed: Set[int]
     failures: Sequence[IntegrityFailure]
+
+    def entries(self, path: str) -> list[IndexEntry]:
+        """Return what an index would say of the good ones, in the file at `path`."""
+        found = [entry_of(envelope, path) for envelope in self.envelopes.values()]
+        # The file of an older format has other bytes than the checkpoint that is made of it.
+        return [replace(entry, blob_sha="") if entry.sequence in self.unsealed else entry for entry in found]
 
     def find(self, sequence: int) -> Envelope | None:
         """Return the checkpoint with this number; None if it is not among these.
@@ -99,7 +106,7 @@ def open_checkpoint(content: bytes, path: str) -> Envelope:
 
 
 def is_unsealed(document: Mapping[str, Any]) -> bool:
-    """Tell whether a checkpoint is of the specification's own format: without version and integrity."""
+    """Whether a checkpoint is of the specification's own format: without version and integrity."""
     return "integrity" not in document and "format_version" not in document
 
 
@@ -123,12 +130,21 @@ def _parse(content: bytes, path: str) -> Document:
 
 
 def split_file(content: bytes, path: str) -> list[bytes]:
-    """Return the text of every checkpoint in a file. Raises IntegrityFailure."""
-    if _BATCH_MEMBER not in content:
-        return [content]
+    """Return the text of every checkpoint in a file. Its name alone tells whether it is a batch.
+
+    A caller's own field `checkpoints` makes none of a single checkpoint. Raises IntegrityFailure.
+    """
+    name = path.rpartition("/")[2]
+    return split_batch(content, path) if parse_sequences(name) and not is_single(name) else [content]
+
+
+def split_batch(content: bytes, path: str) -> list[bytes]:
+    """Return the text of every checkpoint in a batch. Raises IntegrityFailure."""
     members = _parse(content, path).members
+    if _BATCH_MEMBER not in members:
+        raise IntegrityFailure(path, "it is named as a batch, but holds no checkpoints")
     try:
-        return split_items(members["checkpoints"]) if "checkpoints" in members else [content]
+        return split_items(members[_BATCH_MEMBER])
     except InvalidCheckpoint as error:
         raise IntegrityFailure(path, str(error)) from error
 

@@ -29,12 +29,18 @@ def walk_to(gateway: Gateway, folder: str, ref: str) -> tuple[ListingEntry, ...]
 
     Raises like `list_folder`.
     """
+    return read_whole_tree(gateway, folder, find_tree(gateway, folder, ref))
+
+
+def find_tree(gateway: Gateway, folder: str, ref: str) -> str:
+    """Return the tree of a folder. Raises like `list_folder`."""
     sha = ref
     for name in folder.split("/"):
-        sha = next((entry.sha for entry in _read_tree(gateway, folder, sha) if entry.path == name), "")
+        entries = read_whole_tree(gateway, folder, sha)
+        sha = next((entry.sha for entry in entries if entry.path == name and entry.kind == "folder"), "")
         if not sha:
             raise Missing(folder, "there is no such folder")
-    return _read_tree(gateway, folder, sha)
+    return sha
 
 
 def read_snapshot(gateway: Gateway, branch: str, paths: Iterable[str]) -> Snapshot:
@@ -63,7 +69,8 @@ def _pages(paths: Sequence[str]) -> Iterator[Sequence[str]]:
         yield paths[start : start + PATHS_PER_QUERY]
 
 
-def _read_tree(gateway: Gateway, folder: str, sha: str) -> tuple[ListingEntry, ...]:
+def read_whole_tree(gateway: Gateway, folder: str, sha: str) -> tuple[ListingEntry, ...]:
+    """Return what is in the tree of a folder. Raises Refused if GitHub does not list all of it."""
     listing = gateway.perform(ReadTree(sha))
     if not listing.is_complete:
         advice = "Begin a new one with HOLDFAST_BASE_PATH or HOLDFAST_BRANCH."

@@ -1,22 +1,24 @@
-"""Finds runs: every one that is stored or spooled, in a line each, without a request for each."""
+"""The catalog: every run that is stored or spooled, in a line each, without a request for each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.cache.local_copy import RemoteFile, RepositoryCache, Shelf
+from holdfast.cache.local_copy import ListedRun, RepositoryCache
 from holdfast.errors import IntegrityFailure, SpoolDamaged, UnknownRun
 from holdfast.format.checkpoint import Header, RunStatus
 from holdfast.format.ids import parse_run_id
-from holdfast.format.index import Index, parse_index
+from holdfast.format.index import Index
 from holdfast.format.moments import format_moment
 from holdfast.format.paths import INDEX, LATEST, Layout
 from holdfast.format.receipt import QueueItem
-from holdfast.format.stored_file import open_file
+from holdfast.format.run_snapshot import RemoteFile
+from holdfast.format.stored_file import entry_of, open_checkpoint
 from holdfast.logs import log
 from holdfast.queue import Spool
 from holdfast.repository.queued import open_item
-from holdfast.repository.run_folder import StoredRun
-from holdfast.repository.snapshot import Archive
+from holdfast.repository.snapshot import check_owner, read_index
+from holdfast.repository.sources import RunSource
+from holdfast.repository.stored_run import StoredRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +33,29 @@ class RunSummary:
     workflow: str | None
 
 
-def read_indexes(archive: Archive, cache: RepositoryCache, layout: Layout) -> Iterator[Index]:
-    """Yield the index of every stored run; what is damaged is made anew from the files, or left out."""
-    shelves = {run_id: shelf for run_id, shelf in archive.shelves().items() if _can_name_run(run_id)}
+def read_indexes(
+    source: RunSource, runs: Mapping[str, ListedRun], cache: RepositoryCache, layout: Layout
+) -> Iterator[Index]:
+    """Yield the index of every listed run; what is damaged is made anew from the files, or left out."""
+    runs = {run_id: run for run_id, run in runs.items() if _can_name_run(run_id)}
     files = {
-        layout.path(run_id, INDEX if shelf.index_sha else LATEST): RemoteFile(sha, 0)
-        for run_id, shelf in shelves.items()
-        if (sha := _blob_of(shelf))
+        layout.path(run_id, INDEX if run.index_sha else LATEST): RemoteFile(sha, 0)
+        for run_id, run in runs.items()
+        if (sha := run.index_sha or run.latest_sha)
     }
-    archive.fetch(files)
+    source.fetch(list(files.values()))
     contents = cache.blobs(file.sha for file in files.values())
     for path, file in files.items():
         run_id, name = layout.parse_path(path)
         try:
-            content = contents.get(file.sha) or archive.read(path, file)
-            yield (
-                _read_index(content, path, run_id)
-                if name == INDEX
-                else _index_of_latest(content, path, run_id)
-            )
+            content = contents.get(file.sha) or source.read(path, file)
+            yield (read_index if name == INDEX else _index_of_latest)(content, path, run_id)
         except IntegrityFailure as error:
             log.warning("run_damaged", run_id=run_id, path=error.path, cause=error.reason)
-            yield from _rebuild(StoredRun(archive, layout, run_id))
-    for run_id, shelf in shelves.items():
-        if shelf.is_headless:
-            yield from _rebuild(StoredRun(archive, layout, run_id))
+            yield from _rebuild(StoredRun(source, layout, run_id))
+    for run_id, run in runs.items():
+        if run.is_headless:
+            yield from _rebuild(StoredRun(source, layout, run_id))
 
 
 def summarise_runs(indexes: Sequence[Index], pending: Sequence[QueueItem], spool: Spool) -> list[RunSummary]:
@@ -75,7 +75,7 @@ def summarise_runs(indexes: Sequence[Index], pending: Sequence[QueueItem], spool
 
 
 def is_workflow(stored: str | None, wanted: str) -> bool:
-    """Tell whether a run's workflow is the one asked for: by its path, the end of it, or its bare name.
+    """Whether a run's workflow is the one asked for: by its path, the end of it, or its bare name.
 
     >>> is_workflow("flows/ci.yml", "ci.yml"), is_workflow("flows/ci.yml", "ci"), is_workflow("ci.yml", "i")
     (True, True, False)
@@ -119,25 +119,13 @@ def _can_name_run(name: str) -> bool:
         return False
 
 
-def _blob_of(shelf: Shelf) -> str | None:
-    return shelf.index_sha or shelf.latest_sha
-
-
-def _read_index(content: bytes, path: str, run_id: str) -> Index:
-    index = parse_index(content, path)
-    if index.run_id != run_id:
-        raise IntegrityFailure(path, f"it is the index of run {index.run_id!r}")
-    return index
-
-
 def _index_of_latest(content: bytes, path: str, run_id: str) -> Index:
-    found = open_file(content, path)
-    if any(envelope.header.run_id != run_id for envelope, _ in found):
-        raise IntegrityFailure(path, f"it does not belong to run {run_id!r}")
-    entries = [entry for _, entry in found]
-    workflow = found[-1][0].header.workflow if found else None
-    now = entries[-1].timestamp if entries else ""
-    return Index(run_id).with_entries(entries, workflow=workflow, now=now)
+    envelope = open_checkpoint(content, path)
+    check_owner(envelope, run_id, path)
+    header = envelope.header
+    return Index(run_id).with_entries(
+        [entry_of(envelope, path)], workflow=header.workflow, now=header.timestamp
+    )
 
 
 def _rebuild(run: StoredRun) -> Iterator[Index]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 from holdfast.format.checkpoint import Envelope, draft_from_text, open_stored, seal
 from holdfast.format.index import Index, IndexEntry, parse_index
-from holdfast.format.stored_file import entry_of, split_file
+from holdfast.format.stored_file import entry_of, split_batch
 from holdfast.importing.formats import recognise
 from holdfast.jsontext.encode import Document, parse_document
 from holdfast.jsontext.exact import parse_exact
@@ -41,7 +41,7 @@ class Report:
 
     @property
     def is_valid(self) -> bool:
-        """Tell whether everything was looked at, and nothing is wrong."""
+        """Whether everything was looked at, and nothing is wrong."""
         return not self.findings and not self.unchecked
 
 
@@ -51,7 +51,8 @@ def check_file(content: bytes, path: str) -> Report:
         document = parse_document(content)
     except InvalidCheckpoint as error:
         return Report(path, 0, [Finding(path, str(error))])
-    if "checkpoints" not in document.value:
+    # A file may have any name here. A checkpoint may have a field `checkpoints` of its caller's.
+    if "checkpoints" not in document.value or {"state", "state_snapshot"} & document.value.keys():
         return _check_checkpoint(document, content, path)
     if "run_id" in document.value:
         return _check_index_alone(content, path)
@@ -130,7 +131,7 @@ def _check_batch(document: Document, content: bytes, path: str) -> Report:
     findings: list[Finding] = []
     entries: list[IndexEntry] = []
     try:
-        texts = split_file(content, path)
+        texts = split_batch(content, path)
     except IntegrityFailure as failure:
         return Report(path, 0, [Finding(path, failure.reason)])
     for place, text in enumerate(texts):

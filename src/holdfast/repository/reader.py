@@ -23,8 +23,9 @@ from holdfast.logs import log
 from holdfast.queue import Spool
 from holdfast.repository.catalog import RunSummary, is_workflow, read_indexes, summarise_runs
 from holdfast.repository.queued import SpooledRun
-from holdfast.repository.run_folder import StoredRun
-from holdfast.repository.snapshot import MAX_FILE_BYTES, CachedArchive, GitHubArchive
+from holdfast.repository.run_list import list_known_runs, list_runs
+from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, GitHubSource
+from holdfast.repository.stored_run import StoredRun
 from holdfast.styles.resume import ResumePlan, Source, plan_resume
 
 __all__ = ["History", "Loaded", "Reader", "RunSummary"]
@@ -95,14 +96,9 @@ class Reader:
             )
             for envelope in waiting.open_all(waiting.pending)
         ]
-        try:
-            stored = self.use_stored(run_id, StoredRun.listing, is_patient=False if entries else None)
-        except (UnknownRun, *_AWAY) as error:
-            if not entries:
-                raise
-            if not isinstance(error, UnknownRun):
-                log.warning("github_not_read", cause=str(error))
-            stored = Index(run_id)
+        stored, _ = self._stored_beside_spool(
+            run_id, StoredRun.listing, Index(run_id), is_spooled=bool(entries)
+        )
         return stored.with_entries(entries, workflow=None, now="") if entries else stored
 
     def read_checkpoint(self, run_id: str, sequence: int | None = None) -> Envelope:
@@ -159,18 +155,13 @@ class Reader:
         """Return every good checkpoint of a run, stored or spooled, in order. Raises UnknownRun."""
         waiting = SpooledRun.look(self.spool, run_id)
         spooled = waiting.open_all(waiting.pending)
-        try:
-            stored, warnings = self.use_stored(
-                run_id, lambda run: (run.read_all(), run.warnings), is_patient=False if spooled else None
-            )
-        except (UnknownRun, *_AWAY) as error:
-            if not spooled:
-                raise
-            is_away = not isinstance(error, UnknownRun)
-            stored, warnings = [], [f"GitHub could not be read ({error})"] if is_away else []
+        nothing: tuple[list[Envelope], list[str]] = [], []
+        (stored, warnings), absence = self._stored_beside_spool(
+            run_id, lambda run: (run.read_all(), run.warnings), nothing, is_spooled=bool(spooled)
+        )
         every = {envelope.checkpoint_id: envelope for envelope in [*stored, *spooled]}
         ordered = sorted(every.values(), key=lambda envelope: envelope.sequence)
-        return History(run_id, ordered, [*waiting.warnings, *warnings])
+        return History(run_id, ordered, [*waiting.warnings, *absence, *warnings])
 
     def use_stored(
         self, run_id: str, use: Callable[[StoredRun], ResultT], *, is_patient: bool | None = None
@@ -181,13 +172,13 @@ class Reader:
         Raises UnknownRun if there is no such repository, GatewayError if nothing of the run is known here.
         """
         if is_patient is None:
-            is_patient = not self._cache().has_latest(run_id)
+            is_patient = not self._cached().has_latest(run_id)
         github = self._github(is_hasty=not is_patient)
         try:
             return use(StoredRun(github, self.layout, run_id))
         except _AWAY as error:
             absence = f"GitHub could not be read ({error}): this is what was last read or written here"
-            cached = StoredRun(self._cache(), self.layout, run_id, warnings=[absence])
+            cached = StoredRun(self._cached(), self.layout, run_id, warnings=[absence])
             if cached.exists:
                 log.warning("github_not_read", run_id=run_id, cause=str(error))
                 return use(cached)
@@ -195,6 +186,23 @@ class Reader:
                 unknown = f"there is no run {run_id!r}, neither stored nor spooled; see holdfast runs"
                 raise UnknownRun(unknown) from error
             raise
+
+    def _stored_beside_spool(
+        self, run_id: str, use: Callable[[StoredRun], ResultT], nothing: ResultT, *, is_spooled: bool
+    ) -> tuple[ResultT, list[str]]:
+        """Return what `use` makes of the stored files, and why that is `nothing` if it is.
+
+        Raises like `use_stored`, unless the run has checkpoints in the spool, which are an answer too.
+        """
+        try:
+            return self.use_stored(run_id, use, is_patient=False if is_spooled else None), []
+        except (UnknownRun, *_AWAY) as error:
+            if not is_spooled:
+                raise
+            if isinstance(error, UnknownRun):
+                return nothing, []
+            log.warning("github_not_read", run_id=run_id, cause=str(error))
+            return nothing, [f"GitHub could not be read ({error})"]
 
     def _load_newest(self, waiting: SpooledRun) -> Loaded:
         spooled = waiting.newest()
@@ -216,9 +224,10 @@ class Reader:
     def _indexes(self) -> list[Index]:
         github = self._github(is_hasty=bool(self.cache.known_runs()))
         try:
-            return list(read_indexes(github, self.cache, self.layout))
+            return list(read_indexes(github, list_runs(github), self.cache, self.layout))
         except _AWAY as error:
-            indexes = list(read_indexes(self._cache(), self.cache, self.layout))
+            known = list_known_runs(self.cache)
+            indexes = list(read_indexes(self._cached(), known, self.cache, self.layout))
             is_all_there_is = not indexes and not self.spool.pending()
             if is_all_there_is and not isinstance(error, Missing):
                 raise
@@ -226,12 +235,12 @@ class Reader:
                 log.warning("github_not_read", cause=str(error))
             return indexes
 
-    def _github(self, *, is_hasty: bool) -> GitHubArchive:
+    def _github(self, *, is_hasty: bool) -> GitHubSource:
         gateway = self.hasty if is_hasty and self.hasty else self.gateway
-        return GitHubArchive(gateway, self.cache, self.layout, self.branch, self.max_file_bytes)
+        return GitHubSource(gateway, self.cache, self.layout, self.branch, self.max_file_bytes)
 
-    def _cache(self) -> CachedArchive:
-        return CachedArchive(self.cache, self.layout, self.max_file_bytes)
+    def _cached(self) -> CachedSource:
+        return CachedSource(self.cache, self.layout, self.max_file_bytes)
 
     def _before_spooled(self, newest: Envelope, waiting: SpooledRun) -> Iterator[Envelope]:
         older = [item for item in waiting.pending if item.sequence < newest.sequence]
@@ -242,7 +251,7 @@ class Reader:
 
 def _load(envelope: Envelope, run: StoredRun, waiting: SpooledRun) -> Loaded:
     earlier = _while_they_can_be_had(run.before(envelope.sequence))
-    return Loaded(envelope, run.archive.source, [*waiting.warnings, *run.warnings], earlier)
+    return Loaded(envelope, run.source.source, [*waiting.warnings, *run.warnings], earlier)
 
 
 def _prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:

@@ -1,7 +1,13 @@
-"""An index that is made anew from the checkpoints themselves, because it is gone or damaged."""
+"""The index that a run ought to have: the stored one if it is sound, else mended or made anew from the files.
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+It is lost if it is missing or damaged. It dangles if it names files that are not there: a write that GitHub
+carries out long after it was given up can bring back an index that retention has removed. It is outdated if
+it does not name the checkpoint of `latest.json`: a writer puts the index first, so someone has put back an
+older one.
+"""
+
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from holdfast.format.checkpoint import Envelope
@@ -21,44 +27,76 @@ class LatestCheckpoint(NamedTuple):
     envelope: Envelope | None = None
 
 
-def rebuild_index(
-    run_id: str,
-    opened: Mapping[str, Sequence[IndexEntry]],
-    unreadable: Collection[str],
-    latest: LatestCheckpoint,
-    *,
-    is_trimmed: bool,
-) -> Index:
-    """Return the index of what was found in each file, by its name, and of nothing that retention takes.
+@dataclass(frozen=True, slots=True)
+class OpenedFiles:
+    """What was found in the checkpoint files: an entry for all that is good, by file name.
 
-    Where two files claim one number, their writers did not get to the index: the one that was the latest has
-    it, else the first by name. The other is left out as a whole; whoever wrote it stores it again under
-    numbers that are free. A run `is_trimmed` if it may have been: retention leaves the latest alone then,
-    without an index.
+    `damaged` are the names of those that hold anything else.
+    """
+
+    entries: Mapping[str, Sequence[IndexEntry]] = field(default_factory=dict)
+    damaged: Collection[str] = ()
+    workflow: str | None = None
+
+
+def find_dangling(index: Index, files: Container[str], layout: Layout) -> tuple[IndexEntry, ...]:
+    """Return the entries of an index whose files are not there."""
+    return tuple(e for e in index.entries if layout.name_of(index.run_id, e.file_path) not in files)
+
+
+def is_outdated(index: Index, latest: LatestCheckpoint) -> bool:
+    """Whether an index is older than `latest.json`, which it does not name."""
+    return bool(latest.sequence) and latest.checkpoint_id not in index.by_id
+
+
+def mend_index(
+    stored: Index, latest: LatestCheckpoint, dangling: Collection[IndexEntry], opened: OpenedFiles
+) -> Index:
+    """Return a stored index without what dangles and, if it is outdated, with what the files hold."""
+    kept = stored
+    if dangling:
+        kept = mark_pruned(stored.without({entry.checkpoint_id for entry in dangling}), latest)
+    if not is_outdated(stored, latest):
+        return kept
+    return unite(kept, rebuild_index(stored.run_id, opened, latest, is_trimmed=False))
+
+
+def rebuild_index(run_id: str, opened: OpenedFiles, latest: LatestCheckpoint, *, is_trimmed: bool) -> Index:
+    """Return the index of what the files hold, without what retention is about to delete.
+
+    Where two files claim one number, their writers did not get to the index: the file with the checkpoint of
+    `latest.json` has it, else the first by name. The other is left out as a whole; whoever wrote it stores it
+    again under numbers that are free. A run `is_trimmed` if it may have been: then retention kept only
+    `latest.json`, and no index.
     """
     entries: list[IndexEntry] = []
     taken: set[int | str] = set()
-    for name in sorted(opened, key=lambda name: (not _has(opened[name], latest), name)):
-        claimed = {claim for entry in opened[name] for claim in (entry.sequence, entry.checkpoint_id)}
+    files = opened.entries
+    for name in sorted(files, key=lambda name: (not _has(files[name], latest), name)):
+        claimed = {claim for entry in files[name] for claim in (entry.sequence, entry.checkpoint_id)}
         if not taken & claimed:
             taken |= claimed
-            entries += opened[name]
-    index = Index(run_id).with_entries(entries, workflow=None, now="")
-    is_there = _has(entries, latest) or any(latest.sequence in parse_sequences(name) for name in unreadable)
+            entries += files[name]
+    newest = max(entries, key=lambda entry: entry.sequence, default=None)
+    moment = newest.timestamp if newest else ""
+    index = Index(run_id).with_entries(entries, workflow=opened.workflow, now=moment)
+    is_there = _has(entries, latest) or any(
+        latest.sequence in parse_sequences(name) for name in opened.damaged
+    )
     if is_trimmed and not is_there:
         return _without_leftovers(index, latest)
-    return mark_pruned(index, latest, unreadable)
+    return mark_pruned(index, latest, opened.damaged)
 
 
-def mark_pruned(index: Index, latest: LatestCheckpoint, unreadable: Collection[str] = ()) -> Index:
-    """Return an index that is not as it was stored with the numbers that may have been used before.
+def mark_pruned(index: Index, latest: LatestCheckpoint, damaged: Collection[str] = ()) -> Index:
+    """Return an index that is not as it was stored, with the numbers that may have been used before.
 
-    Retention may have left the latest alone before the files that are there now were written. What is
-    `unreadable` was not pruned: a person may still mend it.
+    Retention may have kept only `latest.json` before the files that are there now were written. A `damaged`
+    file was not pruned: a person may still mend it.
     """
     if not index.entries:
         return index
-    numbers = [index.entries[0].sequence, *(parse_sequences(name)[0] for name in unreadable)]
+    numbers = [index.entries[0].sequence, *(parse_sequences(name)[0] for name in damaged)]
     gone = min(latest.sequence, min(numbers) - 1)
     return replace(index, pruned_through=max(index.pruned_through, gone))
 
@@ -77,9 +115,9 @@ def unite(stored: Index, found: Index) -> Index:
 
 
 def revive(index: Index, latest: LatestCheckpoint, layout: Layout) -> Index:
-    """Return the index with an entry for the latest, which lacks a file of its own.
+    """Return the index with an entry for the checkpoint of `latest.json`, which lacks a file of its own.
 
-    Where retention has left it alone, the next checkpoint replaces it as the latest, and it would be gone.
+    Where retention kept only `latest.json`, the next checkpoint replaces it, and it would be gone.
     """
     envelope = latest.envelope
     is_taken = any(entry.sequence == latest.sequence for entry in index.entries)
@@ -95,7 +133,7 @@ def _has(entries: Sequence[IndexEntry], latest: LatestCheckpoint) -> bool:
 
 
 def _without_leftovers(index: Index, latest: LatestCheckpoint) -> Index:
-    """Return the index of a trimmed run without files that have a number up to that of its latest.
+    """Return the index of a trimmed run without files that have a number up to that of `latest.json`.
 
     They are left over, or were written by someone who did not know that these numbers had been used. A sweep
     takes both for the former, so no index must name them.

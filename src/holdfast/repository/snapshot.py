@@ -1,305 +1,208 @@
-"""The repository as a reader sees it: as it stands now, or as it was last seen when GitHub is away."""
+"""Makes a run's snapshot: one function for all, whether they read GitHub, the local copy or a scan."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
 
-from holdfast.cache.local_copy import Catalogue, Folder, Head, RemoteFile, RepositoryCache, Shelf
-from holdfast.errors import IntegrityFailure, Missing, NotInCopy
-from holdfast.format.index import parse_index
-from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout, is_single
-from holdfast.github.calls import (
-    NO_GRAPHQL,
-    Gateway,
-    ListingEntry,
-    ReadBlob,
-    ReadFile,
-    ReadHeadIfChanged,
-    Snapshot,
+from holdfast.errors import IntegrityFailure
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.index import Index, IndexEntry, parse_index
+from holdfast.format.parts import part_paths
+from holdfast.format.paths import INDEX, LATEST, Layout, parse_sequences
+from holdfast.format.run_snapshot import Flaw, RunSnapshot
+from holdfast.format.stored_file import open_checkpoint, open_contents
+from holdfast.jsontext.encode import parse_document
+from holdfast.repository.rebuild import (
+    LatestCheckpoint,
+    OpenedFiles,
+    find_dangling,
+    is_outdated,
+    mend_index,
+    rebuild_index,
+    revive,
 )
-from holdfast.github.listing import list_folder, read_snapshot, walk_to
-from holdfast.jsontext.encode import sha256_hex
-from holdfast.jsontext.weight import is_heavier
-from holdfast.styles.resume import Source
 
-ItemT = TypeVar("ItemT")
-Files = Mapping[str, RemoteFile]
-
-MAX_FILE_BYTES = 100 * 1024 * 1024
-"""What GitHub takes at most."""
-
-_PATHS_AT_ONCE = 100
-_WORTH_ONE_QUERY = 3
+_PARTS = b'"parts"'
 
 
-class Archive(Protocol):
-    """Where stored checkpoints are read from."""
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """The files of one run: their blobs by name, and how they are read; in nothing else do sources differ.
 
-    @property
-    def source(self) -> Source:
-        """Return what a plan calls this."""
-        ...
-
-    def files(self, run_id: str) -> Files:
-        """Return the files of a run, by name; none if there is no such run."""
-        ...
-
-    def read(self, path: str, file: RemoteFile) -> bytes:
-        """Return a file's content. Raises IntegrityFailure when it cannot be had or is too large."""
-        ...
-
-    def read_part(self, path: str) -> bytes:
-        """Return the part of a large checkpoint. Raises IntegrityFailure when it cannot be had."""
-        ...
-
-    def fetch(self, files: Mapping[str, RemoteFile]) -> None:
-        """Get many files, by path, at once, so that reading them costs little."""
-        ...
-
-    def shelves(self) -> Mapping[str, Shelf]:
-        """Return every run with its index and its latest."""
-        ...
-
-
-@dataclass(frozen=True)
-class GitHubArchive:
-    """The branch as it stands at one commit; what is known of it from before is not asked for again.
-
-    Every method raises GatewayError when GitHub does not answer, and Missing when there is no such branch.
+    `read` raises IntegrityFailure for what cannot be had or is too large. `part_names` tells which parts of
+    large checkpoints are there; None if that is not known. `fetch` gets ready to read many files with as few
+    requests as can be. If the listing is not whole, an index is taken at its word.
     """
 
-    gateway: Gateway
-    cache: RepositoryCache
-    layout: Layout
-    branch: str
-    max_file_bytes: int = MAX_FILE_BYTES
-    source: Source = "github"
-
-    @cached_property
-    def head(self) -> str:
-        """Return the newest commit."""
-        known = self.cache.head() or Head("", "")
-        reading = self.gateway.perform(ReadHeadIfChanged(self.branch, known.etag))
-        if reading.sha is None:
-            return known.commit_sha
-        self.cache.keep_head(Head(reading.sha, reading.etag))
-        return reading.sha
-
-    def files(self, run_id: str) -> Files:
-        """Return the files of a run, by name; none if there is no such run."""
-        known = self.cache.folder(run_id)
-        if known and known.commit_sha == self.head:
-            return known.files
-        try:
-            entries = self._list(self.layout.run_folder(run_id), self.head)
-        except Missing:
-            return {}
-        files = {
-            entry.path: RemoteFile(entry.sha, entry.size_bytes) for entry in entries if entry.kind == "file"
-        }
-        self.cache.keep_folder(run_id, Folder(self.head, files))
-        return files
-
-    def read(self, path: str, file: RemoteFile) -> bytes:
-        """Return a file's content, from the local copy if it is there."""
-        check_size(path, file, self.max_file_bytes)
-        content = self.cache.blob(file.sha)
-        if content is None:
-            try:
-                content = self.gateway.perform(ReadBlob(file.sha))
-            except Missing as error:
-                raise IntegrityFailure(
-                    path, f"GitHub lists it, but does not have its blob {file.sha}"
-                ) from error
-            self.cache.keep_blob(file.sha, content)
-        check_weight(path, content)
-        return content
-
-    def read_part(self, path: str) -> bytes:
-        """Return the part of a large checkpoint, from the local copy if it is there."""
-        content = self.cache.part(path)
-        if content is None:
-            try:
-                content = self.gateway.perform(ReadFile(path, self.head)).content
-            except Missing as error:
-                raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there") from error
-            if sha256_hex(content) in path:  # a part that is not what its name says must not stay
-                self.cache.keep_part(path, content)
-        return content
-
-    def fetch(self, files: Mapping[str, RemoteFile]) -> None:
-        """Get the files that are not here yet, many with each request."""
-        wanted = {path: file for path, file in files.items() if file.size_bytes <= self.max_file_bytes}
-        here = self.cache.blobs(file.sha for file in wanted.values())
-        missing = [path for path, file in wanted.items() if file.sha not in here]
-        if len(missing) >= _WORTH_ONE_QUERY:
-            for chunk in _chunks(missing):
-                if self._snapshot(chunk) is None:
-                    return
-
-    def shelves(self) -> Mapping[str, Shelf]:
-        """Return every run with its index and its latest; only runs that changed are asked for."""
-        known = self.cache.catalogue() or Catalogue("", {})
-        if known.commit_sha == self.head:
-            return known.shelves
-        trees = {entry.path: entry.sha for entry in self._list_base(self.head) if entry.kind == "folder"}
-        kept = {
-            run_id: shelf for run_id, shelf in known.shelves.items() if trees.get(run_id) == shelf.tree_sha
-        }
-        found = self._look_into({run_id: sha for run_id, sha in trees.items() if run_id not in kept})
-        shelves = {run_id: kept.get(run_id) or found[run_id] for run_id in trees}
-        # A run that changed while we looked is looked at again the next time.
-        is_steady = all(shelf.tree_sha for shelf in shelves.values())
-        self.cache.keep_catalogue(Catalogue(self.head if is_steady else "", shelves))
-        return shelves
-
-    def _look_into(self, trees: Mapping[str, str]) -> dict[str, Shelf]:
-        """Return where each run stands; its latest only if it has no index, its summary only without both."""
-        found: dict[str, dict[str, tuple[str | None, str]]] = {run_id: {} for run_id in trees}
-        wanted = list(trees)
-        for name in (INDEX, LATEST, SUMMARY):
-            blobs = self._find({run_id: self.layout.path(run_id, name) for run_id in wanted})
-            for run_id, blob in blobs.items():
-                found[run_id][name] = blob
-            wanted = [run_id for run_id, (sha, _) in blobs.items() if sha is None]
-        return {run_id: self._shelve(tree_sha, found[run_id]) for run_id, tree_sha in trees.items()}
-
-    def _shelve(self, tree_sha: str, found: Mapping[str, tuple[str | None, str]]) -> Shelf:
-        is_steady = all(commit_sha == self.head for _, commit_sha in found.values())
-        shas = {name: sha for name, (sha, _) in found.items()}
-        is_headless = not any(shas.values())
-        return Shelf(tree_sha if is_steady else "", shas[INDEX], shas.get(LATEST), is_headless)
-
-    def _find(self, paths: Mapping[str, str]) -> dict[str, tuple[str | None, str]]:
-        """Return the blob at each path, and the commit that it was read at; its content is kept."""
-        found: dict[str, tuple[str | None, str]] = {}
-        for chunk in _chunks(list(paths.items())):
-            asked = dict(chunk)
-            snapshot = self._snapshot(list(asked.values())) if len(asked) >= _WORTH_ONE_QUERY else None
-            for run_id, path in asked.items():
-                if snapshot is None:
-                    found[run_id] = self._find_one(path), self.head
-                else:
-                    file = snapshot.files[path]
-                    found[run_id] = file.blob_sha if file else None, snapshot.head_sha
-        return found
-
-    def _find_one(self, path: str) -> str | None:
-        try:
-            file = self.gateway.perform(ReadFile(path, self.head))
-        except Missing:
-            return None
-        self.cache.keep_blob(file.blob_sha, file.content)
-        return file.blob_sha
-
-    def _snapshot(self, paths: Sequence[str]) -> Snapshot | None:
-        """Read many files with one request, and keep them; None where there is no GraphQL."""
-        try:
-            snapshot = read_snapshot(self.gateway, self.branch, paths)
-        except Missing as error:
-            if error.path != NO_GRAPHQL:
-                raise
-            return None
-        for file in snapshot.files.values():
-            if file is not None:
-                self.cache.keep_blob(file.blob_sha, file.content)
-        return snapshot
-
-    def _list(self, folder: str, commit_sha: str) -> Sequence[ListingEntry]:
-        return list_folder(self.gateway, folder, commit_sha)
-
-    def _list_base(self, commit_sha: str) -> Sequence[ListingEntry]:
-        try:
-            return walk_to(self.gateway, self.layout.base_path, commit_sha)
-        except Missing:
-            return ()
+    run_id: str
+    blobs: Mapping[str, str]
+    read: Callable[[str], bytes]
+    part_names: Callable[[], Container[str] | None]
+    fetch: Callable[[Sequence[str]], None] = lambda _: None
+    is_whole: bool = True
 
 
-@dataclass(frozen=True)
-class CachedArchive:
-    """What was read or written before, without asking anyone."""
+def take_snapshot(files: RunFiles, layout: Layout) -> RunSnapshot:
+    """Return what a run's folder holds.
 
-    cache: RepositoryCache
-    layout: Layout
-    max_file_bytes: int = MAX_FILE_BYTES
-    source: Source = "cache"
-
-    def files(self, run_id: str) -> Files:
-        """Return the files of a run that are known; the index names some more."""
-        folder = self.cache.folder(run_id)
-        files = dict(folder.files) if folder else self._shelved(run_id)
-        content = self.cache.blob(files[INDEX].sha) if INDEX in files else None
-        if content is None:
-            return files
-        try:
-            entries = parse_index(content, INDEX).entries
-        except IntegrityFailure:
-            return files
-        for entry in entries:
-            name = self.layout.name_of(run_id, entry.file_path)
-            # A batch is another blob than the checkpoints in it.
-            if entry.blob_sha and is_single(name):
-                files.setdefault(name, RemoteFile(entry.blob_sha, 0))
-        return files
-
-    def has_latest(self, run_id: str) -> bool:
-        """Tell whether the newest checkpoint of a run, as far as it is known, is here."""
-        folder = self.cache.folder(run_id)
-        latest = folder.files.get(LATEST) if folder else None
-        return latest is not None and self.cache.blob(latest.sha) is not None
-
-    def read(self, path: str, file: RemoteFile) -> bytes:
-        """Return a file's content if it is here."""
-        check_size(path, file, self.max_file_bytes)
-        content = self.cache.blob(file.sha)
-        if content is None:
-            raise NotInCopy(path)
-        check_weight(path, content)
-        return content
-
-    def read_part(self, path: str) -> bytes:
-        """Return the part of a large checkpoint if it is here."""
-        content = self.cache.part(path)
-        if content is None:
-            raise NotInCopy(path)
-        return content
-
-    def fetch(self, files: Mapping[str, RemoteFile]) -> None:
-        """Do nothing: there is nobody to ask."""
-
-    def shelves(self) -> Mapping[str, Shelf]:
-        """Return every run that is known."""
-        catalogue = self.cache.catalogue()
-        shelves = dict(catalogue.shelves) if catalogue else {}
-        for run_id in self.cache.known_runs():
-            folder = self.cache.folder(run_id)
-            if folder:
-                index, latest = folder.files.get(INDEX), folder.files.get(LATEST)
-                shelves[run_id] = Shelf("", index.sha if index else None, latest.sha if latest else None)
-        return shelves
-
-    def _shelved(self, run_id: str) -> dict[str, RemoteFile]:
-        catalogue = self.cache.catalogue()
-        shelf = catalogue.shelves.get(run_id) if catalogue else None
-        known = {INDEX: shelf.index_sha, LATEST: shelf.latest_sha} if shelf else {}
-        return {name: RemoteFile(sha, 0) for name, sha in known.items() if sha}
+    The checkpoint files are opened only if `index.json` is lost or outdated, and `latest.json` only if the
+    index does not know its blob.
+    """
+    return _Understanding(files, layout).conclude()
 
 
-def check_size(path: str, file: RemoteFile, max_bytes: int) -> None:
-    """Refuse a file that no writer would have made so large. Raises IntegrityFailure."""
-    if file.size_bytes > max_bytes:
-        raise IntegrityFailure(
-            path, f"it has {file.size_bytes:,} bytes, and checkpoints here have {max_bytes:,} at most"
+def read_index(content: bytes, path: str, run_id: str) -> Index:
+    """Return the index of a run. Raises IntegrityFailure, also if it is that of another run."""
+    index = parse_index(content, path)
+    if index.run_id != run_id:
+        raise IntegrityFailure(path, f"it is the index of run {index.run_id!r}")
+    return index
+
+
+def check_owner(envelope: Envelope, run_id: str, path: str) -> None:
+    """Raise IntegrityFailure unless the checkpoint belongs to the run, and has a number in it."""
+    if envelope.header.run_id != run_id:
+        raise IntegrityFailure(path, f"it belongs to run {envelope.header.run_id!r}")
+    if not envelope.sequence:
+        raise IntegrityFailure(path, "it has no sequence_number")
+
+
+class _Understanding:
+    """One folder on its way to a snapshot; `flaws` grow with all that is found to be wrong."""
+
+    def __init__(self, files: RunFiles, layout: Layout) -> None:
+        self._run_id = files.run_id
+        self._blobs = files.blobs
+        self._files = files
+        self._layout = layout
+        self._flaws: list[Flaw] = []
+
+    def conclude(self) -> RunSnapshot:
+        """Return the snapshot."""
+        stored = self._stored_index()
+        is_whole = self._files.is_whole
+        dangling = find_dangling(stored, self._blobs, self._layout) if stored and is_whole else ()
+        there = [entry for entry in stored.entries if entry not in dangling] if stored else []
+        latest = self._find_latest(there)
+        if stored is None:
+            opened = self._open_files()
+            index = rebuild_index(self._run_id, opened, latest, is_trimmed=INDEX not in self._blobs)
+            is_stored = INDEX not in self._blobs and not opened.entries and not opened.damaged
+        else:
+            is_stored = not dangling and not is_outdated(stored, latest)
+            self._tell(stored, dangling, latest)
+            opened = self._open_files() if is_outdated(stored, latest) else OpenedFiles()
+            index = mend_index(stored, latest, dangling, opened)
+        whole = revive(index, latest, self._layout)
+        return RunSnapshot(
+            index=whole,
+            index_sha=self._blobs.get(INDEX),
+            latest_sha=self._blobs.get(LATEST),
+            latest_sequence=latest.sequence,
+            blobs=self._blobs,
+            is_index_stored=is_stored and whole is index,
+            revived=None if whole is index else latest.envelope,
+            flaws=tuple(self._flaws),
         )
 
+    def _note(self, failure: IntegrityFailure) -> None:
+        self._flaws.append(Flaw(failure.path, failure.reason))
 
-def check_weight(path: str, content: bytes) -> None:
-    """Refuse a file whose values take more memory than any of ours would. Raises IntegrityFailure."""
-    if is_heavier(content):
-        raise IntegrityFailure(path, "it is made of so many values that they take too much memory")
+    def _path(self, name: str) -> str:
+        return self._layout.path(self._run_id, name)
 
+    def _stored_index(self) -> Index | None:
+        """Return the index that the folder holds; None if it is lost."""
+        path = self._path(INDEX)
+        if INDEX not in self._blobs:
+            self._flaws.append(Flaw(path, "it is missing"))
+            return None
+        try:
+            return read_index(self._files.read(INDEX), path, self._run_id)
+        except IntegrityFailure as failure:
+            self._note(failure)
+            return None
 
-def _chunks(items: Sequence[ItemT]) -> Iterator[Sequence[ItemT]]:
-    for start in range(0, len(items), _PATHS_AT_ONCE):
-        yield items[start : start + _PATHS_AT_ONCE]
+    def _tell(self, stored: Index, dangling: Sequence[IndexEntry], latest: LatestCheckpoint) -> None:
+        path = self._path(INDEX)
+        for entry in dangling:
+            name = self._layout.name_of(self._run_id, entry.file_path)
+            self._flaws.append(Flaw(path, f"it names {name}, which is not there"))
+        if is_outdated(stored, latest):
+            self._flaws.append(Flaw(path, f"it is older than {LATEST}, and does not name its checkpoint"))
+
+    def _find_latest(self, entries: Sequence[IndexEntry]) -> LatestCheckpoint:
+        """Return what `latest.json` is a copy of; as a rule, the index knows by its blob."""
+        latest_sha = self._blobs.get(LATEST)
+        if latest_sha is None:
+            return LatestCheckpoint()
+        for entry in reversed(entries):
+            if entry.blob_sha == latest_sha:
+                return LatestCheckpoint(entry.checkpoint_id, entry.sequence)
+        path = self._path(LATEST)
+        try:
+            envelope = open_checkpoint(self._files.read(LATEST), path)
+            check_owner(envelope, self._run_id, path)
+        except IntegrityFailure as failure:
+            self._note(failure)
+            return LatestCheckpoint()  # it is worth nothing as it is: the next checkpoint replaces it
+        return LatestCheckpoint(envelope.checkpoint_id, envelope.sequence, envelope)
+
+    def _open_files(self) -> OpenedFiles:
+        """Return what is good in the checkpoint files."""
+        names = [name for name in self._blobs if parse_sequences(name)]
+        self._files.fetch(names)
+        entries: dict[str, list[IndexEntry]] = {}
+        damaged: list[str] = []
+        workflows: dict[int, str | None] = {}
+        for name in names:
+            before = len(self._flaws)
+            envelopes, found = self._open(name)
+            if found:
+                entries[name] = found
+                workflows |= {envelope.sequence: envelope.header.workflow for envelope in envelopes}
+            if len(self._flaws) > before:
+                damaged.append(name)
+        workflow = next((workflows[number] for number in sorted(workflows, reverse=True)), None)
+        return OpenedFiles(entries, damaged, workflow)
+
+    def _open(self, name: str) -> tuple[list[Envelope], list[IndexEntry]]:
+        """Return the good checkpoints of a file, and what an index would say of them."""
+        path = self._path(name)
+        try:
+            contents = open_contents(self._files.read(name), path)
+        except IntegrityFailure as failure:
+            self._note(failure)
+            return [], []
+        for damage in contents.failures:
+            self._note(damage)
+        good = [envelope for envelope in contents.envelopes.values() if self._is_good(envelope, name)]
+        numbers = {envelope.sequence for envelope in good}
+        return good, [entry for entry in contents.entries(path) if entry.sequence in numbers]
+
+    def _is_good(self, envelope: Envelope, name: str) -> bool:
+        path = self._path(name)
+        try:
+            check_owner(envelope, self._run_id, path)
+            self._check_parts(envelope)
+        except IntegrityFailure as failure:
+            self._note(failure)
+            return False
+        if envelope.sequence in parse_sequences(name):
+            return True
+        self._flaws.append(Flaw(path, f"it holds checkpoint {envelope.sequence} under another number"))
+        return False
+
+    def _check_parts(self, envelope: Envelope) -> None:
+        """Raise IntegrityFailure if a part is not there: retention may have been quicker than the writer."""
+        if _PARTS not in envelope.content:
+            return
+        document = parse_document(envelope.content).value
+        for path in part_paths(document, self._layout.run_folder(self._run_id)):
+            there = self._part_names
+            if there is not None and self._layout.name_of(self._run_id, path) not in there:
+                raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there")
+
+    @cached_property
+    def _part_names(self) -> Container[str] | None:
+        return self._files.part_names()

@@ -8,6 +8,7 @@ from holdfast.format.checkpoint import Envelope
 from holdfast.format.index import IndexEntry
 from holdfast.format.paths import INDEX, LATEST
 from holdfast.format.stored_file import entry_of
+from holdfast.repository.candidates import Candidate
 from holdfast.repository.findings import (
     Finding,
     Report,
@@ -19,7 +20,7 @@ from holdfast.repository.findings import (
 )
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.reader import Reader
-from holdfast.repository.run_folder import Candidate, StoredRun
+from holdfast.repository.stored_run import StoredRun
 
 
 @dataclass(frozen=True)
@@ -102,14 +103,14 @@ def _entries(run: StoredRun, envelopes: dict[Candidate, Envelope]) -> list[Index
 
 
 def _check_index(run: StoredRun, checked: _Checked) -> None:
+    """Check the files against the index; against the one that they ought to have if it is lost."""
     path = run.layout.path(run.run_id, INDEX)
     try:
         index = run.read_index()
-        content = run.archive.read(path, run.files[INDEX])
+        checked.findings.extend(check_count(run.read(INDEX), index, path))
     except IntegrityFailure as failure:
         _enter(failure, checked)
-        return
-    checked.findings.extend(check_count(content, index, path))
+        index = run.listing()
     checked.findings.extend(check_index(index, path, checked.entries))
 
 

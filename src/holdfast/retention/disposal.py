@@ -6,10 +6,12 @@ from enum import StrEnum
 
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, IndexEntry
+from holdfast.format.moments import epoch
 from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout
-from holdfast.repository.folder import Blob, RunFolder, epoch, find_leftovers, find_unrest, is_ours
-from holdfast.retention.log import RunRecord
+from holdfast.format.run_snapshot import RemoteFile
+from holdfast.retention.records import RunRecord
 from holdfast.retention.rules import DAY_S, RetentionRules
+from holdfast.retention.scanned_run import ScannedRun, find_leftovers, find_unrest, is_ours
 
 
 class Action(StrEnum):
@@ -34,7 +36,7 @@ class RunPlan:
     action: Action
     reason: str
     last_written: str = ""
-    delete: Mapping[str, Blob] = field(default_factory=dict)
+    delete: Mapping[str, RemoteFile] = field(default_factory=dict)
     write: Mapping[str, bytes] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
     record: RunRecord | None = None
@@ -48,14 +50,14 @@ class RunPlan:
     @property
     def deleted_bytes(self) -> int:
         """Return how much goes."""
-        return sum(blob.size_bytes for blob in self.delete.values())
+        return sum(file.size_bytes for file in self.delete.values())
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionCase:
     """One run, where it stands among the others (0 is the most recent), and what is known from before."""
 
-    folder: RunFolder
+    run: ScannedRun
     place: int
     last_written: str
     record: RunRecord | None
@@ -72,112 +74,112 @@ class RetentionCase:
     @property
     def started_at(self) -> str:
         """Return the earliest moment that is known of it."""
-        folder = self.folder
-        moments = [folder.last_checkpoint_at]
-        moments += [folder.summary.started_at] if folder.summary else []
+        run = self.run
+        moments = [run.last_checkpoint_at]
+        moments += [run.summary.started_at] if run.summary else []
         moments += [self.record.started_at] if self.record else []
-        moments += [folder.index.entries[0].timestamp] if folder.index and folder.index.entries else []
+        moments += [entry.timestamp for entry in run.snapshot.index.entries[:1]]
         return min((moment for moment in moments if epoch(moment)), key=epoch, default=moments[0])
 
 
-def decide(run: RetentionCase, protection: str) -> RunPlan:
+def decide(case: RetentionCase, protection: str) -> RunPlan:
     """Return what becomes of a run by the rules; `protection` says why it must not be touched, if so."""
-    plan = _decide_untouchable(run, protection)
+    plan = _decide_untouchable(case, protection)
     if plan:
         return plan
-    action, reason = _choose(run)
+    action, reason = _choose(case)
     if action is Action.ARCHIVE:
-        return _archive(run, reason)
-    return _trim(run, reason) if action is Action.TRIM else _prune(run, reason)
+        return _archive(case, reason)
+    return _trim(case, reason) if action is Action.TRIM else _prune(case, reason)
 
 
-def decide_pruning(run: RetentionCase, protection: str) -> RunPlan:
+def decide_pruning(case: RetentionCase, protection: str) -> RunPlan:
     """Return what the rules within a run take from it, as if it were the most recent of all."""
-    return _decide_untouchable(run, protection) or _prune(run, "just written to")
+    return _decide_untouchable(case, protection) or _prune(case, "just written to")
 
 
-def _decide_untouchable(run: RetentionCase, protection: str) -> RunPlan | None:
-    folder = run.folder
+def _decide_untouchable(case: RetentionCase, protection: str) -> RunPlan | None:
+    run = case.run
     if protection:
-        return _plan(run, Action.KEEP, protection)
-    if unrest := find_unrest(folder, run.layout):
-        return _plan(run, Action.LEAVE, unrest)
-    if folder.is_archived:
-        return _plan(run, Action.KEEP, "only its summary is left")
-    return _ask(run, LATEST) if folder.latest is None and _is_latest_needed(run) else None
+        return _plan(case, Action.KEEP, protection)
+    if unrest := find_unrest(run, case.layout):
+        return _plan(case, Action.LEAVE, unrest)
+    if run.is_archived:
+        return _plan(case, Action.KEEP, "only its summary is left")
+    return _ask(case, LATEST) if run.latest is None and _is_latest_needed(case) else None
 
 
-def _is_latest_needed(run: RetentionCase) -> bool:
-    index, rules = run.folder.index, run.rules
+def _is_latest_needed(case: RetentionCase) -> bool:
+    index, rules = case.run.index, case.rules
     if index is None or not index.entries[-1].blob_sha:
         return True  # nothing else shows that latest.json is the newest checkpoint, and whole
-    return rules.deletes_completed and not run.folder.is_resumable
+    return rules.deletes_completed and not case.run.is_resumable
 
 
-def _choose(run: RetentionCase) -> tuple[Action, str]:
+def _choose(case: RetentionCase) -> tuple[Action, str]:
     """Return whether the run is kept (and pruned), trimmed or archived, and why."""
-    folder, rules, age = run.folder, run.rules, run.age_days
-    if folder.is_resumable:
+    run, rules, age = case.run, case.rules, case.age_days
+    if run.is_resumable:
         if rules.abandoned_days is not None and age > rules.abandoned_days:
             return Action.ARCHIVE, f"abandoned: nothing was written for {age:.0f} days"
-    elif rules.deletes_completed and folder.latest and not folder.latest.is_kept:
+    elif rules.deletes_completed and run.latest and not run.latest.is_kept:
         return Action.ARCHIVE, "completed, and completed runs are deleted"
     elif rules.days is not None and age > rules.days:
         return Action.ARCHIVE, f"completed {age:.0f} days ago"
-    if run.place < rules.full_runs:
+    if case.place < rules.full_runs:
         return Action.KEEP, f"among the {rules.full_runs} most recent runs"
-    if run.place < rules.latest_runs:
+    if case.place < rules.latest_runs:
         return Action.TRIM, f"among the {rules.latest_runs} most recent runs"
-    if folder.is_resumable:
+    if run.is_resumable:
         return Action.TRIM, f"older than the {rules.latest_runs} most recent runs, but it can be resumed"
     return Action.ARCHIVE, f"older than the {rules.latest_runs} most recent runs"
 
 
-def _archive(run: RetentionCase, reason: str) -> RunPlan:
-    folder = run.folder
-    if folder.latest is None:
-        return _ask(run, LATEST)
-    content = folder.latest.summarise(folder.run_id, run.started_at).to_bytes()
-    delete = _ours_but(folder, {SUMMARY})
-    return _plan(run, Action.ARCHIVE, reason, delete=delete, write={SUMMARY: content}, keeps_record=False)
+def _archive(case: RetentionCase, reason: str) -> RunPlan:
+    run = case.run
+    if run.latest is None:
+        return _ask(case, LATEST)
+    content = run.latest.summarise(run.run_id, case.started_at).to_bytes()
+    delete = _ours_but(run, {SUMMARY})
+    return _plan(case, Action.ARCHIVE, reason, delete=delete, write={SUMMARY: content}, keeps_record=False)
 
 
-def _trim(run: RetentionCase, reason: str) -> RunPlan:
-    folder = run.folder
-    if folder.parts and LATEST not in folder.parts_of:
-        return _ask(run, LATEST)
-    delete = _ours_but(folder, {LATEST, *folder.parts_of.get(LATEST, ())})
-    return _plan(run, Action.TRIM if delete else Action.KEEP, reason, delete=delete)
+def _trim(case: RetentionCase, reason: str) -> RunPlan:
+    run = case.run
+    if run.parts and LATEST not in run.parts_of:
+        return _ask(case, LATEST)
+    delete = _ours_but(run, {LATEST, *run.parts_of.get(LATEST, ())})
+    return _plan(case, Action.TRIM if delete else Action.KEEP, reason, delete=delete)
 
 
-def _prune(run: RetentionCase, reason: str) -> RunPlan:
-    folder, index = run.folder, run.folder.index
+def _prune(case: RetentionCase, reason: str) -> RunPlan:
+    run, index = case.run, case.run.index
     if index is None:
-        return _plan(run, Action.KEEP, reason)
-    if folder.latest is None and _is_style_needed(run, index):
-        return _ask(run, LATEST)
-    style = folder.latest.style if folder.latest else ""
-    removed = find_prunable(index, style, run.rules, run.layout, now=run.now)
-    leftovers = find_leftovers(folder, index, run.layout)
+        return _plan(case, Action.KEEP, reason)
+    if run.latest is None and _is_style_needed(case, index):
+        return _ask(case, LATEST)
+    style = run.latest.style if run.latest else ""
+    removed = find_prunable(index, style, case.rules, case.layout, now=case.now)
+    leftovers = find_leftovers(run, index, case.layout)
     if not removed:
-        return _plan(run, Action.PRUNE if leftovers else Action.KEEP, reason, delete=leftovers)
-    names = {run.layout.name_of(folder.run_id, entry.file_path) for entry in index.entries}
-    delete = leftovers | {name: folder.files[name] for name in names & removed.keys()}
-    if folder.parts:
+        return _plan(case, Action.PRUNE if leftovers else Action.KEEP, reason, delete=leftovers)
+    names = {case.layout.name_of(run.run_id, entry.file_path) for entry in index.entries}
+    delete = leftovers | {name: run.files[name] for name in names & removed.keys()}
+    if run.parts:
         kept = sorted(name for name in names if name not in delete)
-        if unread := [name for name in kept if name not in folder.parts_of]:
-            return _ask(run, *unread)
-        used = {part for name in kept for part in folder.parts_of[name]}
-        delete |= {name: folder.files[name] for name in folder.parts if name not in used}
+        if unread := [name for name in kept if name not in run.parts_of]:
+            return _ask(case, *unread)
+        used = {part for name in kept for part in run.parts_of[name]}
+        delete |= {name: run.files[name] for name in run.parts if name not in used}
     rest = index.without({entry.checkpoint_id for entries in removed.values() for entry in entries})
     count = sum(len(entries) for entries in removed.values())
     reason = f"{reason}; {count} of its {len(index.entries)} checkpoints are beyond the limits"
-    return _plan(run, Action.PRUNE, reason, delete=delete, write={INDEX: rest.to_bytes()})
+    return _plan(case, Action.PRUNE, reason, delete=delete, write={INDEX: rest.to_bytes()})
 
 
-def _is_style_needed(run: RetentionCase, index: Index) -> bool:
+def _is_style_needed(case: RetentionCase, index: Index) -> bool:
     """Whether the limit depends on a style that only the latest tells."""
-    rules = run.rules
+    rules = case.rules
     return rules.checkpoints is None and len(index.entries) > (rules.least_limit or len(index.entries))
 
 
@@ -221,37 +223,37 @@ def _newest_of_each_phase(entries: Iterable[IndexEntry], limit: int) -> list[Ind
     return kept
 
 
-def _ours_but(folder: RunFolder, kept: Iterable[str]) -> dict[str, Blob]:
+def _ours_but(run: ScannedRun, kept: Iterable[str]) -> dict[str, RemoteFile]:
     stays = set(kept)
-    return {name: blob for name, blob in folder.files.items() if is_ours(name) and name not in stays}
+    return {name: file for name, file in run.files.items() if is_ours(name) and name not in stays}
 
 
-def _ask(run: RetentionCase, *names: str) -> RunPlan:
+def _ask(case: RetentionCase, *names: str) -> RunPlan:
     """Return that nothing can be said before these files are opened."""
-    return RunPlan(run.folder.run_id, Action.KEEP, "not decided yet", run.last_written, unread=names)
+    return RunPlan(case.run.run_id, Action.KEEP, "not decided yet", case.last_written, unread=names)
 
 
 def _plan(
-    run: RetentionCase,
+    case: RetentionCase,
     action: Action,
     reason: str,
     *,
-    delete: Mapping[str, Blob] | None = None,
+    delete: Mapping[str, RemoteFile] | None = None,
     write: Mapping[str, bytes] | None = None,
     keeps_record: bool = True,
 ) -> RunPlan:
-    known = None if run.folder.is_archived else run.record
-    record = RunRecord(run.started_at, run.last_written) if delete and keeps_record else known
+    known = None if case.run.is_archived else case.record
+    record = RunRecord(case.started_at, case.last_written) if delete and keeps_record else known
     return RunPlan(
-        run_id=run.folder.run_id,
+        run_id=case.run.run_id,
         action=action,
         reason=reason,
-        last_written=run.last_written,
+        last_written=case.last_written,
         delete=delete or {},
         write={
             name: content
             for name, content in (write or {}).items()
-            if name not in run.folder.files or run.folder.files[name].sha != blob_sha(content)
+            if name not in case.run.files or case.run.files[name].sha != blob_sha(content)
         },
         record=record if keeps_record else None,
         record_before=known,

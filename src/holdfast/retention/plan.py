@@ -8,11 +8,12 @@ rest, because a writer is in the middle of it or because it is damaged, is left 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.format.paths import Layout
-from holdfast.repository.folder import RunFolder, epoch
+from holdfast.format.moments import epoch
+from holdfast.format.paths import INDEX, Layout
 from holdfast.retention.disposal import RetentionCase, RunPlan, decide, decide_pruning
-from holdfast.retention.log import RetentionLog, RunRecord, SweepRecord
+from holdfast.retention.records import RetentionLog, RunRecord, SweepRecord
 from holdfast.retention.rules import RetentionRules
+from holdfast.retention.scanned_run import ScannedRun
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class RetentionPlan:
 
 
 def plan_retention(
-    folders: Sequence[RunFolder],
+    runs: Sequence[ScannedRun],
     rules: RetentionRules,
     *,
     protected: Mapping[str, str],
@@ -63,24 +64,23 @@ def plan_retention(
 
     Runs count by when they were last written to; one of which no checkpoint is left takes no place.
     """
-    written = {folder.run_id: last_written(folder, log) for folder in folders}
+    written = {run.run_id: last_written(run, log) for run in runs}
 
-    def recency(folder: RunFolder) -> tuple[float, float, str]:
-        return epoch(written[folder.run_id]), epoch(folder.last_checkpoint_at), folder.run_id
+    def recency(run: ScannedRun) -> tuple[float, float, str]:
+        return epoch(written[run.run_id]), epoch(run.last_checkpoint_at), run.run_id
 
-    runs = []
+    plans = []
     place = 0
-    for folder in sorted(folders, key=recency, reverse=True):
-        moment = written[folder.run_id]
-        record = log.records.get(folder.run_id)
-        run = RetentionCase(folder, place, moment, record, rules, layout, now)
-        runs.append(decide(run, protected.get(folder.run_id, "")))
-        place += bool(moment) and not folder.is_archived
-    return RetentionPlan(tuple(runs))
+    for run in sorted(runs, key=recency, reverse=True):
+        moment = written[run.run_id]
+        case = RetentionCase(run, place, moment, log.records.get(run.run_id), rules, layout, now)
+        plans.append(decide(case, protected.get(run.run_id, "")))
+        place += bool(moment) and not run.is_archived
+    return RetentionPlan(tuple(plans))
 
 
 def plan_pruning(
-    folders: Sequence[RunFolder],
+    runs: Sequence[ScannedRun],
     rules: RetentionRules,
     *,
     protected: Mapping[str, str],
@@ -89,25 +89,25 @@ def plan_pruning(
     now: float,
 ) -> RetentionPlan:
     """Return what the rules within a run take from each of these; which tier it is in does not matter."""
-    runs = []
-    for folder in folders:
-        record = log.records.get(folder.run_id)
-        run = RetentionCase(folder, 0, last_written(folder, log), record, rules, layout, now)
-        runs.append(decide_pruning(run, protected.get(folder.run_id, "")))
-    return RetentionPlan(tuple(runs))
+    plans = []
+    for run in runs:
+        record = log.records.get(run.run_id)
+        case = RetentionCase(run, 0, last_written(run, log), record, rules, layout, now)
+        plans.append(decide_pruning(case, protected.get(run.run_id, "")))
+    return RetentionPlan(tuple(plans))
 
 
-def last_written(folder: RunFolder, log: RetentionLog) -> str:
+def last_written(run: ScannedRun, log: RetentionLog) -> str:
     """Return when a run was last written to: its index says so, or the log, or its newest checkpoint.
 
     A checkpoint's own time is its caller's, whose clock may be wrong: it counts only where nothing else does.
     """
-    if folder.index:
-        return folder.index.last_updated or folder.last_checkpoint_at
-    if folder.latest:
-        record = log.records.get(folder.run_id)
-        return record.last_written if record else folder.latest.timestamp
-    return folder.summary.completed_at if folder.summary else ""
+    if INDEX in run.files:
+        return run.snapshot.index.last_updated or run.last_checkpoint_at
+    if run.last_checkpoint_at:
+        record = log.records.get(run.run_id)
+        return record.last_written if record else run.last_checkpoint_at
+    return run.summary.completed_at if run.summary else ""
 
 
 def describe_sweep(runs: Sequence[RunPlan], at: str) -> SweepRecord:

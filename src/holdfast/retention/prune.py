@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.clock import Clock
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, IntegrityFailure
 from holdfast.format.checkpoint import RunStatus
-from holdfast.format.index import Index, parse_index
-from holdfast.format.paths import INDEX, LATEST, Layout
+from holdfast.format.index import Index
+from holdfast.format.paths import LATEST, Layout
 from holdfast.logs import log
+from holdfast.repository.sources import CachedSource
+from holdfast.repository.stored_run import StoredRun
 from holdfast.retention.disposal import find_prunable
 from holdfast.retention.rules import LAYERS, RetentionRules
 from holdfast.retention.sweep import Sweeper
@@ -39,15 +41,11 @@ class Pruner:
             log.info("pruning_put_off", cause=str(error))
 
     def _is_due(self, run_id: str) -> bool:
-        folder = self.cache.folder(run_id)
-        if folder is None or not {INDEX, LATEST} <= folder.files.keys():
-            return False
-        contents = self.cache.blobs(folder.files[name].sha for name in (INDEX, LATEST))
-        index_text = contents.get(folder.files[INDEX].sha)
-        latest_text = contents.get(folder.files[LATEST].sha)
-        if index_text is None or latest_text is None:
-            return False
-        index = parse_index(index_text, self.layout.path(run_id, INDEX))
+        run = StoredRun(CachedSource(self.cache, self.layout), self.layout, run_id)
+        try:
+            index, latest_text = run.read_index(), run.read(LATEST)
+        except IntegrityFailure:
+            return False  # it is not known here, or not sound: a sweep has to look at it
         style = style_of_text(latest_text)
         prunable = find_prunable(index, style, self.rules, self.layout, now=self.clock.now())
         excess = sum(len(entries) for entries in prunable.values())

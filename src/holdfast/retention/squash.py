@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from holdfast.clock import Clock, Deadline
 from holdfast.errors import Conflict, GatewayError, Missing, Refused
+from holdfast.format.moments import epoch
 from holdfast.github.calls import (
     HISTORY_PAGE,
     NO_GRAPHQL,
@@ -26,7 +27,6 @@ from holdfast.github.calls import (
 )
 from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, plan_and_repeat
 from holdfast.logs import log
-from holdfast.repository.folder import epoch
 from holdfast.retention.rules import DAY_S
 
 MAX_KEPT_COMMITS = 400

@@ -10,20 +10,21 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from holdfast.cache.local_copy import RemoteFile, RepositoryCache
+from holdfast.cache.local_copy import RepositoryCache
 from holdfast.clock import Clock, Deadline
 from holdfast.disk import make_private_folder, translate
 from holdfast.errors import Conflict, GatewayError, Refused, Stopped, SweepBusy, Throttled, Unavailable
 from holdfast.format.git_ids import blob_sha, tree_sha
 from holdfast.format.moments import format_moment
 from holdfast.format.paths import RETENTION_LOG, Layout
+from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.wrappers.retrying import SWEEP_ATTEMPTS, plan_and_repeat
 from holdfast.logs import log
 from holdfast.queue import Spool
 from holdfast.retention.commit import Committer, FileChanges
 from holdfast.retention.disposal import RunPlan
-from holdfast.retention.log import SweepRecord
 from holdfast.retention.plan import RetentionPlan, describe_sweep, plan_pruning, plan_retention
+from holdfast.retention.records import SweepRecord
 from holdfast.retention.rules import RetentionRules
 from holdfast.retention.scan import Scan, Scanner
 
@@ -141,7 +142,7 @@ class Sweeper:
         survey = self.scanner.survey(only)
         while True:
             plan = make(
-                list(survey.folders.values()),
+                list(survey.runs.values()),
                 self.rules,
                 protected=self._protected(survey),
                 log=survey.log,
@@ -150,14 +151,12 @@ class Sweeper:
             )
             if not plan.unread:
                 return survey, plan
-            self.scanner.open(survey.folders, plan.unread)
+            self.scanner.open(survey.runs, plan.unread)
 
     def _strangers(self, survey: Scan) -> tuple[str, ...]:
         """Return every path that we did not write, and leave alone."""
         within = (
-            self.layout.path(folder.run_id, name)
-            for folder in survey.folders.values()
-            for name in folder.foreign
+            self.layout.path(run_id, name) for run_id, run in survey.runs.items() for name in run.foreign
         )
         return (*survey.strangers, *within)
 
@@ -206,7 +205,7 @@ class Sweeper:
         known = dict(blobs)
         for run in group:
             write |= {self.layout.path(run.run_id, name): content for name, content in run.write.items()}
-            files = survey.folders[run.run_id].files
+            files = survey.runs[run.run_id].files
             known |= {self.layout.path(run.run_id, name): blob.sha for name, blob in files.items()}
         delete = tuple(self.layout.path(run.run_id, name) for run in group for name in run.delete)
         runs = "1 run" if len(group) == 1 else f"{len(group)} runs"
@@ -218,11 +217,8 @@ class Sweeper:
         """Keep what each folder holds now, so that the next sweep need not ask."""
         for run in group:
             self.cache.forget_view(run.run_id)
-            files = {
-                name: RemoteFile(blob.sha, blob.size_bytes)
-                for name, blob in survey.folders[run.run_id].files.items()
-                if name not in run.delete
-            }
+            listed = survey.runs[run.run_id].files
+            files = {name: file for name, file in listed.items() if name not in run.delete}
             for name, content in run.write.items():
                 files[name] = RemoteFile(blob_sha(content), len(content))
                 self.cache.keep_blob(files[name].sha, content)

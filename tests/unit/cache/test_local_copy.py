@@ -11,16 +11,15 @@ from holdfast.cache.disk_cache import DATABASE, DiskCache
 from holdfast.cache.local_copy import (
     MAX_BLOB_BYTES,
     MAX_FILES_OF_OUR_WRITES,
-    Catalogue,
     Folder,
     Head,
-    RemoteFile,
+    ListedRun,
     RepositoryCache,
-    Shelf,
+    RunList,
 )
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index
-from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.settings import Settings
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
@@ -41,7 +40,7 @@ def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     cache.keep_blob(A.sha, b"x")
     cache.keep_head(Head("c", 'W/"1"'))
     cache.keep_folder("r", Folder("c", {"index.json": A}))
-    cache.keep_catalogue(Catalogue("c", {"r": Shelf("t", A.sha, None)}))
+    cache.keep_catalogue(RunList("c", {"r": ListedRun("t", A.sha, None)}))
     cache.close()
 
     again = RepositoryCache.open(tmp_path)
@@ -50,7 +49,7 @@ def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     assert again.blobs([A.sha, B.sha]) == {A.sha: b"x"}
     assert again.head() == Head("c", 'W/"1"')
     assert again.folder("r") == Folder("c", {"index.json": A})
-    assert again.catalogue() == Catalogue("c", {"r": Shelf("t", A.sha, None)})
+    assert again.catalogue() == RunList("c", {"r": ListedRun("t", A.sha, None)})
     assert again.known_runs() == ["r"]
     again.close()
 
@@ -263,8 +262,8 @@ def test_cache_that_takes_nothing_for_long_is_given_up(
 
 
 def test_folder_that_cannot_be_used_is_nobodys_trouble(tmp_path: Path) -> None:
-    (tmp_path / "mirror").write_bytes(b"a file, where a folder should be")
-    with closing(RepositoryCache.open(tmp_path / "mirror")) as cache:
+    (tmp_path / "cache").write_bytes(b"a file, where a folder should be")
+    with closing(RepositoryCache.open(tmp_path / "cache")) as cache:
         cache.keep_blob(A.sha, b"x")
         cache.forget_view("r")
 
@@ -274,7 +273,7 @@ def test_folder_that_cannot_be_used_is_nobodys_trouble(tmp_path: Path) -> None:
 def test_copy_in_an_earlier_format_is_removed_when_the_new_one_is_opened(tmp_path: Path) -> None:
     settings = Settings.from_environment({"HOLDFAST_DATA_DIR": str(tmp_path)})
     with closing(Assembly(settings)) as assembly:
-        earlier = assembly.folder / "mirror"
+        earlier = assembly.folder / "cache"
         earlier.mkdir(parents=True)
         (earlier / DATABASE).write_bytes(b"an earlier format")
 
@@ -290,8 +289,8 @@ def test_checkpoints_are_written_and_read_whatever_becomes_of_the_copy(
     with open_workshop(tmp_path, repository) as workshop:
         workshop.save(state={"n": 1})
         workshop.worker.drain()
-        damage(workshop.assembly.folder / "mirror")
-        with closing(RepositoryCache.open(workshop.assembly.folder / "mirror")):
+        damage(workshop.assembly.folder / "cache")
+        with closing(RepositoryCache.open(workshop.assembly.folder / "cache")):
             repository.write_as_someone_else(BRANCH, {"checkpoints/r/index.json": None})  # a conflict
             workshop.save(state={"n": 2})
             workshop.worker.drain()

@@ -31,6 +31,13 @@ def test_good_files_are_valid() -> None:
     assert check(batch(one, two)).checkpoints == 2
 
 
+def test_checkpoint_with_a_field_named_as_a_batch_has_it_is_a_checkpoint() -> None:
+    report = check(sealed({"a": 1}, checkpoints=[1, 2]).content)
+
+    assert report.is_valid
+    assert (report.checkpoints, report.notes) == (1, ())
+
+
 def test_submission_is_checked_as_such() -> None:
     report = check(b'{"trigger":"manual","state":{}}')
 

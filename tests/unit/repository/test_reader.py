@@ -20,7 +20,7 @@ from holdfast.errors import (
     UnknownRun,
 )
 from holdfast.format.git_ids import blob_sha
-from holdfast.github.calls import ReadBlob, ReadFile, ReadHeadIfChanged, ReadPage
+from holdfast.github.calls import ReadBlob, ReadBlobs, ReadFile, ReadHeadIfChanged
 from holdfast.github.wrappers.retrying import RetryingGateway
 from holdfast.repository.reader import Reader
 from holdfast.repository.validate import Validator
@@ -569,7 +569,7 @@ def test_history_is_every_good_checkpoint_in_order_with_few_requests(
     assert [envelope.sequence for envelope in history.envelopes][-2:] == [11, 12]
     assert len(history.envelopes) == 12
     assert any("cp_005" in warning for warning in history.warnings)
-    assert repository.count(ReadPage) == 1
+    assert repository.count(ReadBlobs) == 1
     assert len(repository.calls) <= 5
 
 

@@ -6,7 +6,7 @@ from uuid import NAMESPACE_URL, uuid5
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.paths import Layout
 from holdfast.format.stored_file import entry_of
-from holdfast.repository.rebuild import LatestCheckpoint, mark_pruned, rebuild_index, revive
+from holdfast.repository.rebuild import LatestCheckpoint, OpenedFiles, mark_pruned, rebuild_index, revive
 from tests.fakes.saved import sealed
 
 NO_LATEST = LatestCheckpoint()
@@ -17,8 +17,8 @@ def entry(number: int, name: str = "") -> IndexEntry:
     return entry_of(sealed({}, sequence=number, checkpoint_id=identity), f"checkpoints/r/{name}")
 
 
-def files(*entries: IndexEntry) -> dict[str, Sequence[IndexEntry]]:
-    return {each.file_path.rpartition("/")[2]: [each] for each in entries}
+def files(*entries: IndexEntry, damaged: Sequence[str] = ()) -> OpenedFiles:
+    return OpenedFiles({each.file_path.rpartition("/")[2]: [each] for each in entries}, damaged)
 
 
 def copy_of(each: IndexEntry) -> LatestCheckpoint:
@@ -28,8 +28,8 @@ def copy_of(each: IndexEntry) -> LatestCheckpoint:
 def test_first_by_name_has_the_number_unless_the_other_was_the_latest() -> None:
     rival, owner = entry(3, "cp_003_iteration.json"), entry(3, "cp_003_manual.json")
 
-    by_name = rebuild_index("r", files(owner, rival), [], NO_LATEST, is_trimmed=True)
-    by_latest = rebuild_index("r", files(owner, rival), [], copy_of(owner), is_trimmed=True)
+    by_name = rebuild_index("r", files(owner, rival), NO_LATEST, is_trimmed=True)
+    by_latest = rebuild_index("r", files(owner, rival), copy_of(owner), is_trimmed=True)
 
     assert by_name.entries == (rival,)
     assert by_latest.entries == (owner,)
@@ -38,7 +38,7 @@ def test_first_by_name_has_the_number_unless_the_other_was_the_latest() -> None:
 def test_trimmed_run_has_nothing_up_to_its_latest() -> None:
     left_over, newer = entry(2, "cp_002_manual.json"), entry(4, "cp_004_manual.json")
 
-    found = rebuild_index("r", files(left_over, newer), [], LatestCheckpoint("x", 3), is_trimmed=True)
+    found = rebuild_index("r", files(left_over, newer), LatestCheckpoint("x", 3), is_trimmed=True)
 
     assert (found.entries, found.pruned_through) == ((newer,), 3)
 
@@ -46,7 +46,9 @@ def test_trimmed_run_has_nothing_up_to_its_latest() -> None:
 def test_batch_goes_as_a_whole() -> None:
     batch = [entry(2, "batch_002_004.json"), entry(4, "batch_002_004.json")]
 
-    found = rebuild_index("r", {"batch_002_004.json": batch}, [], LatestCheckpoint("x", 3), is_trimmed=True)
+    found = rebuild_index(
+        "r", OpenedFiles({"batch_002_004.json": batch}), LatestCheckpoint("x", 3), is_trimmed=True
+    )
 
     assert (found.entries, found.pruned_through) == ((), 3)
 
@@ -54,9 +56,9 @@ def test_batch_goes_as_a_whole() -> None:
 def test_damaged_file_speaks_for_the_latest() -> None:
     older = entry(2, "cp_002_manual.json")
 
-    found = rebuild_index(
-        "r", files(older), ["cp_003_manual.json"], LatestCheckpoint("x", 3), is_trimmed=True
-    )
+    opened = files(older, damaged=["cp_003_manual.json"])
+
+    found = rebuild_index("r", opened, LatestCheckpoint("x", 3), is_trimmed=True)
 
     assert (found.entries, found.pruned_through) == ((older,), 1)
 
@@ -64,7 +66,7 @@ def test_damaged_file_speaks_for_the_latest() -> None:
 def test_damaged_index_is_no_sign_of_a_trimmed_run() -> None:
     older = entry(2, "cp_002_manual.json")
 
-    found = rebuild_index("r", files(older), [], LatestCheckpoint("x", 3), is_trimmed=False)
+    found = rebuild_index("r", files(older), LatestCheckpoint("x", 3), is_trimmed=False)
 
     assert (found.entries, found.pruned_through) == ((older,), 1)
 

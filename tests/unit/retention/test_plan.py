@@ -7,38 +7,35 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import open_stored
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import parse_index
 from holdfast.format.moments import format_moment
-from holdfast.format.preserved_list import parse_preserved
-from holdfast.jsontext.encode import parse_document
-from holdfast.repository.folder import Blob, RunFolder
-from holdfast.repository.summary import Summary, describe_last, parse_summary
+from holdfast.format.run_snapshot import RemoteFile
+from holdfast.repository.snapshot import RunFiles, take_snapshot
 from holdfast.retention.disposal import Action, RunPlan
-from holdfast.retention.log import (
-    MAX_ACTIONS,
-    MAX_SWEEPS,
+from holdfast.retention.plan import RetentionPlan, plan_pruning, plan_retention
+from holdfast.retention.records import (
     RetentionLog,
     RunRecord,
-    SweepRecord,
-    parse_log,
+    Summary,
+    describe_last,
+    parse_summary,
 )
-from holdfast.retention.plan import RetentionPlan, plan_pruning, plan_retention
 from holdfast.retention.rules import RetentionRules
+from holdfast.retention.scanned_run import ScannedRun
 from tests.fakes.stored_runs import DAY_S, LAYOUT, NOON, make_envelope, make_run, run_files
 
 SMALL = RetentionRules(full_runs=1, latest_runs=2)
 PART = "parts/" + "a" * 64 + ".json"
 
 
-def folder(run_id: str, files: Mapping[str, bytes], *, is_opened: bool = True) -> RunFolder:
-    """Return a run as a survey finds it, with its latest opened or not."""
-    blobs = {name: Blob(blob_sha(content), len(content)) for name, content in files.items()}
-    found = RunFolder(run_id, blobs)
-    if "index.json" in files:
-        found = replace(found, index=parse_index(files["index.json"], "index.json"))
+def folder(run_id: str, files: Mapping[str, bytes], *, is_opened: bool = True) -> ScannedRun:
+    """Return a run as a scan finds it, with its latest opened or not."""
+    listed = {name: RemoteFile(blob_sha(content), len(content)) for name, content in files.items()}
+    blobs = {name: file.sha for name, file in listed.items()}
+    snapshot = take_snapshot(RunFiles(run_id, blobs, files.__getitem__, lambda: files), LAYOUT)
+    found = ScannedRun(listed, snapshot)
     if "summary.json" in files:
         found = replace(found, summary=parse_summary(files["summary.json"], "summary.json"))
     if "latest.json" in files and (is_opened or "index.json" not in files):
@@ -54,7 +51,7 @@ def summary_file(run_id: str, at: float) -> bytes:
     return Summary(run_id, moment, moment, 0, "completed", 0, 0).to_bytes()
 
 
-def plan(*folders: RunFolder, rules: RetentionRules = SMALL, **options: Any) -> RetentionPlan:
+def plan(*folders: ScannedRun, rules: RetentionRules = SMALL, **options: Any) -> RetentionPlan:
     known: dict[str, Any] = {"protected": {}, "log": RetentionLog(), "layout": LAYOUT, "now": NOON, **options}
     return plan_retention(folders, rules, **known)
 
@@ -67,7 +64,7 @@ def actions(found: RetentionPlan) -> dict[str, str]:
     return {run.run_id: run.action.value for run in found.runs}
 
 
-def three_runs(status: str = "completed") -> list[RunFolder]:
+def three_runs(status: str = "completed") -> list[ScannedRun]:
     """Return runs whose names say nothing of when they were written to."""
     return [
         folder("b", make_run("b", at=NOON - 10, status=status)),
@@ -390,48 +387,3 @@ def test_changes_are_grouped_without_tearing_a_run_apart() -> None:
     assert [len(group) for group in found.groups(100)] == [4]
     assert [len(group) for group in found.groups(14)] == [2, 2]
     assert [len(group) for group in found.groups(1)] == [1, 1, 1, 1]
-
-
-def test_log_is_bounded_and_comes_back_as_it_was() -> None:
-    log = RetentionLog()
-    for number in range(MAX_SWEEPS + 20):
-        sweep = SweepRecord(format_moment(number), 1, 2, tuple((f"r{n}", "trim") for n in range(100)))
-        log = log.after(sweep, {"r": RunRecord("a", "b")})
-
-    assert len(log.sweeps) == MAX_SWEEPS
-    assert sum(len(sweep.actions) for sweep in log.sweeps) == MAX_ACTIONS
-    assert log.sweeps[0].at == format_moment(MAX_SWEEPS + 19)
-    assert parse_log(log.to_bytes()) == log
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"sweeps": 3, "runs": {}}', b'{"runs": {"r": {}}}'])
-def test_damaged_log_is_none(content: bytes) -> None:
-    assert parse_log(content) is None
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b'["a", "b"]',
-        b'{"preserved_runs": ["a", "b"]}',
-        b'{"format_version": 1, "runs": [{"run_id": "a"}, {"run_id": "b"}]}',
-        b'{"a": {"why": "interesting"}, "b": null}',
-    ],
-)
-def test_list_of_preserved_runs_is_taken_in_every_usual_shape(content: bytes) -> None:
-    assert parse_preserved(content, "preserved_runs.json") == {"a", "b"}
-
-
-@pytest.mark.parametrize("content", [b"", b"3", b"[1]", b'[{"id": "a"}]', b'{"a": [], "b": []}'])
-def test_list_of_preserved_runs_that_cannot_be_read_is_not_an_empty_one(content: bytes) -> None:
-    with pytest.raises(IntegrityFailure):
-        parse_preserved(content, "preserved_runs.json")
-
-
-def test_cost_of_any_size_becomes_a_number_that_everyone_reads() -> None:
-    envelope = make_envelope("r", 1, state={"cost_accumulated": 10**40})
-    document = parse_document(envelope.content).value
-
-    summary = describe_last(envelope, document).summarise("r", "2026-01-01T00:00:00Z")
-
-    assert json.loads(summary.to_bytes())["total_cost_usd"] == 1e40

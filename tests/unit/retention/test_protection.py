@@ -171,3 +171,14 @@ def test_folder_with_more_runs_than_github_lists_is_refused_as_nobody_knows_what
         desk.sweeper.sweep()
 
     assert desk.writes() == 0
+
+
+def test_run_whose_latest_is_another_runs_is_left_alone(desk: Desk) -> None:
+    foreign = desk.repository.files(BRANCH)["checkpoints/new/latest.json"]
+    changes = {"checkpoints/older/index.json": None, "checkpoints/older/latest.json": foreign}
+    desk.repository.write_as_someone_else(BRANCH, changes)
+
+    report = desk.sweeper.sweep()
+
+    left = {run.run_id: run.reason for run in report.plan.runs if run.action == "leave"}
+    assert "latest.json is damaged: it belongs to run 'new'" in left["older"]

@@ -3,19 +3,20 @@
 Nothing that is not proved whole is ever returned. What had to be passed over on the way is told.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from heapq import heapify, heappop, heappush
 
-from holdfast.cache.local_copy import RemoteFile
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, UnknownRun
 from holdfast.format.checkpoint import Envelope
-from holdfast.format.index import Index, IndexEntry, parse_index
+from holdfast.format.index import Index, IndexEntry
 from holdfast.format.parts import join_envelope
 from holdfast.format.paths import INDEX, LATEST, PARTS, SUMMARY, Layout, is_single, parse_sequences
-from holdfast.format.stored_file import Contents, entry_of, open_checkpoint, open_contents
-from holdfast.repository.snapshot import Archive, Files
+from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.format.stored_file import Contents, open_checkpoint, open_contents
+from holdfast.repository.candidates import Candidate, find_candidates, has_rivals
+from holdfast.repository.snapshot import RunFiles, check_owner, read_index, take_snapshot
+from holdfast.repository.sources import Files, RunSource
 
 MAX_PARTS_BYTES = 100 * 1024 * 1024
 
@@ -24,40 +25,19 @@ _SHOWN_REASONS = 5
 _MOST_BYTES_OPEN = 32 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A place where a checkpoint may lie: a file by name, and the index's entry for it, if there is one."""
-
-    sequence: int
-    name: str
-    entry: IndexEntry | None = None
-
-
 class _Lacking(IntegrityFailure):
     """The file at `path` is whole, but another checkpoint than the one that was expected is in it."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Turn:
-    """When a candidate comes: by its number, downwards.
-
-    Of one number, a batch comes first, to be opened (rank 0), then what the index names (1), then others (2).
-    """
-
-    place: int
-    rank: int
-    candidate: Candidate = field(compare=False)
-
-
 @dataclass
 class StoredRun:
-    """What an archive holds of one run. `warnings` grow with all that is found to be wrong.
+    """What a source holds of one run. `warnings` grow with all that is found to be wrong.
 
     `damages` grow with what is wrong inside of batches, whether or not anyone asks for that checkpoint. Its
-    methods raise GatewayError when the archive is GitHub and does not answer.
+    methods raise GatewayError when the source is GitHub and does not answer.
     """
 
-    archive: Archive
+    source: RunSource
     layout: Layout
     run_id: str
     warnings: list[str] = field(default_factory=list)
@@ -67,11 +47,27 @@ class StoredRun:
     @cached_property
     def files(self) -> Files:
         """Return the files of the run, by name."""
-        return self.archive.files(self.run_id)
+        return self.source.files(self.run_id)
+
+    @cached_property
+    def snapshot(self) -> RunSnapshot:
+        """Return what the folder holds, with the index that it has or ought to have."""
+        files = RunFiles(
+            run_id=self.run_id,
+            blobs={name: file.sha for name, file in self.files.items()},
+            read=self.read,
+            part_names=lambda: self.source.part_names(self.run_id),
+            fetch=self.fetch,
+            is_whole=self.source.is_whole,
+        )
+        snapshot = take_snapshot(files, self.layout)
+        for flaw in snapshot.flaws:
+            self._warn(str(flaw))
+        return snapshot
 
     @property
     def exists(self) -> bool:
-        """Tell whether there is any checkpoint, or what was one."""
+        """Whether there is any checkpoint, or what was one."""
         return LATEST in self.files or INDEX in self.files or any(map(parse_sequences, self.files))
 
     @cached_property
@@ -80,27 +76,30 @@ class StoredRun:
         try:
             return self.read_index()
         except IntegrityFailure as failure:
-            self._warn(failure)
+            self._warn(str(failure))
             return None
 
     def read_index(self) -> Index:
         """Return the index. Raises IntegrityFailure with the reason why it cannot be used."""
-        path = self.layout.path(self.run_id, INDEX)
-        if INDEX not in self.files:
+        return read_index(self.read(INDEX), self.layout.path(self.run_id, INDEX), self.run_id)
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file. Raises IntegrityFailure."""
+        path = self.layout.path(self.run_id, name)
+        if name not in self.files:
             raise IntegrityFailure(path, "it is missing")
-        index = parse_index(self.archive.read(path, self.files[INDEX]), path)
-        if index.run_id != self.run_id:
-            raise IntegrityFailure(path, f"it is the index of run {index.run_id!r}")
-        return index
+        return self.source.read(path, self.files[name])
+
+    def fetch(self, names: Sequence[str]) -> None:
+        """Get these files with as few requests as can be."""
+        self.source.fetch([self.files[name] for name in names])
 
     def read_latest(self) -> Envelope:
         """Return the checkpoint that `latest.json` holds. Raises IntegrityFailure."""
         path = self.layout.path(self.run_id, LATEST)
-        if LATEST not in self.files:
-            raise IntegrityFailure(path, "it is missing")
-        content = self.archive.read(path, self.files[LATEST])
+        content = self.read(LATEST)
         envelope = open_checkpoint(content, path)
-        self._check_owner(envelope, path)
+        check_owner(envelope, self.run_id, path)
         return self._join(envelope, path, is_sealed=envelope.content == content)
 
     def newest(self) -> Envelope:
@@ -161,69 +160,52 @@ class StoredRun:
                     yield envelope
 
     def candidates(self) -> Iterator[Candidate]:
-        """Yield every place where a checkpoint may lie, by index and file names, the newest first.
-
-        Of two that claim a number, the one that is in the index comes first. A batch is opened when its turn
-        comes, since its name does not tell which numbers it lacks.
-        """
-        waiting = [_Turn(-candidate.sequence, 1, candidate) for candidate in self._named()]
-        known = {(turn.candidate.sequence, turn.candidate.name) for turn in waiting}
-        for name in self.files:
-            numbers = parse_sequences(name)
-            if numbers and not is_single(name):
-                waiting.append(_Turn(-numbers[-1], 0, Candidate(numbers[-1], name)))
-            elif numbers and (numbers[0], name) not in known:
-                waiting.append(_Turn(-numbers[0], 2, Candidate(numbers[0], name)))
-        heapify(waiting)
-        while waiting:
-            turn = heappop(waiting)
-            if turn.rank:
-                yield turn.candidate
-                continue
-            for number in self._numbers_in(turn.candidate):
-                if (number, turn.candidate.name) not in known:
-                    heappush(waiting, _Turn(-number, 2, Candidate(number, turn.candidate.name)))
+        """Yield every place where a checkpoint may lie, the newest first; a batch is opened in its turn."""
+        return find_candidates(self._named(), self.files, self._numbers_in)
 
     def _named(self) -> list[Candidate]:
-        """Return the places that the index names."""
-        entries = self.index.entries if self.index else ()
+        """Return the places that the index names; if it is lost and the files disagree, the one made anew."""
+        entries: Iterable[IndexEntry] = self.index.entries if self.index else ()
+        if self.index is None and has_rivals(self.files):
+            entries = self.snapshot.index.entries
+            entries = [e for e in entries if self.layout.name_of(self.run_id, e.file_path) in self.files]
         return [
             Candidate(entry.sequence, self.layout.name_of(self.run_id, entry.file_path), entry)
             for entry in entries
         ]
 
-    def _numbers_in(self, batch: Candidate) -> Iterable[int]:
+    def _numbers_in(self, batch: str) -> Iterable[int]:
         """Return the numbers that a batch holds; the last one that it claims, if it cannot be opened."""
         try:
-            return self._contents(self.path_of(batch), self.files[batch.name]).envelopes
+            return self._contents(self.layout.path(self.run_id, batch), batch).envelopes
         except IntegrityFailure:
-            return (batch.sequence,)
+            return parse_sequences(batch)[-1:]
 
     def open(self, candidate: Candidate) -> Envelope:
         """Return the checkpoint that lies there, whole again. Raises IntegrityFailure."""
-        entry, file, path = candidate.entry, self.files.get(candidate.name), self.path_of(candidate)
-        if file is None:
+        entry, path = candidate.entry, self.path_of(candidate)
+        if candidate.name not in self.files:
             raise IntegrityFailure(path, "the index names it, but it is not there")
-        contents = self._contents(path, file)
+        contents = self._contents(path, candidate.name)
         envelope = contents.find(candidate.sequence)
         if envelope is None:
             raise _Lacking(path, f"it does not hold checkpoint {candidate.sequence}")
-        self._check_owner(envelope, path)
+        check_owner(envelope, self.run_id, path)
         if entry and entry.checkpoint_id != envelope.checkpoint_id:
             raise IntegrityFailure(path, f"the index says that it holds checkpoint {entry.checkpoint_id}")
         if entry and entry.blob_sha and entry.blob_sha != envelope.blob_sha:
             raise IntegrityFailure(path, "it is not the file that the index names")
         return self._join(envelope, path, is_sealed=candidate.sequence not in contents.unsealed)
 
-    def _contents(self, path: str, file: RemoteFile) -> Contents:
+    def _contents(self, path: str, name: str) -> Contents:
         """Return what a file holds. The last ones opened stay open."""
         if path in self._open:
             return self._open[path][1]
-        content = self.archive.read(path, file)
+        content = self.source.read(path, self.files[name])
         contents = open_contents(content, path)
         self.damages.extend(contents.failures)
         for failure in contents.failures:
-            self._warn(failure)
+            self._warn(str(failure))
         self._open[path] = len(content), contents
         while len(self._open) > 1 and sum(size for size, _ in self._open.values()) > _MOST_BYTES_OPEN:
             del self._open[next(iter(self._open))]
@@ -241,7 +223,7 @@ class StoredRun:
         except NewerFormat:
             raise  # to go on from an older one would undo what a newer Holdfast has done
         except IntegrityFailure as failure:
-            self._warn(failure)
+            self._warn(str(failure))
             return None
 
     def _try_latest(self) -> Envelope | None:
@@ -250,21 +232,13 @@ class StoredRun:
         except NewerFormat:
             raise
         except IntegrityFailure as failure:
-            self._warn(failure)
+            self._warn(str(failure))
             return None
-
-    def _check_owner(self, envelope: Envelope, path: str) -> None:
-        if envelope.header.run_id != self.run_id:
-            raise IntegrityFailure(path, f"it belongs to run {envelope.header.run_id!r}")
-        if not envelope.sequence:
-            raise IntegrityFailure(path, "it has no sequence_number")
 
     def _join(self, envelope: Envelope, path: str, *, is_sealed: bool) -> Envelope:
         """Return a checkpoint put together again from its parts."""
         if not is_sealed:
-            self._warn(
-                IntegrityFailure(path, "it has no integrity.sha256, so nothing shows that it is whole")
-            )
+            self._warn(f"{path}: it has no integrity.sha256, so nothing shows that it is whole")
         try:
             return join_envelope(envelope, _Allowance(self._read_part), path)
         except (LookupError, TypeError, ValueError, AttributeError, InvalidCheckpoint) as error:
@@ -283,18 +257,21 @@ class StoredRun:
             raise IntegrityFailure(
                 path, f"a checkpoint of run {self.run_id!r} refers to it, but it is no part of it"
             )
-        return self.archive.read_part(path)
+        return self.source.read_part(path)
 
     def listing(self) -> Index:
-        """Return the index, made anew from the files if it is missing or bad. Raises UnknownRun."""
+        """Return the index that the run has or ought to have. Raises UnknownRun."""
         self._check_exists()
-        if self.index is not None:
-            return self.index
-        self.fetch_all()
-        entries = [entry_of(envelope, path) for envelope, path in self._good()]
-        return Index(self.run_id).with_entries(
-            entries, workflow=None, now=entries[-1].timestamp if entries else ""
+        index, revived = self.snapshot.index, self.snapshot.revived
+        if revived is None:
+            return index
+        path = self.layout.path(self.run_id, LATEST)  # it has no file of its own
+        entries = (
+            replace(entry, file_path=path) if entry.checkpoint_id == revived.checkpoint_id else entry
+            for entry in index.entries
         )
+        moment = index.last_updated or revived.header.timestamp
+        return replace(index, entries=tuple(entries), last_updated=moment)
 
     def read_all(self) -> list[Envelope]:
         """Return every good checkpoint, the oldest first. Raises UnknownRun."""
@@ -304,8 +281,7 @@ class StoredRun:
 
     def fetch_all(self) -> None:
         """Get every checkpoint file with as few requests as can be."""
-        names = [name for name in self.files if parse_sequences(name)]
-        self.archive.fetch({self.layout.path(self.run_id, name): self.files[name] for name in names})
+        self.fetch([name for name in self.files if parse_sequences(name)])
 
     def _good(self) -> Iterator[tuple[Envelope, str]]:
         """Yield what is good, the oldest first, with the path where it lies."""
@@ -319,9 +295,9 @@ class StoredRun:
             if latest:
                 yield latest, self.layout.path(self.run_id, LATEST)
 
-    def _warn(self, failure: IntegrityFailure) -> None:
-        if str(failure) not in self.warnings:
-            self.warnings.append(str(failure))
+    def _warn(self, warning: str) -> None:
+        if warning not in self.warnings:
+            self.warnings.append(warning)
 
 
 class _Allowance:

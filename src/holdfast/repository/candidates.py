@@ -1,0 +1,76 @@
+"""Places where the checkpoints of a run may lie, in the order in which a reader tries them."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+from typing import NamedTuple
+
+from holdfast.format.index import IndexEntry
+from holdfast.format.paths import is_single, parse_sequences
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A place where a checkpoint may lie: a file by name, and the index's entry for it, if there is one."""
+
+    sequence: int
+    name: str
+    entry: IndexEntry | None = None
+
+
+class _Turn(NamedTuple):
+    """When a candidate comes: by its number, downwards.
+
+    Of one number, a batch comes first, to be opened (rank 0), then what the index names (1), then the others
+    by their names (2).
+    """
+
+    place: int
+    rank: int
+    name: str
+    candidate: Candidate
+
+    @classmethod
+    def of(cls, candidate: Candidate, rank: int) -> "_Turn":
+        """Return the turn of a candidate."""
+        return cls(-candidate.sequence, rank, candidate.name, candidate)
+
+
+def find_candidates(
+    named: Iterable[Candidate], files: Iterable[str], numbers_in: Callable[[str], Iterable[int]]
+) -> Iterator[Candidate]:
+    """Yield every place where a checkpoint may lie, by index and file names, the newest first.
+
+    Of two that claim a number, the one that is in the index comes first. A batch is opened by `numbers_in`
+    when its turn comes, since its name does not tell which numbers it lacks.
+    """
+    waiting = [_Turn.of(candidate, 1) for candidate in named]
+    known = {(-turn.place, turn.name) for turn in waiting}
+    for name in files:
+        numbers = parse_sequences(name)
+        if numbers and not is_single(name):
+            waiting.append(_Turn.of(Candidate(numbers[-1], name), 0))
+        elif numbers and (numbers[0], name) not in known:
+            waiting.append(_Turn.of(Candidate(numbers[0], name), 2))
+    heapify(waiting)
+    while waiting:
+        turn = heappop(waiting)
+        if turn.rank:
+            yield turn.candidate
+            continue
+        for number in numbers_in(turn.name):
+            if (number, turn.name) not in known:
+                heappush(waiting, _Turn.of(Candidate(number, turn.name), 2))
+
+
+def has_rivals(files: Collection[str]) -> bool:
+    """Whether two files may claim one number, by their names.
+
+    >>> has_rivals(["cp_003_manual.json", "batch_1_3.json"])
+    True
+    >>> has_rivals(["cp_004_manual.json", "batch_1_3.json"])
+    False
+    """
+    spans = sorted((numbers[0], numbers[-1]) for name in files if (numbers := parse_sequences(name)))
+    return any(start <= end for (_, end), (start, _) in pairwise(spans))

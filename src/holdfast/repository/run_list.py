@@ -1,0 +1,120 @@
+"""Lists every run of the branch with its `index.json` and `latest.json`; only what changed is asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from holdfast.cache.local_copy import ListedRun, RepositoryCache, RunList
+from holdfast.errors import Missing
+from holdfast.format.paths import INDEX, LATEST, SUMMARY
+from holdfast.github.calls import NO_GRAPHQL, ReadFile, Snapshot
+from holdfast.github.listing import read_snapshot, walk_to
+from holdfast.repository.sources import GitHubSource
+
+ItemT = TypeVar("ItemT")
+
+_PATHS_AT_ONCE = 100
+_WORTH_ONE_QUERY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The blob that lies at a path, if any, at the commit at which it was looked for."""
+
+    blob_sha: str | None
+    commit_sha: str
+
+
+def list_runs(source: GitHubSource) -> Mapping[str, ListedRun]:
+    """Return every run as the newest commit has it. Raises GatewayError."""
+    known = source.cache.catalogue() or RunList("", {})
+    if known.commit_sha == source.head:
+        return known.runs
+    trees = _list_trees(source)
+    kept = {run_id: run for run_id, run in known.runs.items() if trees.get(run_id) == run.tree_sha}
+    found = _look_into(source, {run_id: sha for run_id, sha in trees.items() if run_id not in kept})
+    runs = {run_id: kept.get(run_id) or found[run_id] for run_id in trees}
+    # A run that changed while we looked is looked at again the next time.
+    is_steady = all(run.tree_sha for run in runs.values())
+    source.cache.keep_catalogue(RunList(source.head if is_steady else "", runs))
+    return runs
+
+
+def list_known_runs(cache: RepositoryCache) -> Mapping[str, ListedRun]:
+    """Return every run that was seen or written before."""
+    known = cache.catalogue()
+    runs = dict(known.runs) if known else {}
+    for run_id in cache.known_runs():
+        if folder := cache.folder(run_id):
+            index, latest = folder.files.get(INDEX), folder.files.get(LATEST)
+            runs[run_id] = ListedRun("", index.sha if index else None, latest.sha if latest else None)
+    return runs
+
+
+def _list_trees(source: GitHubSource) -> dict[str, str]:
+    try:
+        entries = walk_to(source.gateway, source.layout.base_path, source.head)
+    except Missing:
+        return {}
+    return {entry.path: entry.sha for entry in entries if entry.kind == "folder"}
+
+
+def _look_into(source: GitHubSource, trees: Mapping[str, str]) -> dict[str, ListedRun]:
+    """Return each run; `latest.json` is looked for only without an index, the summary only without both."""
+    found: dict[str, dict[str, _Place]] = {run_id: {} for run_id in trees}
+    wanted = list(trees)
+    for name in (INDEX, LATEST, SUMMARY):
+        places = _find(source, {run_id: source.layout.path(run_id, name) for run_id in wanted})
+        for run_id, place in places.items():
+            found[run_id][name] = place
+        wanted = [run_id for run_id, place in places.items() if place.blob_sha is None]
+    return {run_id: _conclude(sha, found[run_id], source.head) for run_id, sha in trees.items()}
+
+
+def _conclude(tree_sha: str, places: Mapping[str, _Place], head_sha: str) -> ListedRun:
+    is_steady = all(place.commit_sha == head_sha for place in places.values())
+    latest = places[LATEST].blob_sha if LATEST in places else None
+    is_headless = not any(place.blob_sha for place in places.values())
+    return ListedRun(tree_sha if is_steady else "", places[INDEX].blob_sha, latest, is_headless)
+
+
+def _find(source: GitHubSource, paths: Mapping[str, str]) -> dict[str, _Place]:
+    """Return what lies at each path; its content is kept."""
+    found: dict[str, _Place] = {}
+    for chunk in _chunks(list(paths.items())):
+        snapshot = _read_at_once(source, [path for _, path in chunk])
+        for run_id, path in chunk:
+            if snapshot is None:
+                found[run_id] = _Place(_find_one(source, path), source.head)
+            else:
+                file = snapshot.files[path]
+                found[run_id] = _Place(file.blob_sha if file else None, snapshot.head_sha)
+    return found
+
+
+def _find_one(source: GitHubSource, path: str) -> str | None:
+    try:
+        file = source.gateway.perform(ReadFile(path, source.head))
+    except Missing:
+        return None
+    source.cache.keep_blob(file.blob_sha, file.content)
+    return file.blob_sha
+
+
+def _read_at_once(source: GitHubSource, paths: Sequence[str]) -> Snapshot | None:
+    """Read many files with one request; None where that is not worth it, or there is no GraphQL."""
+    if len(paths) < _WORTH_ONE_QUERY:
+        return None
+    try:
+        snapshot = read_snapshot(source.gateway, source.branch, paths)
+    except Missing as error:
+        if error.path != NO_GRAPHQL:
+            raise
+        return None
+    source.cache.keep_blobs({file.blob_sha: file.content for file in snapshot.files.values() if file})
+    return snapshot
+
+
+def _chunks(items: Sequence[ItemT]) -> Iterator[Sequence[ItemT]]:
+    for start in range(0, len(items), _PATHS_AT_ONCE):
+        yield items[start : start + _PATHS_AT_ONCE]

@@ -1,0 +1,213 @@
+"""Where stored runs are read from: GitHub as it stands now, or the local copy when GitHub is away."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from holdfast.cache.local_copy import Folder, Head, RepositoryCache
+from holdfast.errors import IntegrityFailure, Missing, NotInCopy
+from holdfast.format.index import parse_index
+from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
+from holdfast.format.run_snapshot import RemoteFile
+from holdfast.github.calls import Gateway, ReadFile, ReadHeadIfChanged
+from holdfast.github.listing import list_folder
+from holdfast.jsontext.encode import sha256_hex
+from holdfast.jsontext.weight import is_heavier
+from holdfast.repository.blobs import BlobReader
+from holdfast.styles.resume import Source
+
+Files = Mapping[str, RemoteFile]
+
+MAX_FILE_BYTES = 100 * 1024 * 1024
+"""What GitHub takes at most."""
+
+
+class RunSource(Protocol):
+    """Where stored checkpoints are read from."""
+
+    @property
+    def source(self) -> Source:
+        """Return what a plan calls this."""
+        ...
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a run has no other files than those that are listed."""
+        ...
+
+    def files(self, run_id: str) -> Files:
+        """Return the files of a run, by name; none if there is no such run."""
+        ...
+
+    def read(self, path: str, file: RemoteFile) -> bytes:
+        """Return a file's content. Raises IntegrityFailure when it cannot be had or is too large."""
+        ...
+
+    def read_part(self, path: str) -> bytes:
+        """Return the part of a large checkpoint. Raises IntegrityFailure when it cannot be had."""
+        ...
+
+    def part_names(self, run_id: str) -> Container[str] | None:
+        """Return the names of a run's parts; None if that is not known."""
+        ...
+
+    def fetch(self, files: Sequence[RemoteFile]) -> None:
+        """Get many files at once, so that reading them costs little."""
+        ...
+
+
+@dataclass(frozen=True)
+class GitHubSource:
+    """The branch as it stands at one commit; what is known of it from before is not asked for again.
+
+    Every method raises GatewayError when GitHub does not answer, and Missing when there is no such branch.
+    """
+
+    gateway: Gateway
+    cache: RepositoryCache
+    layout: Layout
+    branch: str
+    max_file_bytes: int = MAX_FILE_BYTES
+    source: Source = "github"
+    is_whole: bool = True
+
+    @cached_property
+    def head(self) -> str:
+        """Return the newest commit."""
+        known = self.cache.head() or Head("", "")
+        reading = self.gateway.perform(ReadHeadIfChanged(self.branch, known.etag))
+        if reading.sha is None:
+            return known.commit_sha
+        self.cache.keep_head(Head(reading.sha, reading.etag))
+        return reading.sha
+
+    def files(self, run_id: str) -> Files:
+        """Return the files of a run, by name; none if there is no such run."""
+        known = self.cache.folder(run_id)
+        if known and known.commit_sha == self.head:
+            return known.files
+        try:
+            entries = list_folder(self.gateway, self.layout.run_folder(run_id), self.head)
+        except Missing:
+            return {}
+        files = {
+            entry.path: RemoteFile(entry.sha, entry.size_bytes) for entry in entries if entry.kind == "file"
+        }
+        self.cache.keep_folder(run_id, Folder(self.head, files))
+        return files
+
+    def read(self, path: str, file: RemoteFile) -> bytes:
+        """Return a file's content, from the local copy if it is there."""
+        check_size(path, file, self.max_file_bytes)
+        try:
+            content = self._blobs.read(file.sha)
+        except Missing as error:
+            raise IntegrityFailure(path, f"GitHub lists it, but does not have its blob {file.sha}") from error
+        check_weight(path, content)
+        return content
+
+    def read_part(self, path: str) -> bytes:
+        """Return the part of a large checkpoint, from the local copy if it is there."""
+        content = self.cache.part(path)
+        if content is None:
+            try:
+                content = self.gateway.perform(ReadFile(path, self.head)).content
+            except Missing as error:
+                raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there") from error
+            if sha256_hex(content) in path:  # a part that is not what its name says must not stay
+                self.cache.keep_part(path, content)
+        return content
+
+    def part_names(self, run_id: str) -> Container[str]:
+        """Return the names of a run's parts."""
+        try:
+            entries = list_folder(self.gateway, f"{self.layout.run_folder(run_id)}/{PARTS}", self.head)
+        except Missing:
+            return ()
+        return {f"{PARTS}/{entry.path}" for entry in entries}
+
+    def fetch(self, files: Sequence[RemoteFile]) -> None:
+        """Get the files that are not here yet, many with each request."""
+        self._blobs.fetch(files)
+
+    @cached_property
+    def _blobs(self) -> BlobReader:
+        return BlobReader(self.gateway, self.cache)
+
+
+@dataclass(frozen=True)
+class CachedSource:
+    """What was read or written before, without asking anyone."""
+
+    cache: RepositoryCache
+    layout: Layout
+    max_file_bytes: int = MAX_FILE_BYTES
+    source: Source = "cache"
+    is_whole: bool = False
+
+    def files(self, run_id: str) -> Files:
+        """Return the files of a run that are known; the index names some more."""
+        folder = self.cache.folder(run_id)
+        files = dict(folder.files) if folder else self._listed(run_id)
+        content = self.cache.blob(files[INDEX].sha) if INDEX in files else None
+        if content is None:
+            return files
+        try:
+            entries = parse_index(content, INDEX).entries
+        except IntegrityFailure:
+            return files
+        for entry in entries:
+            name = self.layout.name_of(run_id, entry.file_path)
+            # A batch is another blob than the checkpoints in it.
+            if entry.blob_sha and is_single(name):
+                files.setdefault(name, RemoteFile(entry.blob_sha, 0))
+        return files
+
+    def has_latest(self, run_id: str) -> bool:
+        """Whether the newest checkpoint of a run, as far as it is known, is here."""
+        folder = self.cache.folder(run_id)
+        latest = folder.files.get(LATEST) if folder else None
+        return latest is not None and self.cache.blob(latest.sha) is not None
+
+    def read(self, path: str, file: RemoteFile) -> bytes:
+        """Return a file's content if it is here."""
+        check_size(path, file, self.max_file_bytes)
+        content = self.cache.blob(file.sha)
+        if content is None:
+            raise NotInCopy(path)
+        check_weight(path, content)
+        return content
+
+    def read_part(self, path: str) -> bytes:
+        """Return the part of a large checkpoint if it is here."""
+        content = self.cache.part(path)
+        if content is None:
+            raise NotInCopy(path)
+        return content
+
+    def part_names(self, run_id: str) -> None:
+        """Return None: parts are kept one by one."""
+
+    def fetch(self, files: Sequence[RemoteFile]) -> None:
+        """Do nothing: there is nobody to ask."""
+
+    def _listed(self, run_id: str) -> dict[str, RemoteFile]:
+        known = self.cache.catalogue()
+        run = known.runs.get(run_id) if known else None
+        files = {INDEX: run.index_sha, LATEST: run.latest_sha} if run else {}
+        return {name: RemoteFile(sha, 0) for name, sha in files.items() if sha}
+
+
+def check_size(path: str, file: RemoteFile, max_bytes: int) -> None:
+    """Refuse a file that no writer would have made so large. Raises IntegrityFailure."""
+    if file.size_bytes > max_bytes:
+        raise IntegrityFailure(
+            path, f"it has {file.size_bytes:,} bytes, and checkpoints here have {max_bytes:,} at most"
+        )
+
+
+def check_weight(path: str, content: bytes) -> None:
+    """Refuse a file whose values take more memory than any of ours would. Raises IntegrityFailure."""
+    if is_heavier(content):
+        raise IntegrityFailure(path, "it is made of so many values that they take too much memory")

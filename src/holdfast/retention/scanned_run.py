@@ -1,0 +1,151 @@
+"""One run as retention sees it: its files, its snapshot, what was opened, and whether it is at rest."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.format.checkpoint import RunStatus
+from holdfast.format.index import Index, IndexEntry
+from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout, is_single, parse_sequences
+from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
+from holdfast.retention.records import LastState, Summary
+
+_PART = re.compile(r"parts/[0-9a-f]{64}\.json")
+_UNFINISHED = "a writer is at work, or was interrupted"
+
+
+@dataclass(frozen=True)
+class ScannedRun:
+    """One run: every file by its name, the snapshot of the folder, and what those files say that were opened.
+
+    `latest` and `summary` are None when they are not there or were not opened. `parts_of` has, for each
+    checkpoint file that was opened, the parts that it refers to. `damage` says what is wrong with a file that
+    was opened.
+    """
+
+    files: Mapping[str, RemoteFile]
+    snapshot: RunSnapshot
+    latest: LastState | None = None
+    summary: Summary | None = None
+    parts_of: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    damage: str = ""
+
+    @property
+    def run_id(self) -> str:
+        """Return the run."""
+        return self.snapshot.run_id
+
+    @property
+    def index(self) -> Index | None:
+        """Return the index if `index.json` holds it; None if it is missing, damaged, outdated or dangling."""
+        is_sound = INDEX in self.files and self.snapshot.is_index_stored
+        return self.snapshot.index if is_sound else None
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether someone may still go on with it."""
+        return self.snapshot.index.status is not RunStatus.COMPLETED
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether no checkpoint is left of it."""
+        return SUMMARY in self.files and not any(
+            name in (INDEX, LATEST) or parse_sequences(name) or is_part(name) for name in self.files
+        )
+
+    @property
+    def last_checkpoint_at(self) -> str:
+        """Return when its newest checkpoint was made; empty if there is none."""
+        newest = self.snapshot.index.newest
+        return newest.timestamp if newest else ""
+
+    @property
+    def parts(self) -> list[str]:
+        """Return the names of all parts."""
+        return [name for name in self.files if is_part(name)]
+
+    @property
+    def foreign(self) -> list[str]:
+        """Return the names of all files that Holdfast did not write."""
+        return [name for name in self.files if not is_ours(name)]
+
+
+def is_part(name: str) -> bool:
+    """Whether a file of a run is a part of a large checkpoint."""
+    return bool(_PART.fullmatch(name))
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file of a run has a name that only Holdfast gives."""
+    return name in (INDEX, LATEST, SUMMARY) or bool(parse_sequences(name)) or is_part(name)
+
+
+def find_unrest(run: ScannedRun, layout: Layout) -> str:
+    """Return why a run must be left alone; empty if it is at rest.
+
+    A writer puts the file, then `index.json`, then `latest.json`. Wherever it is between these, or was when
+    it was interrupted, shows here; so does what someone else has changed.
+    """
+    return next(_unrest(run, layout), "")
+
+
+def find_leftovers(run: ScannedRun, index: Index, layout: Layout) -> dict[str, RemoteFile]:
+    """Return the checkpoint files that nobody can come to need, as their numbers were used and pruned.
+
+    A sweep file by file that was interrupted leaves such; and a writer who does not know yet that a number
+    was used, but finds out before it gets to the index.
+    """
+    named = {layout.name_of(run.run_id, entry.file_path) for entry in index.entries}
+    return {
+        name: file
+        for name, file in run.files.items()
+        if (numbers := parse_sequences(name)) and numbers[-1] <= index.pruned_through and name not in named
+    }
+
+
+def _unrest(run: ScannedRun, layout: Layout) -> Iterator[str]:
+    if run.damage:
+        yield run.damage
+    elif not any(is_ours(name) for name in run.files):
+        yield "nothing in it was written by Holdfast"
+    elif run.is_archived:
+        return
+    elif LATEST not in run.files:
+        yield f"it has no latest.json: {_UNFINISHED}"
+    elif INDEX not in run.files:
+        yield from _unrest_without_index(run)
+    elif run.index is None or not run.index.entries:
+        reason = next((flaw.reason for flaw in run.snapshot.flaws), "it names no checkpoint")
+        yield f"{INDEX} is damaged: {reason}"
+    else:
+        yield from _unrest_of_index(run, run.index, layout)
+
+
+def _unrest_without_index(run: ScannedRun) -> Iterator[str]:
+    newest = run.latest.sequence if run.latest else 0
+    for name in run.files:
+        numbers = parse_sequences(name)
+        if numbers and numbers[-1] > newest:
+            yield f"{name} is newer than latest.json: {_UNFINISHED}"
+        if is_part(name) and name not in run.parts_of.get(LATEST, ()):
+            yield f"{name} is no part of latest.json: {_UNFINISHED}"
+
+
+def _unrest_of_index(run: ScannedRun, index: Index, layout: Layout) -> Iterator[str]:
+    names = {layout.name_of(run.run_id, entry.file_path) for entry in index.entries}
+    leftovers = find_leftovers(run, index, layout)
+    for name in run.files:
+        if parse_sequences(name) and name not in names and name not in leftovers:
+            yield f"{name} is not in the index: {_UNFINISHED}"
+    for entry in index.entries:
+        yield from _unrest_of_entry(run, entry, layout)
+    if run.snapshot.latest_sequence != index.entries[-1].sequence:
+        yield f"latest.json is not the newest checkpoint: {_UNFINISHED}"
+
+
+def _unrest_of_entry(run: ScannedRun, entry: IndexEntry, layout: Layout) -> Iterator[str]:
+    name = layout.name_of(run.run_id, entry.file_path)
+    if not parse_sequences(name):
+        yield f"the index names {name}, which is no checkpoint file"
+    elif entry.blob_sha and is_single(name) and run.files[name].sha != entry.blob_sha:
+        yield f"{name} is not what was written"
