@@ -273,7 +273,7 @@ def test_folder_that_cannot_be_used_is_nobodys_trouble(tmp_path: Path) -> None:
 def test_copy_in_an_earlier_format_is_removed_when_the_new_one_is_opened(tmp_path: Path) -> None:
     settings = Settings.from_environment({"HOLDFAST_DATA_DIR": str(tmp_path)})
     with closing(Assembly(settings)) as assembly:
-        earlier = assembly.folder / "cache"
+        earlier = assembly.folder / "mirror"
         earlier.mkdir(parents=True)
         (earlier / DATABASE).write_bytes(b"an earlier format")
 
