@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 
 def _print(plan: "ResumePlan", screen: Screen) -> None:
-    from holdfast.styles.outlook import name_all
+    from holdfast.styles.values import name_all
 
     for line in plan.message.splitlines():
         screen.say(line)
@@ -75,8 +75,8 @@ def _print(plan: "ResumePlan", screen: Screen) -> None:
 
 def _are_standard_phases(plan: "ResumePlan") -> bool:
     """Return whether the phases that remain are the specification's, as the run has named none."""
-    from holdfast.styles.outlook import as_mapping
     from holdfast.styles.resume import style_of
+    from holdfast.styles.values import as_mapping
 
     progress = as_mapping(as_mapping(plan.state).get("progress"))
     return style_of(plan.state) == "phases" and not progress.get("phases")

@@ -11,7 +11,7 @@ from holdfast.format.checkpoint import Draft, RunStatus
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
 from holdfast.logs import log
-from holdfast.recorder.outlets import Options, Outlets
+from holdfast.recorder.options import Options, Storage
 from holdfast.recorder.signals import sheltered
 
 _TRIES = 3
@@ -46,9 +46,9 @@ class Saver:
     """
 
     def __init__(
-        self, outlets: Outlets, options: Options, run_id: str, compose: Callable[[], Mapping[str, Any]]
+        self, storage: Storage, options: Options, run_id: str, compose: Callable[[], Mapping[str, Any]]
     ) -> None:
-        self._outlets = outlets
+        self._storage = storage
         self._options = options
         self._run_id = run_id
         self._compose = compose
@@ -112,7 +112,7 @@ class Saver:
             if request.change is not None:
                 request.change()
             draft = self._draft(request, status)
-        receipt = self._outlets.put(draft)
+        receipt = self._storage.put(draft)
         self._known = _Known(_mark(draft), status)
         return receipt
 
@@ -130,7 +130,7 @@ class Saver:
     def _draft(self, request: SaveRequest, status: RunStatus = RunStatus.IN_PROGRESS) -> Draft:
         for _ in range(_TRIES):
             try:
-                return self._outlets.draft(
+                return self._storage.draft(
                     {
                         "run_id": self._run_id,
                         "trigger": request.trigger,

@@ -9,16 +9,16 @@ from typing import Any, Literal
 from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope, Header, RunStatus
 from holdfast.jsontext.encode import LargeMembers, canonical, encode, join_members, parse_document
 from holdfast.jsontext.pieces import LARGE_BYTES
-from holdfast.styles import DEFAULT_STYLE, plan_style
+from holdfast.styles import DEFAULT_STYLE, STYLES, plan_style
 from holdfast.styles.agents import MAX_RECOVERIES, count_recoveries, failed_agents
-from holdfast.styles.outlook import Outlook, Place, Saved, Today, as_mapping, name_all
+from holdfast.styles.style import ResumePoint, Saved, Today
+from holdfast.styles.values import Place, as_mapping, name_all
 
 Source = Literal["spool", "github", "cache"]
 
 LOOK_BACK = 20
 """How many earlier checkpoints are looked at, at most, for how often an agent was restarted."""
 
-_NOUNS = {"layers": "Tasks", "agents": "Agents", "tasks": "Tasks", "steps": "Steps"}
 _FIELDS = (
     "run_id",
     "checkpoint_id",
@@ -66,7 +66,7 @@ class ResumePlan:
         return (
             f"RESUME: {what} run {self.run_id} from checkpoint {self.checkpoint_id}\n"
             f"Resume point: {self._point_text()}\n"
-            f"{_NOUNS.get(style_of(self.state), 'Phases')} completed: {name_all(self.completed) or 'none'}\n"
+            f"{self._parts()} completed: {name_all(self.completed) or 'none'}\n"
             f"Cost so far: {'not recorded' if cost == b'null' else '$' + cost.decode()}"
         )
 
@@ -85,6 +85,9 @@ class ResumePlan:
             return "not known"
         is_named = self.resume_at != UNNAMED_PHASE
         return str(self.resume_at) if is_named else f"{self.resume_at} (the checkpoint names no phase)"
+
+    def _parts(self) -> str:
+        return STYLES.get(style_of(self.state), STYLES[DEFAULT_STYLE]).parts
 
     def _cost_text(self) -> bytes:
         if self.cost_accumulated is None:
@@ -123,18 +126,18 @@ def plan_resume(
     """
     opened = _open(envelope)
     before = _Lookback(earlier)
-    outlook = plan_style(opened.saved, Today(dag=dag, recoveries=_recoveries(opened.saved, before)))
+    point = plan_style(opened.saved, Today(dag=dag, recoveries=_recoveries(opened.saved, before)))
     added: list[str] = []
-    if outlook.given_up and opened.header.status is not RunStatus.COMPLETED:
-        opened, outlook, added = _step_back(opened, outlook, before, dag)
+    if point.given_up and opened.header.status is not RunStatus.COMPLETED:
+        opened, point, added = _step_back(opened, point, before, dag)
     every = [
         *warnings,
         *added,
-        *outlook.flaws,
-        *outlook.warnings,
+        *point.flaws,
+        *point.warnings,
         *_lesson_changes(opened.state, active_lessons),
     ]
-    return _compose(opened, outlook, source, list(dict.fromkeys(every)))
+    return _compose(opened, point, source, list(dict.fromkeys(every)))
 
 
 def find_flaws(envelope: Envelope) -> list[str]:
@@ -188,18 +191,18 @@ def _recoveries(saved: Saved, before: _Lookback) -> dict[str, int]:
 
 
 def _step_back(
-    newest: _Opened, outlook: Outlook, before: _Lookback, dag: Any
-) -> tuple[_Opened, Outlook, list[str]]:
+    newest: _Opened, point: ResumePoint, before: _Lookback, dag: Any
+) -> tuple[_Opened, ResumePoint, list[str]]:
     """Go back to the newest checkpoint in which the agents that were given up had not failed."""
-    why = f"{name_all(outlook.given_up)} failed again after {MAX_RECOVERIES} recovery attempts"
+    why = f"{name_all(point.given_up)} failed again after {MAX_RECOVERIES} recovery attempts"
     for opened in before:
-        if not set(outlook.given_up) & set(failed_agents(opened.saved.progress)):
+        if not set(point.given_up) & set(failed_agents(opened.saved.progress)):
             number = opened.header.sequence_number
             warning = f"{why}: the plan goes back to checkpoint {number}, the last one before that"
             return opened, plan_style(opened.saved, Today(dag=dag)), [warning]
     return (
         newest,
-        outlook,
+        point,
         [f"{why}, and no earlier checkpoint is without that failure: a person must decide"],
     )
 
@@ -220,7 +223,7 @@ def _count(lessons: Iterable[Any]) -> Counter[bytes]:
     return Counter(canonical(encode(lesson)) for lesson in lessons)
 
 
-def _compose(opened: _Opened, outlook: Outlook, source: Source, warnings: list[str]) -> ResumePlan:
+def _compose(opened: _Opened, point: ResumePoint, source: Source, warnings: list[str]) -> ResumePlan:
     header = opened.header
     return ResumePlan(
         run_id=header.run_id,
@@ -229,10 +232,10 @@ def _compose(opened: _Opened, outlook: Outlook, source: Source, warnings: list[s
         source=source,
         status=header.status,
         resumable=header.status is not RunStatus.COMPLETED,
-        resume_at=outlook.resume_at,
-        completed=list(outlook.completed),
-        remaining=None if outlook.remaining is None else list(outlook.remaining),
-        retry_current=outlook.retry_current and header.status is not RunStatus.COMPLETED,
+        resume_at=point.resume_at,
+        completed=list(point.completed),
+        remaining=None if point.remaining is None else list(point.remaining),
+        retry_current=point.retry_current and header.status is not RunStatus.COMPLETED,
         state=opened.state,
         cost_accumulated=_cost(opened.state),
         warnings=warnings,
