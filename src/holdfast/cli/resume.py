@@ -4,11 +4,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.arguments import Commands, sequence
-from holdfast.cli.runs import check_run_id
-from holdfast.cli.session import open_session
+from holdfast.cli.arguments import Commands, open_session, sequence
 from holdfast.presentation.exits import ExitCode, WrongUse
 from holdfast.presentation.render import Screen, format_bytes
+from holdfast.presentation.user_input import check_run_id, read_file
 
 if TYPE_CHECKING:
     from holdfast.styles.resume import ResumePlan
@@ -96,8 +95,6 @@ def _read_json(path: Path | None) -> Any:
     if path is None:
         return None
     try:
-        return parse_value(path.read_bytes())
-    except OSError as error:
-        raise WrongUse(f"{path} cannot be read: {error.strerror or error}") from error
+        return parse_value(read_file(path))
     except InvalidCheckpoint as error:
         raise WrongUse(f"{path} is not JSON: {error}") from error

@@ -18,7 +18,7 @@ from tests.unit.action.outputs import parse_outputs
 LONGEST_S = 60
 HOLD = """
 import os, signal
-from holdfast.action.signals import hold_signals, release_signals
+from holdfast.presentation.stopping import hold_signals, release_signals
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, signal.SIG_IGN)
 hold_signals()
