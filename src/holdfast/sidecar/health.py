@@ -50,11 +50,11 @@ class HealthRoutes:
         ]
 
     async def health(self, _request: Request) -> Response:
-        """Tell that the process answers."""
+        """Answer, which shows that the process is alive."""
         return json_response({"status": "ok"})
 
     async def readiness(self, _request: Request) -> Response:
-        """Tell whether checkpoints are accepted, and what keeps them from GitHub, if anything does."""
+        """Whether checkpoints are accepted, and what keeps them from GitHub, if anything does."""
         if self._service.is_stopping:
             raise unavailable("stopping", "The sidecar is about to end.")
         if not self._service.drainer.is_alive:

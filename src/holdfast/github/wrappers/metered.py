@@ -16,9 +16,7 @@ class Meter(Protocol):
         """Count one answer of GitHub."""
         ...
 
-    def call_performed(
-        self, endpoint: str, seconds: float, *, is_mutation: bool, error: GatewayError | None
-    ) -> None:
+    def call_performed(self, seconds: float, *, is_mutation: bool, error: GatewayError | None) -> None:
         """Count one attempt, and how it ended."""
         ...
 
@@ -48,4 +46,4 @@ class MeteredGateway:
 
     def _tell(self, call: Call[ResultT], began: float, error: GatewayError | None) -> None:
         elapsed_s = self.now() - began
-        self.meter.call_performed(type(call).__name__, elapsed_s, is_mutation=call.is_mutation, error=error)
+        self.meter.call_performed(elapsed_s, is_mutation=call.is_mutation, error=error)

@@ -21,7 +21,7 @@ def test_a_call_that_succeeds_is_told_with_its_duration() -> None:
     gateway, meter = metered(Mock(perform=Mock(return_value="answer")))
 
     assert gateway.perform(ReadFile("a", "main")) == "answer"  # type: ignore[comparison-overlap]
-    meter.call_performed.assert_called_once_with("ReadFile", 2.5, is_mutation=False, error=None)
+    meter.call_performed.assert_called_once_with(2.5, is_mutation=False, error=None)
 
 
 def test_a_call_that_fails_is_told_with_its_error_and_fails() -> None:
