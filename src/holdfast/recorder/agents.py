@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import Block
+from holdfast.recorder.block import WorkBlock
 from holdfast.recorder.run import Recorder
 from holdfast.recorder.state import RunState
 from holdfast.styles import agents
@@ -75,7 +75,7 @@ class AgentsRun(Recorder):
         return agents.new_progress()
 
 
-class Agent(Block):
+class Agent(WorkBlock):
     """One agent at work. After a resume it knows the state and the confidence that it had before."""
 
     @property
@@ -127,7 +127,7 @@ class Agent(Block):
         )
 
 
-class AgentsPhase(Block):
+class AgentsPhase(WorkBlock):
     """One phase under way, in which agents work."""
 
     def __init__(self, run: RunState, number: int) -> None:

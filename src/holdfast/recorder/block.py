@@ -22,7 +22,7 @@ async def in_thread(work: Callable[[], T]) -> T:
         raise
 
 
-class Block(ABC):
+class WorkBlock(ABC):
     """A step, task, phase, layer or agent: use it with `with`, or in a coroutine with `async with`."""
 
     def __init__(self, run: RunState, name: str) -> None:

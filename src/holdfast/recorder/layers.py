@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import Block
+from holdfast.recorder.block import WorkBlock
 from holdfast.recorder.run import Recorder
 from holdfast.recorder.state import RunState
 from holdfast.styles import layers
@@ -64,7 +64,7 @@ class LayersRun(Recorder):
         return [list(layer) for layer in self._options.work] or None
 
 
-class Layer(Block):
+class Layer(WorkBlock):
     """One layer under way. Its tasks may be completed in several threads at once."""
 
     def __init__(self, run: RunState, index: int) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import Block
+from holdfast.recorder.block import WorkBlock
 from holdfast.recorder.run import Recorder
 from holdfast.recorder.state import RunState
 from holdfast.styles import phases
@@ -40,7 +40,7 @@ class PhasesRun(Recorder):
         return phases.new_progress(map(str, self._options.work))
 
 
-class Phase(Block):
+class Phase(WorkBlock):
     """One phase under way. Its `output` is saved when it is done; until then, it is the partial output."""
 
     def __init__(self, run: RunState, name: str) -> None:

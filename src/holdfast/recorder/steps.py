@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import Block
+from holdfast.recorder.block import WorkBlock
 from holdfast.recorder.run import Recorder
 from holdfast.recorder.state import RunState
 from holdfast.styles import steps
@@ -63,7 +63,7 @@ class StepsRun(Recorder):
         )
 
 
-class Step(Block):
+class Step(WorkBlock):
     """One step under way. What it captures and its `output` are saved when it is completed.
 
     If it fails, `retryable` says whether it may be repeated; unless set, the error's own `retryable`

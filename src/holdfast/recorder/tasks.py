@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import Block
+from holdfast.recorder.block import WorkBlock
 from holdfast.recorder.run import Recorder
 from holdfast.styles import tasks
 from holdfast.styles.values import Document, freeze
@@ -31,7 +31,7 @@ class TasksRun(Recorder):
         return tasks.new_progress(map(str, self._options.work), self._options.metadata)
 
 
-class Task(Block):
+class Task(WorkBlock):
     """One task under way."""
 
     def _begin(self) -> None:

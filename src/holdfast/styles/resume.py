@@ -96,7 +96,7 @@ class ResumePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _OpenedCheckpoint:
     """A checkpoint with its state read."""
 
     header: Header
@@ -162,10 +162,10 @@ def style_of_text(content: bytes) -> str:
     return style_of({name: inside.read(name) for name in inside})
 
 
-def _open(envelope: Envelope) -> _Opened:
+def _open(envelope: Envelope) -> _OpenedCheckpoint:
     document = parse_document(envelope.content)
     text = document.members.get("state_snapshot", b"null")
-    return _Opened(envelope.header, document.value.get("state_snapshot"), text)
+    return _OpenedCheckpoint(envelope.header, document.value.get("state_snapshot"), text)
 
 
 class _Lookback:
@@ -173,9 +173,9 @@ class _Lookback:
 
     def __init__(self, earlier: Iterable[Envelope]) -> None:
         self._rest = islice(earlier, LOOK_BACK)
-        self._seen: list[_Opened] = []
+        self._seen: list[_OpenedCheckpoint] = []
 
-    def __iter__(self) -> Iterator[_Opened]:
+    def __iter__(self) -> Iterator[_OpenedCheckpoint]:
         yield from self._seen
         for envelope in self._rest:
             opened = _open(envelope)
@@ -191,8 +191,8 @@ def _recoveries(saved: Saved, before: _Lookback) -> dict[str, int]:
 
 
 def _step_back(
-    newest: _Opened, point: ResumePoint, before: _Lookback, dag: Any
-) -> tuple[_Opened, ResumePoint, list[str]]:
+    newest: _OpenedCheckpoint, point: ResumePoint, before: _Lookback, dag: Any
+) -> tuple[_OpenedCheckpoint, ResumePoint, list[str]]:
     """Go back to the newest checkpoint in which the agents that were given up had not failed."""
     why = f"{name_all(point.given_up)} failed again after {MAX_RECOVERIES} recovery attempts"
     for opened in before:
@@ -223,7 +223,9 @@ def _count(lessons: Iterable[Any]) -> Counter[bytes]:
     return Counter(canonical(encode(lesson)) for lesson in lessons)
 
 
-def _compose(opened: _Opened, point: ResumePoint, source: Source, warnings: list[str]) -> ResumePlan:
+def _compose(
+    opened: _OpenedCheckpoint, point: ResumePoint, source: Source, warnings: list[str]
+) -> ResumePlan:
     header = opened.header
     return ResumePlan(
         run_id=header.run_id,

@@ -1,5 +1,7 @@
 """The OpenAPI document says what the sidecar does, with an example of every call."""
 
+import subprocess
+import sys
 from typing import Any
 from unittest.mock import Mock
 
@@ -20,6 +22,15 @@ NAMES = [f"{method} {path}" for method, path, _ in OPERATIONS]
 
 def test_it_is_served(sidecar: RunningSidecar) -> None:
     assert sidecar.client.get("/openapi.json").json() == DOCUMENT
+
+
+def test_it_costs_nothing_before_it_is_asked_for() -> None:
+    program = "import sys, holdfast.sidecar.serving; print(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "holdfast.sidecar.app" in loaded.stdout.split()
+    assert not {"holdfast.sidecar.openapi", "holdfast.sidecar.schemas"} & set(loaded.stdout.split())
 
 
 def test_it_has_every_route_and_no_other() -> None:
