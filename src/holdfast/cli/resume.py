@@ -19,6 +19,13 @@ It is made from the newest good checkpoint, spooled or stored; with GitHub away,
 before. --json prints it with the restored state, every number exactly as stored."""
 
 
+_SOURCES = {
+    "spool": "the spool on this machine",
+    "github": "GitHub",
+    "cache": "the local copy, because GitHub could not be read",
+}
+
+
 def register(commands: Commands) -> None:
     """Add the command."""
     parser = commands.add(
@@ -56,7 +63,7 @@ def _print(plan: "ResumePlan", screen: Screen) -> None:
         screen.say(line)
     screen.say()
     remaining = "not known" if plan.remaining is None else name_all(plan.remaining) or "nothing"
-    if plan.remaining and _are_standard_phases(plan):
+    if plan.remaining and plan.has_standard_phases:
         remaining += " (of the standard phases 0 to 8; name others in state.progress.phases)"
     screen.facts(
         [
@@ -70,22 +77,6 @@ def _print(plan: "ResumePlan", screen: Screen) -> None:
     )
     for warning in plan.warnings:
         screen.say(f"warning: {warning}", style="yellow")
-
-
-def _are_standard_phases(plan: "ResumePlan") -> bool:
-    """Return whether the phases that remain are the specification's, as the run has named none."""
-    from holdfast.styles.resume import style_of
-    from holdfast.styles.values import as_mapping
-
-    progress = as_mapping(as_mapping(plan.state).get("progress"))
-    return style_of(plan.state) == "phases" and not progress.get("phases")
-
-
-_SOURCES = {
-    "spool": "the spool on this machine",
-    "github": "GitHub",
-    "cache": "the local copy, because GitHub could not be read",
-}
 
 
 def _read_json(path: Path | None) -> Any:

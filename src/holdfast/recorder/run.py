@@ -124,7 +124,7 @@ class Recorder(ABC):
             run.members.update(stored)
             run.progress = self._style.restore(progress, self._new_progress())
             run.saver.workflow = self._options.workflow or run.progress.get("workflow_path")
-            run.saver.note(plan.status if plan.status is RunStatus.COMPLETED else None)
+            run.saver.take_as_saved(plan.status if plan.status is RunStatus.COMPLETED else None)
             self.plan = plan
         return self.state
 
@@ -142,7 +142,7 @@ class Recorder(ABC):
         return [name for name in names if not self.is_done(name)]
 
     def __enter__(self) -> Self:
-        self._run.saver.note()
+        self._run.saver.take_as_saved()
         if self._options.handle_signals:
             self._run.signals.open()
         self._autosave.open()

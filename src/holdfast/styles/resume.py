@@ -70,6 +70,12 @@ class ResumePlan:
             f"Cost so far: {'not recorded' if cost == b'null' else '$' + cost.decode()}"
         )
 
+    @property
+    def has_standard_phases(self) -> bool:
+        """Whether the phases that remain are the specification's own, as the run has named none."""
+        progress = as_mapping(as_mapping(self.state).get("progress"))
+        return style_of(self.state) == DEFAULT_STYLE and not progress.get("phases")
+
     def to_mapping(self) -> dict[str, Any]:
         """Return the plan as plain Python values."""
         return {name: getattr(self, name) for name in _FIELDS}

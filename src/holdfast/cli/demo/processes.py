@@ -16,7 +16,7 @@ from holdfast.presentation.exits import CommandFailed
 
 COMMITS_BEFORE_KILL = 3
 
-_PATIENCE_S = 30.0
+_LONGEST_DRAIN_S = 30.0
 _GLANCE_S = 0.002
 # Slows the child down, so that the kill falls between two of its writes.
 _WRITE_INTERVAL_S = "0.2"
@@ -78,7 +78,7 @@ def kill_while_draining(
         stderr=subprocess.DEVNULL,
     ) as child:
         try:
-            for _ in range(int(_PATIENCE_S / _GLANCE_S)):
+            for _ in range(int(_LONGEST_DRAIN_S / _GLANCE_S)):
                 if (newest := read_head(head)) != seen[-1]:
                     seen.append(newest)
                 if len(seen) > commits or child.poll() is not None:
