@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.action.handover import hand_over, take_in
@@ -57,13 +57,7 @@ def complete(step: ActionStep) -> StepOutcome:
         facts = _clean_up(step.session, is_dry_run=False).facts
     except HoldfastError as error:
         facts = (f"Not cleaned up, the next cleanup will: {error}",)
-    return StepOutcome(
-        f"{step.inputs.run_id} is {step.inputs.status}",
-        outcome.outputs,
-        outcome.table,
-        facts,
-        outcome.problems,
-    )
+    return replace(outcome, title=f"{step.inputs.run_id} is {step.inputs.status}", facts=facts)
 
 
 def drain(step: ActionStep) -> StepOutcome:
@@ -99,13 +93,12 @@ def resume(step: ActionStep) -> StepOutcome:
     state_file = step.job.temp / "holdfast" / "resume" / run_id / "state.json"
     state_file.parent.mkdir(parents=True, exist_ok=True)
     state_file.write_bytes(plan.state_text)
-    facts = [f"Completed: {', '.join(str(place) for place in plan.completed) or 'nothing'}.", *plan.warnings]
+    resumes = f"{run_id} resumes at {_place(plan) or 'an unknown place'}"
+    completed = f"Completed: {', '.join(str(place) for place in plan.completed) or 'nothing'}."
     return StepOutcome(
-        title=f"{run_id} resumes at {_place(plan) or 'an unknown place'}"
-        if plan.resumable
-        else f"{run_id} is {plan.status}",
+        title=resumes if plan.resumable else f"{run_id} is {plan.status}",
         outputs=_resume_outputs(plan, state_file),
-        facts=tuple(facts),
+        facts=(completed, *plan.warnings),
     )
 
 

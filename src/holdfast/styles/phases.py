@@ -112,10 +112,10 @@ def _continue(
     if from_here is not None:
         following = from_here[1:]
         return next(iter(following), COMPLETE), following, ()
-    return _continue_after_stranger(saved.phase, order, done)
+    return _continue_after_unlisted(saved.phase, order, done)
 
 
-def _continue_after_stranger(
+def _continue_after_unlisted(
     phase: str, order: Order, done: Sequence[str]
 ) -> tuple[str | None, tuple[str, ...] | None, tuple[str, ...]]:
     """Go on after a phase that has no place in the order."""

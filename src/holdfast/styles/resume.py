@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any, Literal
 
@@ -18,22 +18,6 @@ Source = Literal["spool", "github", "cache"]
 
 LOOK_BACK = 20
 """How many earlier checkpoints are looked at, at most, for how often an agent was restarted."""
-
-_FIELDS = (
-    "run_id",
-    "checkpoint_id",
-    "sequence_number",
-    "source",
-    "status",
-    "resumable",
-    "resume_at",
-    "completed",
-    "remaining",
-    "retry_current",
-    "state",
-    "cost_accumulated",
-    "warnings",
-)
 
 
 @dataclass(frozen=True)
@@ -99,6 +83,10 @@ class ResumePlan:
         if self.cost_accumulated is None:
             return b"null"
         return parse_document(self.state_text).members["cost_accumulated"]
+
+
+# What is written out; the state's text stands for the state.
+_FIELDS = tuple(each.name for each in fields(ResumePlan) if each.name != "state_text")
 
 
 @dataclass(frozen=True, slots=True)

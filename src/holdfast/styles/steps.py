@@ -21,7 +21,7 @@ _KINDS = ("before_step", "completed", "failed", "interrupted")
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
+class _Start:
     """The step to start at, and whether it is one that was begun before."""
 
     start: int
@@ -33,14 +33,14 @@ class _Point:
 def plan(saved: Saved, _today: Today) -> ResumePoint:
     """Return the step to start at: the one that was about to run, failed or was cut off, else the next."""
     completed, flaws = _completed(saved)
-    point = _point(saved, completed)
+    found = _find_start(saved, completed)
     return ResumePoint(
-        resume_at=point.start,
+        resume_at=found.start,
         completed=completed,
-        remaining=_remaining(saved, point.start, completed),
-        retry_current=point.retry_current,
-        flaws=(*flaws, *point.flaws, *_contradictions(saved, point.start, completed)),
-        warnings=point.warnings,
+        remaining=_remaining(saved, found.start, completed),
+        retry_current=found.retry_current,
+        flaws=(*flaws, *found.flaws, *_contradictions(saved, found.start, completed)),
+        warnings=found.warnings,
     )
 
 
@@ -58,27 +58,27 @@ def _completed(saved: Saved) -> tuple[tuple[int, ...], tuple[str, ...]]:
     return tuple(dict.fromkeys(done)), () if is_whole else (flaw,)
 
 
-def _point(saved: Saved, completed: Sequence[int]) -> _Point:
+def _find_start(saved: Saved, completed: Sequence[int]) -> _Start:
     state = as_mapping(saved.progress.get("state"))
     kind, step = state.get("kind"), as_index(state.get("step_index"))
     if kind not in _KINDS or step is None:
         done = set(completed)
         start = next(index for index in range(len(done) + 1) if index not in done)
         flaw = "progress.state does not say which step it is about"
-        return _Point(start, False, flaws=(f"{flaw}: step {start}, the first not completed, was taken",))
+        return _Start(start, False, flaws=(f"{flaw}: step {start}, the first not completed, was taken",))
     if kind == "completed":
-        return _Point(step + 1, False)
+        return _Start(step + 1, False)
     if kind == "interrupted":
         # A step that may have been under way is repeated: skipping it could lose work, repeating cannot.
         is_in_progress = state.get("in_progress", True) is not False
-        return _Point(step if is_in_progress else step + 1, is_in_progress)
+        return _Start(step if is_in_progress else step + 1, is_in_progress)
     if kind == "failed" and state.get("retryable") is not True:
         error = f" ({state['error']})" if isinstance(state.get("error"), str) else ""
         advice = "it is not repeated by itself; look into it before the run goes on"
-        return _Point(
+        return _Start(
             step, False, warnings=(f"step {step} failed and is not marked as retryable{error}: {advice}",)
         )
-    return _Point(step, True)
+    return _Start(step, True)
 
 
 def _remaining(saved: Saved, start: int, completed: Sequence[int]) -> tuple[int, ...] | None:
