@@ -22,7 +22,6 @@ NOT_FOR_THE_ACTION = frozenset(
         "graphql-core",
         "httptools",
         "prometheus-client",
-        "pydantic-settings",
         "pygit2",
         "rich",
         "starlette",

@@ -192,16 +192,16 @@ class Holdfast:
 
         Raises InvalidCheckpoint if the run or the style cannot be called that.
         """
-        from holdfast.recorder import Options, Outlets, open_run
+        from holdfast.recorder import Options, Storage, open_run
 
-        outlets = Outlets(
+        storage = Storage(
             draft=self.draft,
             put=self._put,
             resume=self.resume,
             drain=self.drain,
             clock=self._assembly.clock,
         )
-        return open_run(run_id, style, outlets, Options(**options))
+        return open_run(run_id, style, storage, Options(**options))
 
     def complete(
         self, run_id: str, status: str | RunStatus = RunStatus.COMPLETED, *, keep: bool = False

@@ -29,52 +29,52 @@ class Metrics:
     def __init__(self, look: Callable[[], Mapping[str, Any]]) -> None:
         registry = self._registry = CollectorRegistry()
         self.submits = Counter(
-            "holdfast_submits", "Checkpoints handed in, by what came of it", ["outcome"], registry=registry
+            "holdfast_submits", "Checkpoints received, by outcome", ["outcome"], registry=registry
         )
         self.acknowledgement_seconds = Histogram(
             "holdfast_acknowledgement_seconds",
-            "From the request's first line to its answer, for checkpoints that were accepted",
+            "Time from request to acknowledgement of accepted checkpoints",
             buckets=_SECONDS,
             registry=registry,
         )
         self.checkpoint_bytes = Histogram(
             "holdfast_checkpoint_bytes",
-            "Size of accepted checkpoints, as they came",
+            "Size of accepted checkpoints as received",
             buckets=_BYTES,
             registry=registry,
         )
         self.http_requests = Counter(
             "holdfast_http_requests",
-            "Requests to the sidecar",
+            "HTTP requests to the sidecar",
             ["method", "route", "status"],
             registry=registry,
         )
         self.resumes = Counter(
-            "holdfast_resumes", "Resume plans asked for, by what came of it", ["outcome"], registry=registry
+            "holdfast_resumes", "Resume plans requested, by outcome", ["outcome"], registry=registry
         )
         self.verified = Counter(
             "holdfast_verified", "Checkpoints verified in the repository", registry=registry
         )
         self._github_requests = Counter(
             "holdfast_github_requests",
-            "Answers of GitHub, by kind of call and status",
+            "Responses of GitHub, by call and status",
             ["endpoint", "status"],
             registry=registry,
         )
         self._conflicts = Counter(
-            "holdfast_conflicts", "Writes that someone else was before", registry=registry
+            "holdfast_conflicts", "Write conflicts with another writer", registry=registry
         )
         self._outages = Counter(
-            "holdfast_github_unavailable", "Calls that GitHub gave no clear answer to", registry=registry
+            "holdfast_github_unavailable", "Calls to GitHub without a clear response", registry=registry
         )
-        self._retries = Counter("holdfast_retries", "Calls to GitHub that were repeated", registry=registry)
+        self._retries = Counter("holdfast_retries", "Retries of calls to GitHub", registry=registry)
         self._write_seconds = Histogram(
             "holdfast_github_write_seconds",
-            "Duration of writing calls to GitHub",
+            "Duration of write calls to GitHub",
             buckets=_SECONDS,
             registry=registry,
         )
-        registry.register(_Standing(look))
+        registry.register(_StatusCollector(look))
         ProcessCollector(registry=registry)
 
     def render(self) -> bytes:
@@ -85,14 +85,7 @@ class Metrics:
         """Count one answer of GitHub."""
         self._github_requests.labels(endpoint, status).inc()
 
-    def call_performed(
-        self,
-        endpoint: str,  # noqa: ARG002 (the answer, if there is one, is counted by endpoint)
-        seconds: float,
-        *,
-        is_mutation: bool,
-        error: HoldfastError | None,
-    ) -> None:
+    def call_performed(self, seconds: float, *, is_mutation: bool, error: HoldfastError | None) -> None:
         """Count one call to GitHub, and how it ended."""
         if is_mutation:
             self._write_seconds.observe(seconds)
@@ -106,8 +99,8 @@ class Metrics:
         self._retries.inc()
 
 
-class _Standing(Collector):
-    """Asks at each scrape how the spool and the budget stand; says nothing if they cannot be read."""
+class _StatusCollector(Collector):
+    """Reads the spool and the budget at each scrape; reports nothing if they cannot be read."""
 
     def __init__(self, look: Callable[[], Mapping[str, Any]]) -> None:
         self._look = look
@@ -118,14 +111,18 @@ class _Standing(Collector):
         except HoldfastError:
             return
         spool, budget = status["spool"], status["budget"]
-        yield GaugeMetricFamily("holdfast_spool_depth", "Checkpoints that wait", spool["depth"])
-        yield GaugeMetricFamily("holdfast_spool_bytes", "Bytes that wait", spool["bytes"])
+        yield GaugeMetricFamily("holdfast_spool_depth", "Checkpoints waiting in the spool", spool["depth"])
+        yield GaugeMetricFamily("holdfast_spool_bytes", "Bytes waiting in the spool", spool["bytes"])
         yield GaugeMetricFamily(
-            "holdfast_spool_oldest_age_seconds", "How long the oldest waits", spool["oldest_age_s"]
+            "holdfast_spool_oldest_age_seconds",
+            "Age of the oldest checkpoint in the spool",
+            spool["oldest_age_s"],
         )
-        yield GaugeMetricFamily("holdfast_spool_set_aside", "Kept, but not sent", spool["set_aside"])
+        yield GaugeMetricFamily(
+            "holdfast_spool_set_aside", "Checkpoints set aside: kept, but not sent", spool["set_aside"]
+        )
         left = GaugeMetricFamily(
-            "holdfast_budget_left", "What each limit of GitHub still allows", labels=["limit"]
+            "holdfast_budget_left", "Remaining budget, by limit of GitHub", labels=["limit"]
         )
         for name, limit in _LIMITS.items():
             if budget[name] is not None:

@@ -1,7 +1,7 @@
 """What `status` tells: the spool, the budget and the last error, without asking GitHub."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,47 +21,101 @@ _SPOOL = "spool"
 _NOTHING = SpoolStatus(depth=0, bytes=0, oldest_age_s=0.0, set_aside=0, set_aside_bytes=0, salvaged=0, lost=0)
 
 
+@dataclass(frozen=True, slots=True)
+class NextTry:
+    """When the next write may be tried, from now and by the clock, and why not before."""
+
+    in_s: float
+    at: float
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCheckpoint:
+    """A checkpoint that was set aside, and why."""
+
+    checkpoint_id: str
+    run_id: str
+    sequence_number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTarget:
+    """Another repository, branch or folder that checkpoints wait for; no numbers if it cannot be opened."""
+
+    repository: str
+    folder: str
+    depth: int | None
+    bytes: int | None
+    set_aside: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the spool and the budget of one repository stand, and what keeps checkpoints from it."""
+
+    repository: str
+    branch: str
+    is_embedded: bool
+    spool: SpoolStatus
+    budget: Mapping[str, Any]
+    last_error: str | None
+    next_try: NextTry | None
+    set_aside: list[RefusedCheckpoint]
+    other_targets: list[OtherTarget]
+
+
 def overview(assembly: Assembly) -> dict[str, Any]:
     """Return how one repository's spool stands. Where there is none yet, none is made."""
-    if (assembly.folder / _SPOOL).is_dir():
-        told = _tell_spool(assembly)
-    else:
-        told = {
-            "spool": asdict(_NOTHING),
-            "budget": report_budget(Budget(assembly.limits), assembly.clock.now()),
-            "last_error": None,
-            "next_try": None,
-            "set_aside": [],
-        }
-    return {
-        "repository": assembly.repository,
-        "branch": assembly.settings.branch,
-        "is_embedded": assembly.settings.is_embedded,
-        **told,
-        "other_targets": list(_other_targets(assembly)),
-    }
-
-
-def _tell_spool(assembly: Assembly) -> dict[str, Any]:
-    spool = assembly.spool
     now = assembly.clock.now()
+    if (assembly.folder / _SPOOL).is_dir():
+        return asdict(_look_at_spool(assembly, now))
+    return asdict(_status(assembly, _NOTHING, report_budget(Budget(assembly.limits), now)))
+
+
+def _status(
+    assembly: Assembly,
+    spool: SpoolStatus,
+    budget: Mapping[str, Any],
+    *,
+    last_error: str | None = None,
+    next_try: NextTry | None = None,
+    set_aside: Iterable[RefusedCheckpoint] = (),
+) -> Status:
+    return Status(
+        repository=assembly.repository,
+        branch=assembly.settings.branch,
+        is_embedded=assembly.settings.is_embedded,
+        spool=spool,
+        budget=budget,
+        last_error=last_error,
+        next_try=next_try,
+        set_aside=list(set_aside),
+        other_targets=list(_other_targets(assembly)),
+    )
+
+
+def _look_at_spool(assembly: Assembly, now: float) -> Status:
+    spool = assembly.spool
     status = spool.status(now)
     pending, budget = spool.pending(), assembly.rate_limiter.budget
     outage = parse_outage(spool.notes().get(NOTE))
     forecast_s = None if outage else forecast_drain_s(pending, budget, now, assembly.policy)
     aside = spool.set_aside_entries()[:SHOWN_SET_ASIDE] if status.set_aside else []
-    return {
-        "spool": asdict(status),
-        "budget": assembly.rate_limiter.report(spool_depth=status.depth, drain_forecast_s=forecast_s),
-        "last_error": outage.sentence if outage else None,
-        "next_try": _next_try(pending, outage, budget, now, assembly.policy),
-        "set_aside": [_tell_set_aside(entry) for entry in aside],
-    }
+    return _status(
+        assembly,
+        status,
+        assembly.rate_limiter.report(spool_depth=status.depth, drain_forecast_s=forecast_s),
+        last_error=outage.sentence if outage else None,
+        next_try=_next_try(pending, outage, budget, now, assembly.policy),
+        set_aside=map(_refused_checkpoint, aside),
+    )
 
 
 def _next_try(
     pending: Sequence[QueueItem], outage: Outage | None, budget: Budget, now: float, policy: DrainPolicy
-) -> dict[str, Any] | None:
+) -> NextTry | None:
     """Return when the next write may be tried and why not before; None if nothing is in its way."""
     if not pending:
         return None
@@ -70,33 +124,23 @@ def _next_try(
     else:
         plan = plan_drain(pending, budget, now, replace(policy, longest_pause_s=0))
         wait_s, reason = plan.wait_s, plan.reason
-    return {"in_s": round(wait_s, 1), "at": round(now + wait_s, 3), "because": reason} if reason else None
+    return NextTry(round(wait_s, 1), round(now + wait_s, 3), reason) if reason else None
 
 
-def _tell_set_aside(entry: SetAside) -> dict[str, Any]:
+def _refused_checkpoint(entry: SetAside) -> RefusedCheckpoint:
     item = entry.item
-    return {
-        "checkpoint_id": item.checkpoint_id,
-        "run_id": item.run_id,
-        "sequence_number": item.sequence,
-        "reason": entry.reason,
-    }
+    return RefusedCheckpoint(item.checkpoint_id, item.run_id, item.sequence, entry.reason)
 
 
-def _other_targets(assembly: Assembly) -> Iterator[dict[str, Any]]:
-    """Tell of each other repository, branch or folder that checkpoints still wait for on this machine."""
+def _other_targets(assembly: Assembly) -> Iterator[OtherTarget]:
+    """Yield each other repository, branch or folder that checkpoints still wait for on this machine."""
     for folder in sorted(assembly.folder.parent.glob("*/")):
         if folder.name == assembly.folder.name or not (folder / _SPOOL).is_dir():
             continue
         status = _look_into(folder / _SPOOL, assembly)
         if status is None or status.depth or status.set_aside:
-            yield {
-                "repository": _repository_of(folder),
-                "folder": str(folder),
-                "depth": status.depth if status else None,
-                "bytes": status.bytes if status else None,
-                "set_aside": status.set_aside if status else None,
-            }
+            numbers = (status.depth, status.bytes, status.set_aside) if status else (None, None, None)
+            yield OtherTarget(_repository_of(folder), str(folder), *numbers)
 
 
 def _look_into(folder: Path, assembly: Assembly) -> SpoolStatus | None:

@@ -10,7 +10,7 @@ from holdfast.errors import UnknownRun
 from holdfast.format.checkpoint import Draft, Envelope, draft_from_mapping, seal
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Persistence, Progress, Receipt
-from holdfast.recorder import Options, Outlets, Recorder
+from holdfast.recorder import Options, Recorder, Storage
 from holdfast.styles.resume import ResumePlan, plan_resume
 from tests.fakes.clock import VirtualClock
 from tests.fakes.spooling import new_id
@@ -63,7 +63,7 @@ class Shelf:
     def open(self, kind: type[RecorderT], **choices: Any) -> RecorderT:
         """Return a run that saves here, in the foreground alone unless asked otherwise."""
         # Looked up at each call, so that a test may replace one while the run is open.
-        outlets = Outlets(
+        storage = Storage(
             draft=lambda checkpoint: self.draft(checkpoint),
             put=lambda draft: self.put(draft),
             resume=self.resume,
@@ -72,7 +72,7 @@ class Shelf:
         )
         pause = choices.pop("pause", None)
         chosen = {"autosave_s": None, "handle_signals": False, **choices}
-        return kind("build-42", outlets, replace(Options(), **chosen), pause=pause)
+        return kind("build-42", storage, replace(Options(), **chosen), pause=pause)
 
     @property
     def saved(self) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any
 from holdfast.format.checkpoint import Envelope, RunStatus, draft_from_text, seal
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.encode import encode
-from holdfast.styles.outlook import Saved
+from holdfast.styles.style import Saved
 
 NOW = "2026-11-16T10:00:00Z"
 _IDENTITY = "00000000-0000-4000-8000-{:012d}"

@@ -34,7 +34,7 @@ MODULES = (
     "holdfast.drain.worker",
     "holdfast.repository.reader",
     "holdfast.retention",
-    "holdfast.retention.report",
+    "holdfast.presentation.sweeps",
     "holdfast.github.client",
     "holdfast.drain.commits",
     "holdfast.drain.contents",

@@ -44,8 +44,8 @@ def test_calls_are_counted_by_how_they_ended() -> None:
     conflict = Conflict("a", "someone wrote first", "stale_file")
 
     metrics.request_answered("WriteFile", 409)
-    metrics.call_performed("WriteFile", 0.2, is_mutation=True, error=conflict)
-    metrics.call_performed("ReadFile", 0.1, is_mutation=False, error=Unavailable("a", "no answer"))
+    metrics.call_performed(0.2, is_mutation=True, error=conflict)
+    metrics.call_performed(0.1, is_mutation=False, error=Unavailable("a", "no answer"))
     metrics.call_repeated()
 
     values = values_of(metrics)

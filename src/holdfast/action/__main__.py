@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from holdfast.action.signals import hold_signals
+from holdfast.presentation.stopping import hold_signals
 
 if __name__ == "__main__":
     hold_signals()

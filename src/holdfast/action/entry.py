@@ -7,19 +7,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import redirect_stderr
 
-from holdfast.action.commands import carry_out
+from holdfast.action.commands import CANCELLED, ActionStep, carry_out
 from holdfast.action.handover import hand_over
 from holdfast.action.inputs import must_fail, read_inputs, read_matrix, read_settings, read_token
 from holdfast.action.job import Job
-from holdfast.action.outcome import StepOutcome
-from holdfast.action.runner import Runner
-from holdfast.action.signals import release_signals
-from holdfast.action.step import CANCELLED, ActionStep
-from holdfast.action.summary import budget_sentence, format_summary
-from holdfast.cli.session import open_with, stop_on_signals
+from holdfast.action.runner import Runner, StepOutcome, budget_sentence, format_summary
 from holdfast.errors import HoldfastError
 from holdfast.logs import escape_controls
 from holdfast.presentation.exits import ExitCode, WrongUse, describe, exit_code_of
+from holdfast.presentation.session import open_with
+from holdfast.presentation.stopping import release_signals, stop_on_signals
 
 # A cancelled job gets SIGINT, and SIGTERM 7.5 s later: by then everything is told. At first the work goes on,
 # so that a checkpoint still reaches a GitHub that answers: maybe no later step carries it on.

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.cli.session import Session
 from holdfast.format.receipt import Progress
 from holdfast.presentation.render import format_count
+from holdfast.presentation.session import Session
 
 MANIFEST = "manifest.json"
 

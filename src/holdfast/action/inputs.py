@@ -7,9 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from holdfast.action.job import Job
-from holdfast.cli.runs import check_run_id
 from holdfast.presentation.exits import WrongUse
-from holdfast.settings import MOST_BYTES, Settings
+from holdfast.presentation.user_input import check_filled, check_run_id, read_file
+from holdfast.settings import Settings
 
 PREFIX = "HOLDFAST_INPUT_"
 
@@ -125,14 +125,9 @@ def _state(environment: Mapping[str, str]) -> bytes:
     if not file:
         return text.encode(errors="surrogateescape") or b"{}"
     try:
-        with Path(file).open("rb") as opened:
-            content = opened.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise WrongUse(f"state-file: {file} cannot be read: {reason}") from error
-    if not content.strip():
-        raise WrongUse(f"state-file: {file} is empty; it holds a JSON document")
-    return content.strip()
+        return check_filled(read_file(file), file).strip()
+    except WrongUse as error:
+        raise WrongUse(f"state-file: {error}") from error
 
 
 def _is_true(environment: Mapping[str, str], name: str, *, default: bool) -> bool:

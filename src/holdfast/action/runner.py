@@ -1,15 +1,19 @@
-"""The runner's side: its command lines and its files, written so that no text of ours is taken for a command.
+"""The runner's side: command lines, outputs and the job summary, in which no text of ours is taken for more.
 
 See https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands.
 """
 
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from holdfast.logs import escape_controls
+from holdfast.presentation.exits import ExitCode
+from holdfast.presentation.render import format_clock, format_duration
 
 # The runner drops a step's whole summary when it has more than 1 MiB.
 MOST_SUMMARY_BYTES = 1000 * 1024
@@ -17,6 +21,44 @@ _CUT = "\n\n(The rest of this summary is left out: it is too long for GitHub.)\n
 
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+
+SHOWN_ROWS = 200
+_MEANINGFUL = re.compile(r"[^\w ,.:/-]|_")
+
+Link = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file that is in the repository, so that people can follow a link to it."""
+
+    path: str
+
+
+Cell = str | StoredFile
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under the names of their columns; empty by default."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Cell, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """The end of one command.
+
+    `facts` are sentences for the summary; `problems` are warnings of the job, or errors if it is to fail.
+    """
+
+    title: str
+    outputs: dict[str, str] = field(default_factory=dict)
+    table: Table = field(default_factory=Table)
+    facts: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    code: ExitCode = ExitCode.DONE
 
 
 class Runner:
@@ -91,3 +133,50 @@ class Runner:
 
 def _escape(text: str, replacements: Mapping[str, str]) -> str:
     return "".join(replacements.get(character, character) for character in text)
+
+
+def format_summary(outcome: StepOutcome, budget: str, link: Link) -> str:
+    """Return one step's part of the summary; `budget` is a sentence, `link` gives the address of a file."""
+    parts = [f"### Holdfast: {escape_markdown(outcome.title)}"]
+    parts += [f"> [!WARNING]\n> {escape_markdown(problem)}" for problem in outcome.problems]
+    parts += [escape_markdown(fact) for fact in outcome.facts]
+    if outcome.table.rows:
+        parts.append(_format_table(outcome.table, link))
+    if budget:
+        parts.append(escape_markdown(budget))
+    return "\n\n".join(parts) + "\n\n"
+
+
+def budget_sentence(budget: Mapping[str, Any], now: float) -> str:
+    """Return what GitHub still allows, as far as it has said; empty if it has said nothing."""
+    if budget["last_remaining"] is None:
+        return ""
+    of_limit = f" of {budget['limit']:,}" if budget["limit"] else ""
+    wait_s = round(budget["resets_at"] - now)
+    reset = f"in {format_duration(wait_s)}, at {format_clock(budget['resets_at'])}"
+    outlook = f"; the limit resets {reset}" if wait_s > 0 else ""
+    return f"Budget: {budget['last_remaining']:,}{of_limit} requests left{outlook}."
+
+
+def escape_markdown(text: str) -> str:
+    r"""Return `text` as Markdown that shows it, on one line.
+
+    >>> escape_markdown("a|b\n<img> step_1")
+    'a&#124;b&#92;n&#60;img&#62; step&#95;1'
+    """
+    return _MEANINGFUL.sub(lambda match: f"&#{ord(match[0])};", escape_controls(text))
+
+
+def _format_table(table: Table, link: Link) -> str:
+    lines = [f"| {' | '.join(table.columns)} |", "|" + " --- |" * len(table.columns)]
+    rows = table.rows[:SHOWN_ROWS]
+    lines += [f"| {' | '.join(_format_cell(cell, link) for cell in row)} |" for row in rows]
+    if len(table.rows) > SHOWN_ROWS:
+        lines.append(f"\nand {len(table.rows) - SHOWN_ROWS:,} more.")
+    return "\n".join(lines)
+
+
+def _format_cell(cell: Cell, link: Link) -> str:
+    if isinstance(cell, StoredFile):
+        return f"[{escape_markdown(cell.path)}]({link(cell.path)})"
+    return escape_markdown(cell)

@@ -19,6 +19,7 @@ from holdfast.cli import (
     diff,
     drain,
     emulator,
+    import_files,
     n8n,
     resume,
     runs,
@@ -26,7 +27,6 @@ from holdfast.cli import (
     spool,
     status,
     submit,
-    takeover,
     validate,
 )
 from holdfast.cli.arguments import Commands, Parser, add_shared_options
@@ -46,7 +46,7 @@ COMMANDS = (
     resume,
     validate,
     diff,
-    takeover,
+    import_files,
     complete,
     cleanup,
     spool,

@@ -1,14 +1,18 @@
-"""How commands are declared: the options they share, their help, and the types of values."""
+"""How commands are declared: the options they share and what these open, their help, the types of values."""
 
 import argparse
 import math
+import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NoReturn
 
 from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.presentation.session import Session, open_with, quieten, settings_from
 
 if TYPE_CHECKING:
     from holdfast.presentation.render import Screen
+    from holdfast.settings import Settings
 
 Run = Callable[[argparse.Namespace, "Screen"], ExitCode]
 
@@ -89,6 +93,23 @@ def add_shared_options(parser: argparse.ArgumentParser) -> None:
         choices=("debug", "info", "warning", "error"),
         help="from which level on (default: warning)",
     )
+
+
+def overrides(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return the settings that the command line names."""
+    return {name: value for name in SETTINGS if (value := getattr(arguments, name, None)) is not None}
+
+
+def read_settings(arguments: argparse.Namespace) -> "Settings":
+    """Return the settings in force for this command line. Raises InvalidSettings."""
+    return quieten(settings_from(overrides(arguments)))
+
+
+def open_session(
+    arguments: argparse.Namespace, *, stop: threading.Event | None = None
+) -> AbstractContextManager[Session]:
+    """Open what the environment and the command line name; `stop` ends waits and drains."""
+    return open_with(read_settings(arguments), stop=stop)
 
 
 def seconds(text: str) -> float:

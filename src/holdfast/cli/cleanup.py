@@ -1,20 +1,20 @@
 """`holdfast cleanup` and `preserve`: retention, and what is kept from it."""
 
 import argparse
-from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands
-from holdfast.cli.runs import check_run_id
-from holdfast.cli.session import Session, open_session, stop_on_signals
+from holdfast.cli.arguments import Commands, open_session
 from holdfast.errors import GatewayError, UnknownRun
 from holdfast.presentation.exits import ExitCode, WrongUse
 from holdfast.presentation.render import Screen, format_bytes, format_count
+from holdfast.presentation.session import Session
+from holdfast.presentation.stopping import stop_on_signals
+from holdfast.presentation.user_input import check_run_id
 
 if TYPE_CHECKING:
     from holdfast import Holdfast
     from holdfast.retention import SquashReport, SweepReport
-    from holdfast.retention.disposal import RunPlan
 
 _DESCRIPTION = """\
 Clean up the repository by the rules of retention. Of the runs last written to, 10 keep everything, up to 50
@@ -65,9 +65,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 def _clean_up(arguments: argparse.Namespace, session: Session, screen: Screen) -> ExitCode:
     from holdfast.errors import Stopped, SweepBusy, Throttled
+    from holdfast.presentation.sweeps import sweep_document
     from holdfast.retention import SweepReport
     from holdfast.retention.plan import RetentionPlan
-    from holdfast.retention.report import squash_document, sweep_document
 
     holdfast = session.holdfast
     report, squashed = SweepReport(RetentionPlan(())), None
@@ -79,7 +79,7 @@ def _clean_up(arguments: argparse.Namespace, session: Session, screen: Screen) -
         report.rest_because = str(error)
     if screen.is_json:
         document = sweep_document(report, session.assembly.layout, is_dry_run=arguments.dry_run)
-        screen.document({**document, "squash": squash_document(squashed) if squashed else None})
+        screen.document({**asdict(document), "squash": asdict(squashed) if squashed else None})
     elif report.plan.runs or not report.rest_because:
         print_sweep(report, screen, is_dry_run=arguments.dry_run)
         if squashed:
@@ -92,34 +92,22 @@ def _clean_up(arguments: argparse.Namespace, session: Session, screen: Screen) -
 
 def print_sweep(report: "SweepReport", screen: Screen, *, is_dry_run: bool) -> None:
     """Print what becomes of the runs: a table of those that change or are left alone, and the sum."""
-    from holdfast.retention.disposal import Action
+    from holdfast.presentation.sweeps import COLUMNS, changes_of, size_of, sweep_rows
 
-    changes = report.plan.changes if is_dry_run else report.done
-    left = [run for run in report.plan.runs if run.action is Action.LEAVE]
-    rows = [
-        (run.run_id, run.action, f"{len(run.delete):,}", format_bytes(run.deleted_bytes), run.reason)
-        for run in (*changes, *left)
-    ]
+    rows = sweep_rows(report, is_dry_run=is_dry_run)
     if rows:
-        screen.table(("run", "action", "files", "bytes", "why"), rows, right=("files", "bytes"))
+        screen.table(COLUMNS, rows, right=("files", "bytes"))
         screen.say()
     for path in report.strangers:
         screen.say(f"Left alone, as Holdfast did not write it: {path}")
-    _print_sum(report, changes, screen, is_dry_run=is_dry_run)
-
-
-def _print_sum(
-    report: "SweepReport", changes: Sequence["RunPlan"], screen: Screen, *, is_dry_run: bool
-) -> None:
-    files = format_count(sum(len(run.delete) for run in changes), "file")
-    size = format_bytes(sum(run.deleted_bytes for run in changes))
+    changes = changes_of(report, is_dry_run=is_dry_run)
     runs = format_count(len(report.plan.runs), "run")
     if not changes:
         screen.say(f"Nothing to clean up in {runs}.")
     elif is_dry_run:
-        screen.say(f"Would delete {files} ({size}) of {len(changes):,} of {runs}.")
+        screen.say(f"Would delete {size_of(changes)} of {len(changes):,} of {runs}.")
     else:
-        screen.say(f"Deleted {files} ({size}) in {format_count(len(report.commits), 'commit')}.")
+        screen.say(f"Deleted {size_of(changes)} in {format_count(len(report.commits), 'commit')}.")
 
 
 def print_squash(report: "SquashReport", screen: Screen) -> None:

@@ -3,12 +3,13 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands, seconds
+from holdfast.cli.arguments import Commands, open_session, seconds
 from holdfast.cli.drain import drain
-from holdfast.cli.runs import check_run_id
-from holdfast.cli.session import Session, open_session, stop_on_signals
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen, format_count
+from holdfast.presentation.session import Session
+from holdfast.presentation.stopping import stop_on_signals
+from holdfast.presentation.user_input import check_run_id
 
 if TYPE_CHECKING:
     from holdfast.drain.worker import DrainResult

@@ -3,8 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.arguments import Commands
-from holdfast.cli.session import read_settings
+from holdfast.cli.arguments import Commands, read_settings
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen
 

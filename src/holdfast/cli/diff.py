@@ -3,11 +3,10 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.arguments import Commands, sequence
-from holdfast.cli.runs import check_run_id
-from holdfast.cli.session import open_session
+from holdfast.cli.arguments import Commands, open_session, sequence
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen, format_count
+from holdfast.presentation.user_input import check_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

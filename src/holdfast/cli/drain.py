@@ -4,10 +4,11 @@ import argparse
 import threading
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands, seconds
-from holdfast.cli.session import LastWords, Session, open_session, stop_on_signals
+from holdfast.cli.arguments import Commands, open_session, seconds
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Advance, Screen, format_count, format_duration
+from holdfast.presentation.session import Session
+from holdfast.presentation.stopping import LastWords, stop_on_signals
 
 if TYPE_CHECKING:
     from holdfast.drain.worker import DrainResult

@@ -4,10 +4,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands, count
-from holdfast.cli.session import read_settings, start_logs, stop_on_signals
+from holdfast.cli.arguments import Commands, count, read_settings
 from holdfast.presentation.exits import CommandFailed, ExitCode, WrongUse
 from holdfast.presentation.render import Screen
+from holdfast.presentation.session import start_logs
+from holdfast.presentation.stopping import stop_on_signals
 
 if TYPE_CHECKING:
     from holdfast.emulator import Rule

@@ -4,11 +4,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.arguments import Commands, sequence
-from holdfast.cli.runs import check_run_id
-from holdfast.cli.session import open_session
+from holdfast.cli.arguments import Commands, open_session, sequence
 from holdfast.presentation.exits import ExitCode, WrongUse
 from holdfast.presentation.render import Screen, format_bytes
+from holdfast.presentation.user_input import check_run_id, read_file
 
 if TYPE_CHECKING:
     from holdfast.styles.resume import ResumePlan
@@ -18,6 +17,13 @@ Print the resume plan of a run: where it goes on, what is done, what is left, an
 
 It is made from the newest good checkpoint, spooled or stored; with GitHub away, from what was read or written
 before. --json prints it with the restored state, every number exactly as stored."""
+
+
+_SOURCES = {
+    "spool": "the spool on this machine",
+    "github": "GitHub",
+    "cache": "the local copy, because GitHub could not be read",
+}
 
 
 def register(commands: Commands) -> None:
@@ -51,13 +57,13 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 
 def _print(plan: "ResumePlan", screen: Screen) -> None:
-    from holdfast.styles.outlook import name_all
+    from holdfast.styles.values import name_all
 
     for line in plan.message.splitlines():
         screen.say(line)
     screen.say()
     remaining = "not known" if plan.remaining is None else name_all(plan.remaining) or "nothing"
-    if plan.remaining and _are_standard_phases(plan):
+    if plan.remaining and plan.has_standard_phases:
         remaining += " (of the standard phases 0 to 8; name others in state.progress.phases)"
     screen.facts(
         [
@@ -73,22 +79,6 @@ def _print(plan: "ResumePlan", screen: Screen) -> None:
         screen.say(f"warning: {warning}", style="yellow")
 
 
-def _are_standard_phases(plan: "ResumePlan") -> bool:
-    """Return whether the phases that remain are the specification's, as the run has named none."""
-    from holdfast.styles.outlook import as_mapping
-    from holdfast.styles.resume import style_of
-
-    progress = as_mapping(as_mapping(plan.state).get("progress"))
-    return style_of(plan.state) == "phases" and not progress.get("phases")
-
-
-_SOURCES = {
-    "spool": "the spool on this machine",
-    "github": "GitHub",
-    "cache": "the local copy, because GitHub could not be read",
-}
-
-
 def _read_json(path: Path | None) -> Any:
     from holdfast.errors import InvalidCheckpoint
     from holdfast.jsontext.encode import parse_value
@@ -96,8 +86,6 @@ def _read_json(path: Path | None) -> Any:
     if path is None:
         return None
     try:
-        return parse_value(path.read_bytes())
-    except OSError as error:
-        raise WrongUse(f"{path} cannot be read: {error.strerror or error}") from error
+        return parse_value(read_file(path))
     except InvalidCheckpoint as error:
         raise WrongUse(f"{path} is not JSON: {error}") from error

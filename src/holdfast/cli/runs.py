@@ -3,10 +3,11 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands, sequence
-from holdfast.cli.session import Session, open_session
-from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.cli.arguments import Commands, open_session, sequence
+from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen
+from holdfast.presentation.session import Session
+from holdfast.presentation.user_input import check_run_id
 
 if TYPE_CHECKING:
     from holdfast.format.index import Index
@@ -68,16 +69,6 @@ def show_checkpoint(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
         content = session.holdfast.checkpoint(run_id, arguments.sequence).content
     screen.content(content if screen.is_json else indent(content))
     return ExitCode.DONE
-
-
-def check_run_id(text: str) -> str:
-    """Return `text` if it can name a run. Raises WrongUse."""
-    from holdfast.format.ids import parse_run_id
-
-    try:
-        return parse_run_id(text)
-    except ValueError as error:
-        raise WrongUse(f"{text!r} names no run: {error}") from error
 
 
 def print_runs(runs: list["RunSummary"], screen: Screen, *, none: str = "There are no runs.") -> None:

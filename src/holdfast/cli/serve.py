@@ -4,10 +4,11 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands, count
-from holdfast.cli.session import overrides, settings_from, start_logs, stop_on_signals
+from holdfast.cli.arguments import Commands, count, overrides
 from holdfast.presentation.exits import CommandFailed, ExitCode
 from holdfast.presentation.render import Screen
+from holdfast.presentation.session import settings_from, start_logs
+from holdfast.presentation.stopping import stop_on_signals
 
 if TYPE_CHECKING:
     from holdfast.settings import Settings

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from holdfast.cli.arguments import Commands
-from holdfast.cli.session import open_session
+from holdfast.cli.arguments import Commands, open_session
 from holdfast.presentation.exits import ExitCode, WrongUse
 from holdfast.presentation.render import Screen, format_count
 

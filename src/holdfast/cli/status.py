@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdfast.cli.arguments import Commands
-from holdfast.cli.session import open_session
+from holdfast.cli.arguments import Commands, open_session
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen, format_bytes, format_clock, format_count, format_duration
 

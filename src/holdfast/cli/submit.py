@@ -2,13 +2,14 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands, seconds
-from holdfast.cli.session import LastWords, Session, open_session, stop_on_signals
+from holdfast.cli.arguments import Commands, open_session, seconds
 from holdfast.presentation.exits import ExitCode, WrongUse
 from holdfast.presentation.render import Screen, format_duration
+from holdfast.presentation.session import Session
+from holdfast.presentation.stopping import LastWords, stop_on_signals
+from holdfast.presentation.user_input import check_filled, check_size, read_file
 
 if TYPE_CHECKING:
     from holdfast.format.receipt import Receipt
@@ -55,10 +56,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     # Before anything else: what follows takes a while to load.
     with stop_on_signals(last_words) as stop, open_session(arguments, stop=stop) as session:
         from holdfast.cli.submission import compose
-        from holdfast.settings import MOST_BYTES
 
         # Without a name for either text: each is large, and is let go as soon as the next one is made of it.
-        receipt = session.holdfast.submit(compose(_read(arguments.file, MOST_BYTES), arguments))
+        receipt = session.holdfast.submit(compose(_read(arguments.file), arguments))
         if not arguments.wait:
             _print(receipt, screen)
             return ExitCode.DONE
@@ -102,24 +102,11 @@ def _print(receipt: "Receipt", screen: Screen) -> None:
     screen.facts([(name, str(value)) for name, value in document.items()])
 
 
-def _read(name: str, limit_bytes: int) -> bytes:
-    """Return the whole of a file or of standard input, which must not be larger than `limit_bytes`."""
-    if name == "-":
-        text, label = sys.stdin.buffer.read(limit_bytes + 1), "standard input"
-    else:
-        try:
-            with Path(name).open("rb") as file:
-                text, label = file.read(limit_bytes + 1), name
-        except (OSError, ValueError) as error:
-            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            raise WrongUse(
-                f"{name} cannot be read: {reason}; name a JSON file, or - for standard input"
-            ) from error
-    if len(text) > limit_bytes:
-        raise WrongUse(
-            f"{label} has more than {limit_bytes:,} bytes, which is the most that GitHub can take; "
-            "keep large outputs elsewhere and store references to them"
-        )
-    if not text.strip():
-        raise WrongUse(f"{label} is empty; a checkpoint is a JSON document")
-    return text
+def _read(name: str) -> bytes:
+    """Return the whole of a file or of standard input. Raises WrongUse."""
+    if name != "-":
+        return check_filled(read_file(name), name)
+    from holdfast.settings import MOST_BYTES
+
+    label = "standard input"
+    return check_filled(check_size(sys.stdin.buffer.read(MOST_BYTES + 1), label), label)

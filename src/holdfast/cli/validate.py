@@ -5,11 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands
-from holdfast.cli.runs import check_run_id
-from holdfast.cli.session import open_session
-from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.cli.arguments import Commands, open_session
+from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen, format_count
+from holdfast.presentation.user_input import check_run_id, read_file
 
 if TYPE_CHECKING:
     from holdfast.repository.findings import Report
@@ -59,16 +58,8 @@ def _is_file(subject: str) -> bool:
 
 def _check_file(path: Path) -> "Report":
     from holdfast.repository.findings import check_file
-    from holdfast.settings import MOST_BYTES
 
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise WrongUse(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    if len(content) > MOST_BYTES:
-        raise WrongUse(f"{path} has more than {MOST_BYTES:,} bytes, which no checkpoint has")
-    return check_file(content, str(path))
+    return check_file(read_file(path), str(path))
 
 
 def _check_run(arguments: argparse.Namespace) -> "Report":

@@ -438,9 +438,7 @@ class Meter(Protocol):
         """Count one answer of GitHub."""
         ...
 
-    def call_performed(
-        self, endpoint: str, seconds: float, *, is_mutation: bool, error: GatewayError | None
-    ) -> None:
+    def call_performed(self, seconds: float, *, is_mutation: bool, error: GatewayError | None) -> None:
         """Count one attempt, and how it ended."""
         ...
 

@@ -156,9 +156,7 @@ class GitHubClient:
 
     def _tell(self, call: Call[Any], began: float, error: GatewayError | None) -> None:
         if self._meter:
-            self._meter.call_performed(
-                type(call).__name__, self._timer() - began, is_mutation=call.is_mutation, error=error
-            )
+            self._meter.call_performed(self._timer() - began, is_mutation=call.is_mutation, error=error)
 
     def _perform(self, call: Call[ResultT]) -> ResultT:
         result: Any

@@ -35,7 +35,7 @@ def prepare_workflow(name: str, *, url: str, has_token: bool) -> bytes:
 
 
 def is_loopback_url(url: str) -> bool:
-    """Tell whether `url` leads to the machine that calls it, where no token is needed.
+    """Whether `url` leads to the machine that calls it, where no token is needed.
 
     >>> is_loopback_url("http://localhost:8723"), is_loopback_url("http://holdfast:8723")
     (True, False)

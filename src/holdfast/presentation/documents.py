@@ -1,16 +1,36 @@
-"""The JSON shapes that commands print and the sidecar answers, as users rely on them."""
+"""The JSON documents that commands print and the sidecar answers, as users rely on them."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from holdfast.format.receipt import Receipt
 
 if TYPE_CHECKING:
     from holdfast.format.index import Index
-    from holdfast.repository.reader import RunSummary
+    from holdfast.repository.catalog import RunSummary
 
 _RECEIPT_FIELDS = tuple(field.name for field in fields(Receipt))
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCheckpoint:
+    """One checkpoint of a run, in a line."""
+
+    sequence: int
+    checkpoint_id: str
+    trigger: str
+    timestamp: str
+    file_path: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointList:
+    """The checkpoints of a run, in the order of their numbers."""
+
+    run_id: str
+    checkpoints: list[ListedCheckpoint]
 
 
 def receipt_document(receipt: Receipt) -> dict[str, Any]:
@@ -21,24 +41,27 @@ def receipt_document(receipt: Receipt) -> dict[str, Any]:
 
 def runs_document(runs: Iterable["RunSummary"]) -> dict[str, Any]:
     """Return the runs."""
-    return {"runs": [asdict(run) for run in runs]}
+    return {"runs": list(runs)}
 
 
-def list_document(index: "Index") -> dict[str, Any]:
+def list_document(index: "Index") -> CheckpointList:
     """Return the checkpoints of a run."""
-    names = ("sequence", "checkpoint_id", "trigger", "timestamp", "file_path", "status")
-    checkpoints = [{name: getattr(entry, name) for name in names} for entry in index.entries]
-    return {"run_id": index.run_id, "checkpoints": checkpoints}
+    names = [field.name for field in fields(ListedCheckpoint)]
+    lines = [ListedCheckpoint(**{name: getattr(entry, name) for name in names}) for entry in index.entries]
+    return CheckpointList(index.run_id, lines)
 
 
-def run_document(index: "Index") -> dict[str, Any]:
+def run_document(index: "Index") -> "RunSummary":
     """Return one run in a line, as in the list of runs."""
+    from holdfast.format.checkpoint import RunStatus
+    from holdfast.repository.catalog import RunSummary
+
     newest = index.newest
-    return {
-        "run_id": index.run_id,
-        "status": index.status,
-        "resumable": index.status != "completed",
-        "checkpoint_count": len(index.entries),
-        "last_updated": index.last_updated or (newest.timestamp if newest else ""),
-        "workflow": index.workflow,
-    }
+    return RunSummary(
+        run_id=index.run_id,
+        status=index.status,
+        resumable=index.status is not RunStatus.COMPLETED,
+        checkpoint_count=len(index.entries),
+        last_updated=index.last_updated or (newest.timestamp if newest else ""),
+        workflow=index.workflow,
+    )

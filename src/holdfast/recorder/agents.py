@@ -5,12 +5,12 @@ from typing import Any
 
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import Scope
-from holdfast.recorder.recording import Recording
+from holdfast.recorder.block import WorkBlock
 from holdfast.recorder.run import Recorder
-from holdfast.styles.progress import agents
-from holdfast.styles.progress.decisions import Decision, add_decision
-from holdfast.styles.progress.values import Document, freeze
+from holdfast.recorder.state import RunState
+from holdfast.styles import agents
+from holdfast.styles.decisions import Decision, add_decision
+from holdfast.styles.values import Document, freeze
 
 
 class AgentsRun(Recorder):
@@ -19,15 +19,15 @@ class AgentsRun(Recorder):
     `outputs` and `metrics` are yours to fill.
     """
 
-    style = agents.STYLE
+    _style = agents.STYLE
 
     def agent(self, agent_id: str) -> "Agent":
         """Return the context of one agent, which works inside of it."""
-        return Agent(self._recording, str(agent_id))
+        return Agent(self._run, str(agent_id))
 
     def phase(self, number: int) -> "AgentsPhase":
         """Return the context of one phase, in which agents work; each of them has its work to do anew."""
-        return AgentsPhase(self._recording, number)
+        return AgentsPhase(self._run, number)
 
     def decide(
         self,
@@ -40,13 +40,9 @@ class AgentsRun(Recorder):
         alternatives: Iterable[object] = (),
     ) -> Receipt | None:
         """Save a decision, so that it can be replayed."""
-        recording = self._recording
+        run = self._run
         decision = Decision(agent, type, description, rationale, confidence, list(alternatives))
-
-        def change() -> None:
-            recording.progress = add_decision(recording.progress, decision, recording.now())
-
-        return recording.record(Trigger.MANUAL, change)
+        return run.record(Trigger.MANUAL, lambda progress: add_decision(progress, decision, run.now()))
 
     @property
     def outputs(self) -> list[Any]:
@@ -67,10 +63,10 @@ class AgentsRun(Recorder):
 
     @confidence.setter
     def confidence(self, value: Any) -> None:
-        self._recording.amend_progress(lambda progress: {**progress, "confidence": freeze(value)})
+        self._run.amend(lambda progress: {**progress, "confidence": freeze(value)})
 
     def is_done(self, name: str | int) -> bool:
-        """Tell whether the agent has done its work in this phase, or the phase with this number is over."""
+        """Whether the agent has done its work in this phase, or the phase with this number is over."""
         if isinstance(name, int):
             return agents.is_phase_done(self.progress, name)
         return agents.is_agent_done(self.progress, name)
@@ -78,14 +74,8 @@ class AgentsRun(Recorder):
     def _new_progress(self) -> Document:
         return agents.new_progress()
 
-    def _restored(self, stored: Document) -> Document:
-        return agents.restore(stored, self._new_progress())
 
-    def _label(self) -> str | None:
-        return f"phase_{self.progress['phase']}"
-
-
-class Agent(Scope):
+class Agent(WorkBlock):
     """One agent at work. After a resume it knows the state and the confidence that it had before."""
 
     @property
@@ -117,51 +107,42 @@ class Agent(Scope):
 
     def block(self, reason: str) -> None:
         """Enter what keeps the agent from going on."""
-        self._recording.amend_progress(lambda progress: agents.block(progress, self.name, reason))
+        self._run.amend(lambda progress: agents.block(progress, self.name, reason))
 
     def _field(self, name: str) -> Any:
-        return self._recording.progress["agents"].get(self.name, {}).get(name)
+        return self._run.progress["agents"].get(self.name, {}).get(name)
 
     def _alter(self, **fields: Any) -> None:
-        self._recording.amend_progress(lambda progress: agents.alter(progress, self.name, **fields))
+        self._run.amend(lambda progress: agents.alter(progress, self.name, **fields))
 
     def _begin(self) -> None:
-        self._recording.amend_progress(lambda progress: agents.begin(progress, self.name))
+        self._run.amend(lambda progress: agents.begin(progress, self.name))
 
     def _complete(self) -> None:
-        recording = self._recording
-
-        def change() -> None:
-            recording.progress = agents.complete(recording.progress, self.name)
-
-        recording.record(Trigger.SPECIALIST_FINISHED, change)
+        self._run.record(Trigger.SPECIALIST_FINISHED, lambda progress: agents.complete(progress, self.name))
 
     def _fail(self, error: BaseException) -> None:
-        recording = self._recording
-
-        def change(text: str) -> None:
-            recording.progress = agents.fail(recording.progress, self.name, text)
-
-        recording.record_failure(Trigger.ERROR, self.name, error, change)
+        self._run.record_failure(
+            Trigger.ERROR, self.name, error, lambda progress, text: agents.fail(progress, self.name, text)
+        )
 
 
-class AgentsPhase(Scope):
+class AgentsPhase(WorkBlock):
     """One phase under way, in which agents work."""
 
-    def __init__(self, recording: Recording, number: int) -> None:
-        super().__init__(recording, f"phase_{number}")
+    def __init__(self, run: RunState, number: int) -> None:
+        super().__init__(run, f"phase_{number}")
         self.number = number
 
     def _begin(self) -> None:
-        self._recording.amend_progress(lambda progress: agents.begin_phase(progress, self.number))
+        self._run.amend(lambda progress: agents.begin_phase(progress, self.number))
 
     def _complete(self) -> None:
-        recording = self._recording
-
-        def change() -> None:
-            recording.progress = agents.complete_phase(recording.progress, self.number)
-
-        recording.record(Trigger.PHASE_COMPLETE, change, phase=self.name)
+        self._run.record(
+            Trigger.PHASE_COMPLETE,
+            lambda progress: agents.complete_phase(progress, self.number),
+            phase=self.name,
+        )
 
     def _fail(self, error: BaseException) -> None:
-        self._recording.record_failure(Trigger.ERROR, self.name, error, lambda _: None)
+        self._run.record_failure(Trigger.ERROR, self.name, error)

@@ -9,7 +9,7 @@ Pause = Callable[[threading.Event, float], bool]
 class Autosave:
     """Calls `save` every `interval_s` seconds from a thread of its own, between `open` and `close`.
 
-    `pause` waits for the event, that long at most, and tells whether it is set.
+    `pause` waits for the event, that long at most, and returns whether it is set.
     """
 
     def __init__(

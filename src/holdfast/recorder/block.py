@@ -7,7 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
-from holdfast.recorder.recording import Recording
+from holdfast.recorder.state import RunState
 
 T = TypeVar("T")
 
@@ -22,12 +22,12 @@ async def in_thread(work: Callable[[], T]) -> T:
         raise
 
 
-class Scope(ABC):
+class WorkBlock(ABC):
     """A step, task, phase, layer or agent: use it with `with`, or in a coroutine with `async with`."""
 
-    def __init__(self, recording: Recording, name: str) -> None:
+    def __init__(self, run: RunState, name: str) -> None:
         self.name = name
-        self._recording = recording
+        self._run = run
         self._began_at = 0.0
 
     @abstractmethod
@@ -41,10 +41,10 @@ class Scope(ABC):
 
     def _elapsed_s(self) -> float:
         """Return for how long the work has been under way, in seconds."""
-        return round(max(0.0, self._recording.clock.now() - self._began_at), 3)
+        return round(max(0.0, self._run.clock.now() - self._began_at), 3)
 
     def __enter__(self) -> Self:
-        self._began_at = self._recording.clock.now()
+        self._began_at = self._run.clock.now()
         self._begin()
         return self
 
@@ -53,8 +53,8 @@ class Scope(ABC):
     ) -> None:
         if error is None:
             self._complete()
-        elif self._recording.is_interruption(error):
-            self._recording.record_interruption()
+        elif self._run.is_interruption(error):
+            self._run.record_interruption()
         else:
             self._fail(error)
 

@@ -4,22 +4,22 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import Scope
-from holdfast.recorder.recording import Recording
+from holdfast.recorder.block import WorkBlock
 from holdfast.recorder.run import Recorder
-from holdfast.styles.progress import layers
-from holdfast.styles.progress.decisions import Decision, add_decision
-from holdfast.styles.progress.values import Document, freeze
+from holdfast.recorder.state import RunState
+from holdfast.styles import layers
+from holdfast.styles.decisions import Decision, add_decision
+from holdfast.styles.values import Document, freeze
 
 
 class LayersRun(Recorder):
     """A run in layers, which are known by their index; `context` and `messages` are yours to fill."""
 
-    style = layers.STYLE
+    _style = layers.STYLE
 
     def layer(self, index: int) -> "Layer":
         """Return the context of one layer, whose tasks run inside of it."""
-        return Layer(self._recording, index)
+        return Layer(self._run, index)
 
     @property
     def context(self) -> dict[str, Any]:
@@ -45,11 +45,11 @@ class LayersRun(Recorder):
     ) -> None:
         """Enter a decision, which the next checkpoint takes along."""
         decision = Decision(agent, type, description, rationale, confidence, alternatives)
-        now = self._recording.now()
-        self._recording.amend_progress(lambda progress: add_decision(progress, decision, now))
+        now = self._run.now()
+        self._run.amend(lambda progress: add_decision(progress, decision, now))
 
     def is_done(self, name: int | str) -> bool:
-        """Tell whether the layer with this index, or the task with this id, is completed."""
+        """Whether the layer with this index, or the task with this id, is completed."""
         if isinstance(name, int):
             return layers.is_layer_done(self.progress, name)
         return layers.is_task_done(self.progress, name)
@@ -60,21 +60,15 @@ class LayersRun(Recorder):
     def _new_progress(self) -> Document:
         return layers.new_progress(self._options.work, self._options.execution_config)
 
-    def _restored(self, stored: Document) -> Document:
-        return layers.restore(stored, self._new_progress())
-
     def _dag(self) -> Any:
         return [list(layer) for layer in self._options.work] or None
 
-    def _label(self) -> str | None:
-        return f"layer_{self.progress['layer_index']}"
 
-
-class Layer(Scope):
+class Layer(WorkBlock):
     """One layer under way. Its tasks may be completed in several threads at once."""
 
-    def __init__(self, recording: Recording, index: int) -> None:
-        super().__init__(recording, f"layer_{index}")
+    def __init__(self, run: RunState, index: int) -> None:
+        super().__init__(run, f"layer_{index}")
         self.index = index
 
     def task(self, task_id: str, result: Any = None, *, duration_s: float | None = None) -> None:
@@ -82,21 +76,20 @@ class Layer(Scope):
 
         The duration is that since the layer began, unless given.
         """
-        now = self._recording.now()
+        now = self._run.now()
         elapsed_s = self._elapsed_s() if duration_s is None else duration_s
         record = layers.TaskResult(task_id, freeze(result), now, elapsed_s)
-        self._recording.amend_progress(lambda progress: layers.complete_task(progress, record))
+        self._run.amend(lambda progress: layers.complete_task(progress, record))
 
     def _begin(self) -> None:
         """Nothing is saved: the checkpoint before says already that this layer is next."""
 
     def _complete(self) -> None:
-        recording = self._recording
-
-        def change() -> None:
-            recording.progress = layers.complete_layer(recording.progress, self.index)
-
-        recording.record(Trigger.LAYER_COMPLETE, change, phase=self.name)
+        self._run.record(
+            Trigger.LAYER_COMPLETE,
+            lambda progress: layers.complete_layer(progress, self.index),
+            phase=self.name,
+        )
 
     def _fail(self, error: BaseException) -> None:
-        self._recording.record_failure(Trigger.ERROR, self.name, error, lambda _: None)
+        self._run.record_failure(Trigger.ERROR, self.name, error)

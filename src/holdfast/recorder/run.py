@@ -15,10 +15,11 @@ from holdfast.format.triggers import Trigger
 from holdfast.logs import log
 from holdfast.recorder.autosave import Autosave, Pause
 from holdfast.recorder.block import in_thread
-from holdfast.recorder.outlets import Options, Outlets
-from holdfast.recorder.recording import Recording
-from holdfast.styles.progress.values import Document, as_dict, format_error, freeze
+from holdfast.recorder.options import Options, Storage
+from holdfast.recorder.state import RunState
 from holdfast.styles.resume import ResumePlan, style_of
+from holdfast.styles.style import Style
+from holdfast.styles.values import Document, as_dict, freeze
 
 IdT = TypeVar("IdT", str, int)
 
@@ -40,51 +41,53 @@ class Recorder(ABC):
     error is raised, unless another one is on its way, or the checkpoint was saved in the background.
     """
 
-    style: ClassVar[str]
+    _style: ClassVar[Style]
 
     def __init__(
-        self, run_id: str, outlets: Outlets, options: Options, *, pause: Pause | None = None
+        self, run_id: str, storage: Storage, options: Options, *, pause: Pause | None = None
     ) -> None:
         try:
             self.run_id = parse_run_id(run_id)
         except ValueError as error:
             raise InvalidCheckpoint("run_id", str(error)) from error
         self.plan: ResumePlan | None = None
-        self._outlets = outlets
+        self._storage = storage
         self._options = options
-        progress = self._new_progress()
-        self._recording = Recording(
-            self.run_id, outlets, options, progress, interrupt=self._interrupted, label=self._label
-        )
+        self._run = RunState(self.run_id, self._style, storage, options, self._new_progress())
         waiting = {"pause": pause} if pause else {}
-        self._autosave = Autosave(self._recording.record_changes, options.autosave_s, **waiting)
+        self._autosave = Autosave(self._run.record_changes, options.autosave_s, **waiting)
+
+    @property
+    def style(self) -> str:
+        """Return the name of the workflow style."""
+        return self._style.name
 
     @property
     def state(self) -> dict[str, Any]:
         """Return the state, to be filled freely; only the member `progress` is the recorder's own."""
-        return self._recording.state
+        return self._run.members
 
     @property
     def context_fields(self) -> dict[str, Any]:
         """Return what is saved beside the state, to be filled freely."""
-        return self._recording.context_fields
+        return self._run.context_fields
 
     @property
     def progress(self) -> Document:
         """Return how far the run is, as the next checkpoint will say. It is not to be altered."""
-        return self._recording.progress
+        return self._run.progress
 
     def update(self) -> AbstractContextManager[None]:
         """Hold off checkpoints and signals for as long as a few changes of the state belong together."""
-        return self._recording.changing()
+        return self._run.changing()
 
     def checkpoint(self, trigger: str | Trigger = Trigger.MANUAL) -> Receipt | None:
         """Save a checkpoint now; return its receipt, or None if that failed."""
-        return self._recording.record(trigger)
+        return self._run.record(trigger)
 
     def cost(self, usd: float) -> float:
         """Add to what the run has cost so far, and return that."""
-        with self._recording.changing():
+        with self._run.changing():
             before = self.state.get("cost_accumulated") or 0
             total: float = round(before + usd, _DIGITS_OF_COST)
             self.state["cost_accumulated"] = total
@@ -92,13 +95,13 @@ class Recorder(ABC):
 
     def trip(self, breaker: str, reason: str) -> Receipt | None:
         """Save that a circuit breaker has tripped: a person should look before the run goes on."""
-        tripped = {"state": "open", "reason": reason, "tripped_at": self._recording.now()}
+        tripped = {"state": "open", "reason": reason, "tripped_at": self._run.now()}
 
-        def change() -> None:
-            breakers = as_dict(self.state.get("circuit_breaker_state"))
-            self.state["circuit_breaker_state"] = {**breakers, breaker: tripped}
+        def trip(state: Document) -> Document:
+            breakers = as_dict(state.get("circuit_breaker_state"))
+            return {"circuit_breaker_state": {**breakers, breaker: tripped}}
 
-        return self._recording.record(Trigger.CIRCUIT_BREAKER, change)
+        return self._run.record(Trigger.CIRCUIT_BREAKER, state=trip)
 
     def resume(self, *, active_lessons: Sequence[Any] | None = None) -> dict[str, Any]:
         """Return the state of the newest good checkpoint, and go on from there; an empty one for a new run.
@@ -107,27 +110,27 @@ class Recorder(ABC):
         reading the run raises, and InvalidCheckpoint if the run is of another style.
         """
         try:
-            plan = self._outlets.resume(self.run_id, active_lessons=active_lessons, dag=self._dag())
+            plan = self._storage.resume(self.run_id, active_lessons=active_lessons, dag=self._dag())
         except UnknownRun:
             return self.state
         stored = dict(as_dict(freeze(plan.state)))
         if "progress" in stored and style_of(stored) != self.style:
             style = style_of(stored)
             raise InvalidCheckpoint("style", f"{self.run_id} was saved as {style!r}; open it as that")
-        recording = self._recording
-        with recording.changing():
+        run = self._run
+        with run.changing():
             progress = as_dict(stored.pop("progress", None))
-            recording.state.clear()
-            recording.state.update(stored)
-            recording.progress = self._restored(progress)
-            recording.saver.workflow = self._options.workflow or recording.progress.get("workflow_path")
-            recording.saver.note(plan.status if plan.status is RunStatus.COMPLETED else None)
+            run.members.clear()
+            run.members.update(stored)
+            run.progress = self._style.restore(progress, self._new_progress())
+            run.saver.workflow = self._options.workflow or run.progress.get("workflow_path")
+            run.saver.take_as_saved(plan.status if plan.status is RunStatus.COMPLETED else None)
             self.plan = plan
         return self.state
 
     @abstractmethod
     def is_done(self, name: Any) -> bool:
-        """Tell whether this part of the work is completed."""
+        """Whether this part of the work is completed."""
 
     @overload
     def remaining(self) -> list[Any]: ...
@@ -139,9 +142,9 @@ class Recorder(ABC):
         return [name for name in names if not self.is_done(name)]
 
     def __enter__(self) -> Self:
-        self._recording.saver.note()
+        self._run.saver.take_as_saved()
         if self._options.handle_signals:
-            self._recording.signals.open()
+            self._run.signals.open()
         self._autosave.open()
         return self
 
@@ -151,7 +154,7 @@ class Recorder(ABC):
         try:
             self._finish(error)
         finally:
-            self._recording.signals.close()
+            self._run.signals.close()
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -162,24 +165,14 @@ class Recorder(ABC):
         try:
             await in_thread(partial(self._finish, error))
         finally:
-            self._recording.signals.close()
+            self._run.signals.close()
 
     @abstractmethod
     def _new_progress(self) -> Document: ...
 
-    @abstractmethod
-    def _restored(self, stored: Document) -> Document: ...
-
-    def _interrupted(self, progress: Document) -> Document:
-        """Return the progress of a run that is told to stop; most styles have no word for that."""
-        return progress
-
     def _dag(self) -> Any:
         """Return the graph of the work, where there is one."""
         return None
-
-    @abstractmethod
-    def _label(self) -> str | None: ...
 
     def _all_work(self) -> Iterable[Any]:
         if not self._options.work:
@@ -188,25 +181,22 @@ class Recorder(ABC):
 
     def _finish(self, error: BaseException | None) -> None:
         self._autosave.close()
-        recording, saver = self._recording, self._recording.saver
+        run, saver = self._run, self._run.saver
         if error is None:
             saver.final_status = RunStatus.COMPLETED
-            recording.record(Trigger.RUN_COMPLETE, status=RunStatus.COMPLETED, is_new_only=True)
-        elif recording.is_interruption(error):
+            run.record(Trigger.RUN_COMPLETE, status=RunStatus.COMPLETED, is_new_only=True)
+        elif run.is_interruption(error):
             saver.final_status = RunStatus.INTERRUPTED
-            recording.record_interruption()
+            run.record_interruption()
         else:
             saver.final_status = RunStatus.FAILED
-            change = partial(recording.add_error, "run", format_error(error))
-            recording.record(
-                Trigger.ERROR, change, status=RunStatus.FAILED, is_new_only=True, may_raise=False
-            )
+            run.record_failure(Trigger.ERROR, None, error)
         if self._options.drain_at_end:
             self._drain(may_raise=error is None)
 
     def _drain(self, *, may_raise: bool) -> None:
         try:
-            self._outlets.drain()
+            self._storage.drain()
         except Exception as error:
             log.warning("drain_failed", run_id=self.run_id, cause=str(error) or repr(error))
             if self._options.strict and may_raise:

@@ -11,8 +11,8 @@ from holdfast.format.checkpoint import Draft, RunStatus
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
 from holdfast.logs import log
-from holdfast.recorder.outlets import Options, Outlets
-from holdfast.recorder.signals import sheltered
+from holdfast.recorder.options import Options, Storage
+from holdfast.recorder.signals import signals_deferred
 
 _TRIES = 3
 
@@ -30,10 +30,10 @@ class SaveRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What the newest checkpoint says."""
+class _NewestCheckpoint:
+    """What the newest checkpoint holds, and the run's status in it."""
 
-    mark: int
+    content_hash: int
     status: RunStatus | None
 
 
@@ -46,31 +46,32 @@ class Saver:
     """
 
     def __init__(
-        self, outlets: Outlets, options: Options, run_id: str, compose: Callable[[], Mapping[str, Any]]
+        self, storage: Storage, options: Options, run_id: str, compose: Callable[[], Mapping[str, Any]]
     ) -> None:
-        self._outlets = outlets
+        self._storage = storage
         self._options = options
         self._run_id = run_id
         self._compose = compose
         self._saving = threading.Lock()
         self._changing = threading.RLock()
-        self._known: _Known | None = None
+        self._newest: _NewestCheckpoint | None = None
         self.workflow = options.workflow
         self.final_status: RunStatus | None = None
 
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Hold off every checkpoint while the state changes."""
-        with sheltered(), self._changing:
+        with signals_deferred(), self._changing:
             yield
 
-    def note(self, status: RunStatus | None = None) -> None:
-        """Take the state as it is as known, so that it is not saved before something changes."""
+    def take_as_saved(self, status: RunStatus | None = None) -> None:
+        """Take the present state for that of the newest checkpoint: it is saved once something changes."""
         try:
             with self.changing():
-                self._known = _Known(_mark(self._draft(SaveRequest(Trigger.MANUAL))), status)
+                draft = self._draft(SaveRequest(Trigger.MANUAL))
+                self._newest = _NewestCheckpoint(_content_hash(draft), status)
         except InvalidCheckpoint:
-            self._known = None
+            self._newest = None
 
     def save(self, request: SaveRequest) -> Receipt | None:
         """Save a checkpoint; return its receipt, or None if there is none: it failed, or is nothing new.
@@ -78,15 +79,15 @@ class Saver:
         A failure is logged and told to `on_failed`; it is raised only if the run is strict and may be raised.
         """
         outcome: Receipt | Exception | None
-        with sheltered():
-            # What a signal's handler raises on leaving the shelter must not be taken for a failed save.
+        with signals_deferred():
+            # A deferred signal's handler may raise at the end of this block: that is no failed save.
             try:
                 with self._saving:
                     outcome = self._save(request)
             except Exception as error:
                 outcome = error
         if isinstance(outcome, Exception):
-            self._settle(outcome, str(request.trigger), may_raise=request.may_raise)
+            self._report(outcome, str(request.trigger), may_raise=request.may_raise)
             return None
         if outcome is not None:
             self._call(self._options.on_saved, outcome)
@@ -95,42 +96,42 @@ class Saver:
     def amend(self, change: Callable[[], None]) -> None:
         """Carry out a change of the state without saving it. A failure is treated like one of `save`."""
         failure: Exception | None = None
-        with sheltered():
+        with signals_deferred():
             try:
                 with self._changing:
                     change()
             except Exception as error:
                 failure = error
         if failure is not None:
-            self._settle(failure, "change", may_raise=True)
+            self._report(failure, "change", may_raise=True)
 
     def _save(self, request: SaveRequest) -> Receipt | None:
         status = self.final_status or request.status
         with self._changing:
-            if request.is_new_only and self._is_known(request, status):
+            if request.is_new_only and self._is_saved(request, status):
                 return None
             if request.change is not None:
                 request.change()
             draft = self._draft(request, status)
-        receipt = self._outlets.put(draft)
-        self._known = _Known(_mark(draft), status)
+        receipt = self._storage.put(draft)
+        self._newest = _NewestCheckpoint(_content_hash(draft), status)
         return receipt
 
-    def _is_known(self, request: SaveRequest, status: RunStatus) -> bool:
-        if self._known is None:
+    def _is_saved(self, request: SaveRequest, status: RunStatus) -> bool:
+        if self._newest is None:
             return False
         # The clock alone is no reason to save the same state under another status.
-        if request.trigger is not Trigger.INTERVAL and self._known.status is not status:
+        if request.trigger is not Trigger.INTERVAL and self._newest.status is not status:
             return False
         try:
-            return self._known.mark == _mark(self._draft(request, status))
+            return self._newest.content_hash == _content_hash(self._draft(request, status))
         except InvalidCheckpoint:
             return False
 
     def _draft(self, request: SaveRequest, status: RunStatus = RunStatus.IN_PROGRESS) -> Draft:
         for _ in range(_TRIES):
             try:
-                return self._outlets.draft(
+                return self._storage.draft(
                     {
                         "run_id": self._run_id,
                         "trigger": request.trigger,
@@ -144,8 +145,8 @@ class Saver:
                 continue
         raise InvalidCheckpoint("state", "it kept changing while it was saved; change it within run.update()")
 
-    def _settle(self, error: Exception, trigger: str, *, may_raise: bool) -> None:
-        """Tell of a failure, and raise it if the user wants that."""
+    def _report(self, error: Exception, trigger: str, *, may_raise: bool) -> None:
+        """Log a failure and hand it to `on_failed`; raise it if the user wants that."""
         cause = str(error) or repr(error)
         log.warning("checkpoint_failed", run_id=self._run_id, trigger=trigger, cause=cause)
         self._call(self._options.on_failed, error)
@@ -161,6 +162,6 @@ class Saver:
             log.warning("callback_failed", run_id=self._run_id, cause=repr(error))
 
 
-def _mark(draft: Draft) -> int:
-    """Return a number that tells the content of one draft from that of another, in this process alone."""
+def _content_hash(draft: Draft) -> int:
+    """Return a hash of what the caller put into a checkpoint; it holds in this process alone."""
     return hash(tuple(draft.texts.values()))

@@ -1,8 +1,7 @@
 """SIGINT and SIGTERM: save first, then do what would have happened without us.
 
-A signal handler runs in the main thread, between any two instructions of it. If the main thread is just
-saving, it holds locks that saving once more would wait for in vain; so the signal waits in the shelter until
-the main thread has left it.
+A signal handler runs in the main thread, between any two of its instructions. While the main thread saves, it
+holds locks that another save would wait for in vain; so signals are deferred until it is done.
 """
 
 import os
@@ -12,23 +11,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-PATIENCE_S = 5.0
-"""How long a signal is held up at most. Runners that stop a job kill it after 7 to 10 seconds."""
+LONGEST_SAVE_S = 5.0
+"""How long a signal waits for its save at most. Runners that stop a job kill it after 7 to 10 seconds."""
 
 Handler = Callable[[int, FrameType | None], object]
 
 WATCHED = (signal.SIGINT, signal.SIGTERM)
 
 
-class _Shelter:
-    """The parts of the main thread's work that no signal may come into; one for all runs of the process."""
+class _Deferral:
+    """The signals that wait while the main thread does what none may interrupt; one for all runs."""
 
     def __init__(self) -> None:
         self.depth = 0
-        self.held_up: list[Callable[[], None]] = []
+        self.waiting: list[Callable[[], None]] = []
 
     @contextmanager
-    def entered(self) -> Iterator[None]:
+    def active(self) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -37,16 +36,16 @@ class _Shelter:
             yield
         finally:
             self.depth -= 1
-            while not self.depth and self.held_up:
-                self.held_up.pop(0)()
+            while not self.depth and self.waiting:
+                self.waiting.pop(0)()
 
 
-_shelter = _Shelter()
-sheltered = _shelter.entered
+_deferral = _Deferral()
+signals_deferred = _deferral.active
 
 
 class SignalWatch:
-    """Calls `save` when a signal comes, then whoever handled the signal before, or nobody did.
+    """Calls `save` when a signal comes, then does what would have happened without us.
 
     A signal that is ignored stays ignored. Outside of the main thread nothing is watched. `raised` is what
     the handler of a signal raised, so that it can be told from an error of the work.
@@ -81,18 +80,18 @@ class SignalWatch:
                 signal.signal(number, before)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if _shelter.depth:
-            _shelter.held_up.append(lambda: self._react(number, frame))
+        if _deferral.depth:
+            _deferral.waiting.append(lambda: self._react(number, frame))
         else:
             self._react(number, frame)
 
     def _react(self, number: int, frame: FrameType | None) -> None:
         if self._is_open:
-            # In a thread of its own: should the main thread hold a lock that saving needs, the signal is held
-            # up for a while, not for ever.
+            # In a thread of its own: should the main thread hold a lock that saving needs, the signal waits
+            # for a while, not for ever.
             saving = threading.Thread(target=self._save, name="holdfast-interrupted", daemon=True)
             saving.start()
-            saving.join(PATIENCE_S)
+            saving.join(LONGEST_SAVE_S)
         before = self._before[number]
         if callable(before):
             self._pass_on(before, number, frame)

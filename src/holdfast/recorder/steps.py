@@ -6,30 +6,27 @@ from typing import Any
 
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import Scope
-from holdfast.recorder.recording import Recording
+from holdfast.recorder.block import WorkBlock
 from holdfast.recorder.run import Recorder
-from holdfast.styles.progress import steps
-from holdfast.styles.progress.values import Document, freeze
+from holdfast.recorder.state import RunState
+from holdfast.styles import steps
+from holdfast.styles.values import Document, freeze
 
 
 class StepsRun(Recorder):
     """A run of steps, known by their names. `mapreduce_state` is yours to set."""
 
-    style = steps.STYLE
+    _style = steps.STYLE
 
     def step(self, name: str) -> "Step":
         """Return the context of one step, which runs inside of it."""
-        return Step(self._recording, str(name))
+        return Step(self._run, str(name))
 
     def iteration(self, number: int, *, most: int | None = None) -> Receipt | None:
         """Begin iteration `number`: no step of it is done, the variables are as they were. Saves that."""
-        recording = self._recording
-
-        def change() -> None:
-            recording.progress = steps.begin_iteration(recording.progress, number, most)
-
-        return recording.record(Trigger.ITERATION, change)
+        return self._run.record(
+            Trigger.ITERATION, lambda progress: steps.begin_iteration(progress, number, most)
+        )
 
     @property
     def current_iteration(self) -> int | None:
@@ -50,10 +47,10 @@ class StepsRun(Recorder):
 
     @mapreduce_state.setter
     def mapreduce_state(self, value: Any) -> None:
-        self._recording.amend_progress(lambda progress: {**progress, "mapreduce_state": value})
+        self._run.amend(lambda progress: {**progress, "mapreduce_state": value})
 
     def is_done(self, name: str) -> bool:
-        """Tell whether the step is completed; with iterations, in the one under way."""
+        """Whether the step is completed; with iterations, in the one under way."""
         return steps.is_done(self.progress, name)
 
     def _new_progress(self) -> Document:
@@ -65,25 +62,16 @@ class StepsRun(Recorder):
             workflow_type={"kind": kind} if isinstance(kind, str) else kind,
         )
 
-    def _restored(self, stored: Document) -> Document:
-        return steps.restore(stored, self._new_progress())
 
-    def _interrupted(self, progress: Document) -> Document:
-        return steps.interrupt(progress)
-
-    def _label(self) -> str | None:
-        return steps.name_current(self.progress)
-
-
-class Step(Scope):
+class Step(WorkBlock):
     """One step under way. What it captures and its `output` are saved when it is completed.
 
     If it fails, `retryable` says whether it may be repeated; unless set, the error's own `retryable`
     attribute does, or else it may.
     """
 
-    def __init__(self, recording: Recording, name: str) -> None:
-        super().__init__(recording, name)
+    def __init__(self, run: RunState, name: str) -> None:
+        super().__init__(run, name)
         self.output: Any = None
         self.retryable: bool | None = None
         self._captured: dict[str, Any] = {}
@@ -94,33 +82,26 @@ class Step(Scope):
         self._captured.update({name: freeze(value) for name, value in variables.items()})
 
     def _begin(self) -> None:
-        recording = self._recording
+        def begin(progress: Document) -> Document:
+            placed, self._index = steps.place(progress, self.name)
+            return steps.begin(placed, self._index)
 
-        def change() -> None:
-            recording.progress, self._index = steps.place(recording.progress, self.name)
-            recording.progress = steps.begin(recording.progress, self._index)
-
-        recording.record(Trigger.BEFORE_STEP, change, phase=self.name)
+        self._run.record(Trigger.BEFORE_STEP, begin, phase=self.name)
 
     def _complete(self) -> None:
-        recording, duration_s = self._recording, self._elapsed_s()
+        duration_s = self._elapsed_s()
 
-        def change() -> None:
-            outcome = steps.StepResult(freeze(self.output), self._captured, duration_s, recording.now())
-            recording.progress = steps.complete(recording.progress, self._index, outcome)
+        def complete(progress: Document) -> Document:
+            result = steps.StepResult(freeze(self.output), self._captured, duration_s, self._run.now())
+            return steps.complete(progress, self._index, result)
 
-        recording.record(Trigger.STEP_COMPLETE, change, phase=self.name)
+        self._run.record(Trigger.STEP_COMPLETE, complete, phase=self.name)
 
     def _fail(self, error: BaseException) -> None:
-        recording = self._recording
+        def fail(progress: Document, text: str) -> Document:
+            return steps.fail(progress, self._index, error=text, is_retryable=self._is_retryable(error))
 
-        def change(text: str) -> None:
-            is_retryable = self._is_retryable(error)
-            recording.progress = steps.fail(
-                recording.progress, self._index, error=text, is_retryable=is_retryable
-            )
-
-        recording.record_failure(Trigger.STEP_FAILED, self.name, error, change)
+        self._run.record_failure(Trigger.STEP_FAILED, self.name, error, fail)
 
     def _is_retryable(self, error: BaseException) -> bool:
         stated = getattr(error, "retryable", True) if self.retryable is None else self.retryable

@@ -25,7 +25,7 @@ def check_binding(settings: Settings, tokens: TokenSource) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach `host`.
+    """Whether only this machine can reach `host`.
 
     >>> is_loopback("127.0.0.1"), is_loopback("0.0.0.0")
     (True, False)
@@ -86,7 +86,11 @@ class Access:
 
 def host_name_of_address(address: str) -> str:
     """Return by which name a bound address is called; an address that means "all" is no name."""
-    return "127.0.0.1" if address in ("0.0.0.0", "::") else address.lower()  # noqa: S104 (compared, not bound)
+    try:
+        is_all = ipaddress.ip_address(address).is_unspecified
+    except ValueError:
+        is_all = False
+    return "127.0.0.1" if is_all else address.lower()
 
 
 def _digest(text: bytes) -> bytes:

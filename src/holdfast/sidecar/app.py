@@ -4,7 +4,6 @@ from holdfast.sidecar.access import Access
 from holdfast.sidecar.checkpoints import CheckpointRoutes
 from holdfast.sidecar.guard import Guard
 from holdfast.sidecar.health import HealthRoutes
-from holdfast.sidecar.openapi import describe
 from holdfast.sidecar.service import Service
 from holdfast.sidecar.submitting import SubmitEndpoint
 from holdfast.sidecar.upkeep import UpkeepRoutes
@@ -16,7 +15,7 @@ def build_app(service: Service) -> Guard:
         *SubmitEndpoint(service).routes(),
         *CheckpointRoutes(service).routes(),
         *UpkeepRoutes(service).routes(),
-        *HealthRoutes(service, describe()).routes(),
+        *HealthRoutes(service).routes(),
     ]
     access = Access(service.assembly.settings, service.assembly.api_tokens)
     return Guard(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from holdfast.logs import log
 from holdfast.sidecar.problems import MEDIA_TYPE, TITLES
 
 HEAD_TIME_S = 10.0
@@ -68,7 +69,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             self.limits.silent[self] = None
 
-    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's words are not for clients)
+    def send_400_response(self, msg: str) -> None:
+        log.debug("request_not_understood", cause=msg)  # uvicorn's words are not for clients
         self._refuse(400, "bad_http", "This is not an HTTP request that can be understood.")
 
     def _is_between_requests(self) -> bool:

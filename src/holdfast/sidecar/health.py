@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import cache
 
 import orjson
 from starlette.requests import Request
@@ -20,14 +21,19 @@ PROBE_EVERY_S = 1.0
 _PROBE_NOTE = "probe"
 
 
+@cache
+def _description() -> bytes:
+    """Return the OpenAPI document, which is made when it is first asked for."""
+    from holdfast.sidecar.openapi import describe
+
+    return describe()
+
+
 class HealthRoutes:
     """Answers how the sidecar itself is."""
 
-    def __init__(
-        self, service: Service, description: bytes, *, now: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, service: Service, *, now: Callable[[], float] = time.monotonic) -> None:
         self._service = service
-        self._description = description
         self._now = now
         self._probed_at = float("-inf")
         self._probe_error: SpoolError | None = None
@@ -44,11 +50,11 @@ class HealthRoutes:
         ]
 
     async def health(self, _request: Request) -> Response:
-        """Tell that the process answers."""
+        """Answer, which shows that the process is alive."""
         return json_response({"status": "ok"})
 
     async def readiness(self, _request: Request) -> Response:
-        """Tell whether checkpoints are accepted, and what keeps them from GitHub, if anything does."""
+        """Whether checkpoints are accepted, and what keeps them from GitHub, if anything does."""
         if self._service.is_stopping:
             raise unavailable("stopping", "The sidecar is about to end.")
         if not self._service.drainer.is_alive:
@@ -70,7 +76,7 @@ class HealthRoutes:
 
     async def describe(self, _request: Request) -> Response:
         """Return the OpenAPI document."""
-        return Response(self._description, media_type=JSON)
+        return Response(await self._service.call(_description), media_type=JSON)
 
     async def _probe(self) -> SpoolError | None:
         if self._now() - self._probed_at >= PROBE_EVERY_S:

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from holdfast.sidecar import schemas
+from holdfast.sidecar import examples, schemas
 from holdfast.sidecar.problems import MEDIA_TYPE, TITLES
 from holdfast.sidecar.schemas import Schema, ref
 from holdfast.version import __version__
@@ -48,7 +48,7 @@ def document() -> dict[str, Any]:
         "security": [{}, {"token": []}],
         "paths": {**_run_paths(), **_upkeep_paths(), **_operating_paths()},
         "components": {
-            "schemas": schemas.SCHEMAS,
+            "schemas": schemas.build_schemas(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -61,19 +61,19 @@ def _run_paths() -> dict[str, Any]:
             "get": _operation(
                 "listRuns",
                 "List the runs, stored and spooled, the one last written to first",
-                _answer(200, "Runs", {"runs": [schemas.RUN_EXAMPLE]}),
+                _answer(200, "Runs", {"runs": [examples.RUN]}),
                 statuses=(422, 502, 503),
                 parameters=[_query("resumable", schemas.FLAG, "Only those that can be resumed", False)],
             )
         },
-        run: {"get": _reading("showRun", "Tell how a run stands", "Run", schemas.RUN_EXAMPLE)},
+        run: {"get": _reading("showRun", "Tell how a run stands", "Run", examples.RUN)},
         f"{run}/checkpoints": {
             "post": _submitting(),
             "get": _reading(
                 "listCheckpoints",
                 "List the checkpoints of a run, stored and spooled",
                 "Checkpoints",
-                {"run_id": "build-42", "checkpoints": [schemas.ENTRY_EXAMPLE]},
+                {"run_id": "build-42", "checkpoints": [examples.LISTED]},
             ),
         },
         f"{run}/checkpoints/{{sequence}}": {
@@ -81,14 +81,8 @@ def _run_paths() -> dict[str, Any]:
                 "showCheckpoint",
                 "Return one checkpoint, with every number exactly as it was handed in",
                 "Checkpoint",
-                schemas.CHECKPOINT_EXAMPLE,
-                {
-                    "name": "sequence",
-                    "in": "path",
-                    "required": True,
-                    "schema": schemas.SEQUENCE,
-                    "example": 1,
-                },
+                examples.CHECKPOINT,
+                _SEQUENCE,
             )
         },
         f"{run}/resume": {
@@ -96,7 +90,7 @@ def _run_paths() -> dict[str, Any]:
                 "resumeRun",
                 "Return where a run goes on, with its state",
                 "ResumePlan",
-                schemas.PLAN_EXAMPLE,
+                examples.PLAN,
                 _query("at", schemas.SEQUENCE, "The number of the checkpoint to go on from", None),
             )
         },
@@ -131,19 +125,19 @@ def _submitting() -> dict[str, Any]:
     operation = _operation(
         "submitCheckpoint",
         "Hand in a checkpoint; 202 once it is on disk, 201 once it is verified if that was asked for",
-        _answer(202, "Receipt", schemas.RECEIPT_EXAMPLE),
-        _answer(201, "Receipt", schemas.VERIFIED_EXAMPLE),
+        _answer(202, "Receipt", examples.RECEIPT),
+        _answer(201, "Receipt", examples.VERIFIED),
         statuses=(*_WRITING, 409, 507),
         parameters=[_RUN_ID, wait, timeout, key],
     )
-    return {**operation, "requestBody": _body("CheckpointIn", schemas.CHECKPOINT_IN_EXAMPLE)}
+    return {**operation, "requestBody": _body("CheckpointIn", examples.CHECKPOINT_IN)}
 
 
 def _upkeep_paths() -> dict[str, Any]:
     completing = _operation(
         "completeRun",
         "Save the final checkpoint of a run; the clean-up follows once it is verified",
-        _answer(202, "Receipt", {**schemas.RECEIPT_EXAMPLE, "sequence_number": 2}),
+        _answer(202, "Receipt", {**examples.RECEIPT, "sequence_number": 2}),
         statuses=(*_WRITING, *_READING, 409, 507),
         parameters=[_RUN_ID],
     )
@@ -161,7 +155,7 @@ def _upkeep_paths() -> dict[str, Any]:
             "post": _operation(
                 "cleanUp",
                 "Clean up by the rules: all of recent runs, the last of older ones, summaries of the oldest",
-                _answer(200, "Cleanup", schemas.CLEANUP_EXAMPLE),
+                _answer(200, "Cleanup", examples.CLEANUP),
                 statuses=(422, 502, 503, 507),
                 parameters=[dry_run],
             )
@@ -187,7 +181,7 @@ def _operating_paths() -> dict[str, Any]:
             "get": _operation(
                 "showStatus",
                 "Tell how the spool and the budget stand, and the last error",
-                _answer(200, "Status", schemas.STATUS_EXAMPLE),
+                _answer(200, "Status", examples.STATUS),
                 statuses=(503, 507),
             )
         },

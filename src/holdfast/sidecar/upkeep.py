@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from holdfast.jsontext.encode import parse_value
 from holdfast.presentation.documents import receipt_document
-from holdfast.retention.report import sweep_document
+from holdfast.presentation.sweeps import sweep_document
 from holdfast.sidecar import parameters
 from holdfast.sidecar.bodies import BodyReader, check_headers
 from holdfast.sidecar.checkpoints import json_response

@@ -1,26 +1,22 @@
-"""The workflow styles: each a small model of progress, and where a run of it goes on."""
+"""The workflow styles, one module each: how the progress of a run changes, and where the run goes on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from holdfast.styles import agents, layers, phases, steps, tasks
-from holdfast.styles.outlook import Outlook, Saved, Today
+from holdfast.styles.style import ResumePoint, Saved, Style, Today
 
-DEFAULT_STYLE = "phases"
+DEFAULT_STYLE = phases.STYLE.name
 
-STYLES: Mapping[str, Callable[[Saved, Today], Outlook]] = {
-    "phases": phases.plan,
-    "layers": layers.plan,
-    "agents": agents.plan,
-    "tasks": tasks.plan,
-    "steps": steps.plan,
+STYLES: Mapping[str, Style] = {
+    module.STYLE.name: module.STYLE for module in (phases, layers, agents, tasks, steps)
 }
 
 
-def plan_style(saved: Saved, today: Today) -> Outlook:
+def plan_style(saved: Saved, today: Today) -> ResumePoint:
     """Return where the run goes on. A style that is not known gives back the state, and no place."""
-    style = saved.progress.get("style", DEFAULT_STYLE)
-    plan = STYLES.get(style) if isinstance(style, str) else None
-    if plan is not None:
-        return plan(saved, today)
-    flaw = f"progress.style {style!r} is not one of {', '.join(STYLES)}: nothing says where the run goes on"
-    return Outlook(resume_at=None, completed=(), remaining=None, flaws=(flaw,))
+    name = saved.progress.get("style", DEFAULT_STYLE)
+    style = STYLES.get(name) if isinstance(name, str) else None
+    if style is not None:
+        return style.plan(saved, today)
+    flaw = f"progress.style {name!r} is not one of {', '.join(STYLES)}: nothing says where the run goes on"
+    return ResumePoint(resume_at=None, completed=(), remaining=None, flaws=(flaw,))

@@ -4,22 +4,32 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holdfast.format.triggers import Trigger
-from holdfast.styles.outlook import Outlook, Saved, Today, as_index, as_mapping, as_sequence, name_all
 from holdfast.styles.phases import parse_ordinal
+from holdfast.styles.style import ResumePoint, Saved, Style, Today
+from holdfast.styles.values import (
+    Document,
+    as_dict,
+    as_index,
+    as_list,
+    as_mapping,
+    as_sequence,
+    freeze,
+    name_all,
+)
 
 MAX_RECOVERIES = 3
 _COMPLETED = "completed"
 _FAILED = "failed"
 
 
-def plan(saved: Saved, today: Today) -> Outlook:
+def plan(saved: Saved, today: Today) -> ResumePoint:
     """Return the saved phase, with every agent that is not completed still to go on."""
     agents, flaws = _agents(saved)
     phase, phase_flaws = _phase(saved)
     failed = failed_agents(saved.progress)
     counts = {agent: recoveries_of(agent, saved.progress, today.recoveries) for agent in failed}
     given_up = tuple(agent for agent, count in counts.items() if count >= MAX_RECOVERIES)
-    return Outlook(
+    return ResumePoint(
         resume_at=phase,
         completed=tuple(agent for agent, status in agents.items() if status == _COMPLETED),
         remaining=tuple(agent for agent, status in agents.items() if status != _COMPLETED),
@@ -102,3 +112,100 @@ def _blockers(saved: Saved) -> tuple[str, ...]:
         if blockers and _status(record) != _COMPLETED:
             blocked.append(f"agent {agent} is blocked: {name_all(map(str, blockers))}")
     return tuple(blocked)
+
+
+def new_progress(phase: int = 0) -> Document:
+    """Return the progress of a run that has not begun."""
+    return {
+        "style": "agents",
+        "phase": phase,
+        "agents": {},
+        "decisions": [],
+        "outputs": [],
+        "metrics": {},
+        "confidence": None,
+    }
+
+
+def restore(stored: Document, fresh: Document) -> Document:
+    """Return the stored progress, with whatever it lacks as in `fresh`."""
+    phase = stored.get("phase")
+    return {
+        **fresh,
+        **stored,
+        "phase": phase if isinstance(phase, int) else fresh["phase"],
+        "agents": as_dict(stored.get("agents")),
+        "decisions": as_list(stored.get("decisions")),
+        "metrics": as_dict(stored.get("metrics")),
+    }
+
+
+def begin_phase(progress: Document, phase: int) -> Document:
+    """Return the progress in this phase."""
+    return {**progress, "phase": phase}
+
+
+def complete_phase(progress: Document, phase: int) -> Document:
+    """Return the progress with the phase completed, so that the next one is due."""
+    return {**progress, "phase": phase + 1}
+
+
+def begin(progress: Document, agent_id: str) -> Document:
+    """Return the progress with the agent at work; what it knew before is kept, what blocked it is not."""
+    known = {"confidence": None, "state": None, "last_decision": None, "output_ref": None}
+    known.update(progress["agents"].get(agent_id, {}))
+    known.pop("error", None)
+    attempts = known.get("recovery_attempts")
+    recoveries = attempts if isinstance(attempts, int) else 0
+    begun = {
+        **known,
+        "status": "active",
+        "blockers": [],
+        "phase": progress["phase"],
+        "recovery_attempts": recoveries + 1 if known.get("status") == "failed" else recoveries,
+    }
+    return {**progress, "agents": {**progress["agents"], agent_id: begun}}
+
+
+def alter(progress: Document, agent_id: str, **fields: object) -> Document:
+    """Return the progress with some fields of an agent changed."""
+    agent = {**progress["agents"][agent_id], **fields}
+    return {**progress, "agents": {**progress["agents"], agent_id: agent}}
+
+
+def block(progress: Document, agent_id: str, blocker: str) -> Document:
+    """Return the progress with one more thing that keeps the agent from going on."""
+    blockers = as_list(progress["agents"][agent_id].get("blockers"))
+    return alter(progress, agent_id, blockers=[*blockers, blocker])
+
+
+def complete(progress: Document, agent_id: str) -> Document:
+    """Return the progress with the agent done, its state as it is now."""
+    state = freeze(progress["agents"][agent_id].get("state"))
+    return alter(progress, agent_id, status="completed", state=state, recovery_attempts=0)
+
+
+def fail(progress: Document, agent_id: str, error: str) -> Document:
+    """Return the progress with the agent failed."""
+    return alter(progress, agent_id, status="failed", error=error)
+
+
+def is_agent_done(progress: Document, agent_id: str) -> bool:
+    """Whether the agent has completed its work in the phase that the run is in."""
+    agent = progress["agents"].get(agent_id)
+    if not isinstance(agent, dict) or agent.get("status") != "completed":
+        return False
+    return bool(agent.get("phase", progress["phase"]) == progress["phase"])
+
+
+def is_phase_done(progress: Document, phase: int) -> bool:
+    """Whether the run is past this phase."""
+    return bool(phase < progress["phase"])
+
+
+def label(_state: Document, progress: Document) -> str:
+    """Return the phase that the run is in."""
+    return f"phase_{progress['phase']}"
+
+
+STYLE = Style("agents", "Agents", plan, restore, label)

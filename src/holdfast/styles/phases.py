@@ -1,4 +1,8 @@
-"""Phases: 0, 0_5, 1 … 8 with a gate after each. The phase, the trigger and the outputs say how far it is."""
+"""Phases: 0, 0_5, 1 … 8 with a gate after each. The phase, the trigger and the outputs say how far it is.
+
+Here it is the state itself that tells the progress, so the functions that change it return the members of
+the state that change.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +11,8 @@ from typing import Any
 
 from holdfast.format.checkpoint import RunStatus
 from holdfast.format.triggers import Trigger
-from holdfast.styles.outlook import Outlook, Saved, Today, as_mapping
+from holdfast.styles.style import ResumePoint, Saved, Style, Today
+from holdfast.styles.values import Document, as_dict, as_list, as_mapping, freeze
 
 COMPLETE = "complete"
 HUMAN_REVIEW = "human_review"
@@ -17,7 +22,7 @@ _ORDINALS: tuple[Ordinal, ...] = ((0,), (0, 5), *((number,) for number in range(
 _PHASE = re.compile(r"phase_(\d{1,9})(?:_(\d{1,9})(?=_|$))?(?:_.+)?")
 
 
-def plan(saved: Saved, _today: Today) -> Outlook:
+def plan(saved: Saved, _today: Today) -> ResumePoint:
     """Return the next phase, the gate, the review or the phase itself, as the trigger has it."""
     outputs, flaws = _outputs(saved)
     listed, listing_flaws = _listed(saved)
@@ -25,7 +30,7 @@ def plan(saved: Saved, _today: Today) -> Outlook:
     done = _done(saved, order, outputs if not listed else [order.name_of(name) for name in outputs])
     resume_at, following, more = _continue(saved, order, done)
     remaining = None if following is None else _without(following, done, keep=resume_at)
-    return Outlook(
+    return ResumePoint(
         resume_at=resume_at,
         completed=tuple(done),
         remaining=remaining,
@@ -107,10 +112,10 @@ def _continue(
     if from_here is not None:
         following = from_here[1:]
         return next(iter(following), COMPLETE), following, ()
-    return _continue_after_stranger(saved.phase, order, done)
+    return _continue_after_unlisted(saved.phase, order, done)
 
 
-def _continue_after_stranger(
+def _continue_after_unlisted(
     phase: str, order: Order, done: Sequence[str]
 ) -> tuple[str | None, tuple[str, ...] | None, tuple[str, ...]]:
     """Go on after a phase that has no place in the order."""
@@ -174,3 +179,81 @@ def _is_among(phase: str, names: Iterable[str]) -> bool:
 
 def _without(following: Iterable[str], done: Sequence[str], *, keep: str | None) -> tuple[str, ...]:
     return tuple(name for name in following if name == keep or not _is_among(name, done))
+
+
+def new_progress(phases: Iterable[str] = ()) -> Document:
+    """Return the progress of a run that has not begun; the order of its phases, if that is known."""
+    names = list(phases)
+    return {"style": "phases", "phases": names} if names else {"style": "phases"}
+
+
+def restore(stored: Document, fresh: Document) -> Document:
+    """Return the stored progress; the phases that `fresh` names count."""
+    return {**stored, **fresh}
+
+
+def begin(state: Mapping[str, Any], name: str, now: str) -> Document:
+    """Return what changes when a phase begins. One that was done before is not, until it is done again."""
+    outputs = as_dict(state.get("phase_outputs"))
+    current: Document = {"phase": name, "started_at": now, "progress": {}, "partial_output": None}
+    if name in outputs:
+        current["previous_output"] = outputs[name]
+    others = {known: output for known, output in outputs.items() if known != name}
+    return {"phase_outputs": others, "current_phase_state": current}
+
+
+def report(state: Mapping[str, Any], output: object) -> Document:
+    """Return what changes when the phase in progress has come to a part of its output."""
+    return {"current_phase_state": {**as_dict(state.get("current_phase_state")), "partial_output": output}}
+
+
+def complete(state: Mapping[str, Any], name: str, output: object) -> Document:
+    """Return what changes when a phase is done. Its output is never null: that would mean it is not done."""
+    kept = freeze({} if output is None else output)
+    outputs = {**as_dict(state.get("phase_outputs")), name: kept}
+    return {"phase_outputs": outputs, "current_phase_state": None}
+
+
+def decide(
+    state: Mapping[str, Any], gate_id: str, *, decision: str, score: float | None, iteration: int | None
+) -> Document:
+    """Return what changes when a gate has decided; without an iteration, it is the gate's next."""
+    history = as_list(state.get("gate_history"))
+    if iteration is None:
+        iteration = 1 + sum(isinstance(past, dict) and past.get("gate_id") == gate_id for past in history)
+    entry = {"gate_id": gate_id, "decision": decision, "score": score, "iteration": iteration}
+    return {"gate_history": [*history, entry]}
+
+
+def is_done(state: Mapping[str, Any], name: str) -> bool:
+    """Whether the phase has an output, under its name or under its number alone.
+
+    >>> is_done({"phase_outputs": {"phase_1": {}, "phase_2": None}}, "phase_1_plan")
+    True
+    """
+    outputs = as_dict(state.get("phase_outputs"))
+    ordinal = parse_ordinal(name)
+    short = "phase_" + "_".join(map(str, ordinal)) if ordinal else name
+    return any(outputs.get(key) is not None for key in (name, short))
+
+
+def find_next(state: Mapping[str, Any], progress: Mapping[str, Any], last: str) -> str:
+    """Return the phase that is due after `last` was completed; `last` itself if nothing says which."""
+    saved = Saved(Trigger.PHASE_COMPLETE, last, RunStatus.IN_PROGRESS, state, progress)
+    due = plan(saved, Today()).resume_at
+    return last if due is None else str(due)
+
+
+def label(state: Document, progress: Document) -> str | None:
+    """Return the phase in progress; between two phases the one that is due, so that none runs twice."""
+    current = as_dict(state.get("current_phase_state")).get("phase")
+    if isinstance(current, str):
+        return current
+    done = [name for name, output in as_dict(state.get("phase_outputs")).items() if output is not None]
+    if done:
+        return find_next(state, progress, done[-1])
+    names = progress.get("phases")
+    return str(names[0]) if isinstance(names, list) and names else None
+
+
+STYLE = Style("phases", "Phases", plan, restore, label)

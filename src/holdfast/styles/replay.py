@@ -8,7 +8,7 @@ from holdfast.format.checkpoint import Envelope, Header
 from holdfast.jsontext.encode import parse_document
 from holdfast.jsontext.exact import encode_exact, parse_exact
 from holdfast.styles.diff import PatchOperation, compare_values
-from holdfast.styles.outlook import as_mapping, as_sequence
+from holdfast.styles.values import as_mapping, as_sequence
 
 
 @dataclass(frozen=True, slots=True)

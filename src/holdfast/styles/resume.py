@@ -2,38 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any, Literal
 
 from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope, Header, RunStatus
 from holdfast.jsontext.encode import LargeMembers, canonical, encode, join_members, parse_document
 from holdfast.jsontext.pieces import LARGE_BYTES
-from holdfast.styles import DEFAULT_STYLE, plan_style
+from holdfast.styles import DEFAULT_STYLE, STYLES, plan_style
 from holdfast.styles.agents import MAX_RECOVERIES, count_recoveries, failed_agents
-from holdfast.styles.outlook import Outlook, Place, Saved, Today, as_mapping, name_all
+from holdfast.styles.style import ResumePoint, Saved, Today
+from holdfast.styles.values import Place, as_mapping, name_all
 
 Source = Literal["spool", "github", "cache"]
 
 LOOK_BACK = 20
 """How many earlier checkpoints are looked at, at most, for how often an agent was restarted."""
-
-_NOUNS = {"layers": "Tasks", "agents": "Agents", "tasks": "Tasks", "steps": "Steps"}
-_FIELDS = (
-    "run_id",
-    "checkpoint_id",
-    "sequence_number",
-    "source",
-    "status",
-    "resumable",
-    "resume_at",
-    "completed",
-    "remaining",
-    "retry_current",
-    "state",
-    "cost_accumulated",
-    "warnings",
-)
 
 
 @dataclass(frozen=True)
@@ -66,9 +50,15 @@ class ResumePlan:
         return (
             f"RESUME: {what} run {self.run_id} from checkpoint {self.checkpoint_id}\n"
             f"Resume point: {self._point_text()}\n"
-            f"{_NOUNS.get(style_of(self.state), 'Phases')} completed: {name_all(self.completed) or 'none'}\n"
+            f"{self._parts()} completed: {name_all(self.completed) or 'none'}\n"
             f"Cost so far: {'not recorded' if cost == b'null' else '$' + cost.decode()}"
         )
+
+    @property
+    def has_standard_phases(self) -> bool:
+        """Whether the phases that remain are the specification's own, as the run has named none."""
+        progress = as_mapping(as_mapping(self.state).get("progress"))
+        return style_of(self.state) == DEFAULT_STYLE and not progress.get("phases")
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the plan as plain Python values."""
@@ -86,14 +76,21 @@ class ResumePlan:
         is_named = self.resume_at != UNNAMED_PHASE
         return str(self.resume_at) if is_named else f"{self.resume_at} (the checkpoint names no phase)"
 
+    def _parts(self) -> str:
+        return STYLES.get(style_of(self.state), STYLES[DEFAULT_STYLE]).parts
+
     def _cost_text(self) -> bytes:
         if self.cost_accumulated is None:
             return b"null"
         return parse_document(self.state_text).members["cost_accumulated"]
 
 
+# What is written out; the state's text stands for the state.
+_FIELDS = tuple(each.name for each in fields(ResumePlan) if each.name != "state_text")
+
+
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class _OpenedCheckpoint:
     """A checkpoint with its state read."""
 
     header: Header
@@ -123,18 +120,18 @@ def plan_resume(
     """
     opened = _open(envelope)
     before = _Lookback(earlier)
-    outlook = plan_style(opened.saved, Today(dag=dag, recoveries=_recoveries(opened.saved, before)))
+    point = plan_style(opened.saved, Today(dag=dag, recoveries=_recoveries(opened.saved, before)))
     added: list[str] = []
-    if outlook.given_up and opened.header.status is not RunStatus.COMPLETED:
-        opened, outlook, added = _step_back(opened, outlook, before, dag)
+    if point.given_up and opened.header.status is not RunStatus.COMPLETED:
+        opened, point, added = _step_back(opened, point, before, dag)
     every = [
         *warnings,
         *added,
-        *outlook.flaws,
-        *outlook.warnings,
+        *point.flaws,
+        *point.warnings,
         *_lesson_changes(opened.state, active_lessons),
     ]
-    return _compose(opened, outlook, source, list(dict.fromkeys(every)))
+    return _compose(opened, point, source, list(dict.fromkeys(every)))
 
 
 def find_flaws(envelope: Envelope) -> list[str]:
@@ -159,10 +156,10 @@ def style_of_text(content: bytes) -> str:
     return style_of({name: inside.read(name) for name in inside})
 
 
-def _open(envelope: Envelope) -> _Opened:
+def _open(envelope: Envelope) -> _OpenedCheckpoint:
     document = parse_document(envelope.content)
     text = document.members.get("state_snapshot", b"null")
-    return _Opened(envelope.header, document.value.get("state_snapshot"), text)
+    return _OpenedCheckpoint(envelope.header, document.value.get("state_snapshot"), text)
 
 
 class _Lookback:
@@ -170,9 +167,9 @@ class _Lookback:
 
     def __init__(self, earlier: Iterable[Envelope]) -> None:
         self._rest = islice(earlier, LOOK_BACK)
-        self._seen: list[_Opened] = []
+        self._seen: list[_OpenedCheckpoint] = []
 
-    def __iter__(self) -> Iterator[_Opened]:
+    def __iter__(self) -> Iterator[_OpenedCheckpoint]:
         yield from self._seen
         for envelope in self._rest:
             opened = _open(envelope)
@@ -188,18 +185,18 @@ def _recoveries(saved: Saved, before: _Lookback) -> dict[str, int]:
 
 
 def _step_back(
-    newest: _Opened, outlook: Outlook, before: _Lookback, dag: Any
-) -> tuple[_Opened, Outlook, list[str]]:
+    newest: _OpenedCheckpoint, point: ResumePoint, before: _Lookback, dag: Any
+) -> tuple[_OpenedCheckpoint, ResumePoint, list[str]]:
     """Go back to the newest checkpoint in which the agents that were given up had not failed."""
-    why = f"{name_all(outlook.given_up)} failed again after {MAX_RECOVERIES} recovery attempts"
+    why = f"{name_all(point.given_up)} failed again after {MAX_RECOVERIES} recovery attempts"
     for opened in before:
-        if not set(outlook.given_up) & set(failed_agents(opened.saved.progress)):
+        if not set(point.given_up) & set(failed_agents(opened.saved.progress)):
             number = opened.header.sequence_number
             warning = f"{why}: the plan goes back to checkpoint {number}, the last one before that"
             return opened, plan_style(opened.saved, Today(dag=dag)), [warning]
     return (
         newest,
-        outlook,
+        point,
         [f"{why}, and no earlier checkpoint is without that failure: a person must decide"],
     )
 
@@ -220,7 +217,9 @@ def _count(lessons: Iterable[Any]) -> Counter[bytes]:
     return Counter(canonical(encode(lesson)) for lesson in lessons)
 
 
-def _compose(opened: _Opened, outlook: Outlook, source: Source, warnings: list[str]) -> ResumePlan:
+def _compose(
+    opened: _OpenedCheckpoint, point: ResumePoint, source: Source, warnings: list[str]
+) -> ResumePlan:
     header = opened.header
     return ResumePlan(
         run_id=header.run_id,
@@ -229,10 +228,10 @@ def _compose(opened: _Opened, outlook: Outlook, source: Source, warnings: list[s
         source=source,
         status=header.status,
         resumable=header.status is not RunStatus.COMPLETED,
-        resume_at=outlook.resume_at,
-        completed=list(outlook.completed),
-        remaining=None if outlook.remaining is None else list(outlook.remaining),
-        retry_current=outlook.retry_current and header.status is not RunStatus.COMPLETED,
+        resume_at=point.resume_at,
+        completed=list(point.completed),
+        remaining=None if point.remaining is None else list(point.remaining),
+        retry_current=point.retry_current and header.status is not RunStatus.COMPLETED,
         state=opened.state,
         cost_accumulated=_cost(opened.state),
         warnings=warnings,

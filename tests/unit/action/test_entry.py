@@ -11,7 +11,7 @@ from holdfast.action import entry
 from holdfast.action.entry import finish_in_time
 from holdfast.action.inputs import read_settings
 from holdfast.action.job import Job
-from holdfast.action.outcome import StepOutcome
+from holdfast.action.runner import StepOutcome
 from holdfast.assembly import Assembly
 from holdfast.emulator import Call, Rule
 from tests.unit.action.conftest import Stage

@@ -16,21 +16,6 @@ from tests.unit.action.conftest import REPOSITORY, TOKEN, Stage
 from tests.unit.action.outputs import parse_outputs
 
 LONGEST_S = 60
-HOLD = """
-import os, signal
-from holdfast.action.signals import hold_signals, release_signals
-for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, signal.SIG_IGN)
-hold_signals()
-os.kill(os.getpid(), signal.SIGINT)
-os.kill(os.getpid(), signal.SIGTERM)
-heard = []
-for number in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(number, lambda number, _frame: heard.append(number))
-assert not heard
-release_signals()
-assert sorted(heard) == [signal.SIGINT, signal.SIGTERM]
-"""
 
 
 class Process:
@@ -110,7 +95,3 @@ def test_a_job_that_was_cancelled_while_the_step_began_hands_over_what_github_do
 
     assert (code, outputs["status"], outputs["left"]) == (0, "spooled", "1"), printed
     assert github_hangs.is_set()
-
-
-def test_signals_wait_until_someone_heeds_them_also_if_they_were_ignored() -> None:
-    subprocess.run([sys.executable, "-I", "-c", HOLD], check=True, timeout=LONGEST_S)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli import demo, demo_crash, demo_example
+from holdfast.cli.demo import processes, show
 
 from .conftest import Holdfast
 
@@ -10,8 +10,8 @@ from .conftest import Holdfast
 @pytest.fixture
 def no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     """The child process is left out: it costs seconds, and tests/acceptance has it."""
-    monkeypatch.setattr(demo_example, "CRASH_CHECKPOINTS", 2)
-    monkeypatch.setattr(demo_crash, "kill_while_draining", lambda *_, **__: True)
+    monkeypatch.setattr(show, "CRASH_CHECKPOINTS", 2)
+    monkeypatch.setattr(show, "kill_while_draining", lambda *_, **__: True)
 
 
 @pytest.mark.usefixtures("no_crash")
@@ -64,7 +64,7 @@ def test_the_environment_does_not_reach_it(
 def test_a_broken_promise_fails_it(
     holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "_all_read_back", lambda *_: False)
+    monkeypatch.setattr(show, "_all_read_back", lambda *_: False)
 
     ended = holdfast("demo", "--data-dir", tmp_path / "demo")
 
@@ -92,7 +92,7 @@ def test_without_git_it_says_so(holdfast: Holdfast, tmp_path: Path, monkeypatch:
 
 def test_a_child_that_ends_by_itself_was_not_killed(tmp_path: Path) -> None:
     """With an empty spool there is nothing to drain, so that the child is done before any commit."""
-    is_killed = demo_crash.kill_while_draining(
+    is_killed = processes.kill_while_draining(
         tmp_path / "data", tmp_path / "no-branch", write_mode="contents"
     )
 

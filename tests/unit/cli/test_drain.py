@@ -11,11 +11,11 @@ import pytest
 
 from holdfast.assembly import Assembly
 from holdfast.cli.drain import drain
-from holdfast.cli.session import Session, open_with
 from holdfast.emulator import parse_fault
 from holdfast.errors import Stopped
 from holdfast.presentation.exits import CommandFailed
 from holdfast.presentation.render import Screen
+from holdfast.presentation.session import Session, open_with
 from holdfast.settings import Settings
 
 from .conftest import GitHub, Holdfast
@@ -122,7 +122,10 @@ def test_a_stop_in_the_middle_of_a_write_leaves_it_spooled(
     assert (result.verified, result.left, result.reason) == (0, 1, "asked to stop")
 
 
-IMPATIENT = "import sys; from holdfast.cli import main, session; session.GRACE_S = 0.2; sys.exit(main())"
+IMPATIENT = (
+    "import sys; from holdfast.cli import main; from holdfast.presentation import stopping;"
+    "stopping.GRACE_S = 0.2; sys.exit(main())"
+)
 
 
 @contextmanager

@@ -10,12 +10,12 @@ import pytest
 
 from holdfast import settings
 from holdfast.assembly import Assembly
-from holdfast.cli import session
 from holdfast.clock import SystemClock
 from holdfast.drain.worker import Worker
 from holdfast.emulator import parse_fault
 from holdfast.errors import Stopped
 from holdfast.github.calls import Answer, ReadHead
+from holdfast.presentation import stopping
 from holdfast.settings import Settings
 
 from .conftest import GitHub, Holdfast
@@ -399,7 +399,7 @@ def test_a_wait_that_hangs_ends_in_75_with_the_receipt(
             time.sleep(0.01)
         raise Stopped("the test ends")
 
-    monkeypatch.setattr(session, "GRACE_S", 0.0)
+    monkeypatch.setattr(stopping, "GRACE_S", 0.0)
     monkeypatch.setattr(os, "_exit", ends.append)
     monkeypatch.setattr(Worker, "drain", hang)
 

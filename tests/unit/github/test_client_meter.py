@@ -36,7 +36,7 @@ def test_a_call_that_succeeds_is_told_with_its_duration() -> None:
         assert client.perform(ReadHead("main")) == "abc"
 
     meter.request_answered.assert_called_once_with("ReadHead", 200)
-    meter.call_performed.assert_called_once_with("ReadHead", 2.5, is_mutation=False, error=None)
+    meter.call_performed.assert_called_once_with(2.5, is_mutation=False, error=None)
 
 
 def test_a_call_that_fails_is_told_with_its_error_and_fails() -> None:

@@ -160,3 +160,12 @@ def test_a_resume_warns_when_other_lessons_are_active_now(shelf: Shelf) -> None:
     run.resume(active_lessons=["cut once"])
     assert run.plan is not None
     assert "lessons have changed" in run.plan.warnings[0]
+
+
+def test_outputs_of_another_shape_are_told_and_stop_nothing(shelf: Shelf) -> None:
+    failures: list[Exception] = []
+    run = shelf.open(PhasesRun, on_failed=failures.append)
+    run.state["phase_outputs"] = "none yet"
+
+    assert run.checkpoint() is None
+    assert "phase_outputs" in str(failures[0])

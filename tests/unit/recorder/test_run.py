@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from holdfast.errors import InvalidCheckpoint, SpoolUnwritable
 from holdfast.format.receipt import Receipt
-from holdfast.recorder import Options, Outlets, PhasesRun, StepsRun, TasksRun, open_run
+from holdfast.recorder import Options, PhasesRun, StepsRun, Storage, TasksRun, open_run
 from tests.fakes.recording import Outage, Shelf
 
 FULL = SpoolUnwritable("the disk is full")
@@ -293,12 +293,12 @@ def test_what_remains_is_unknown_without_saying_what_there_is(shelf: Shelf) -> N
 
 
 def test_a_wrong_run_id_or_style_is_refused_at_once(shelf: Shelf) -> None:
-    outlets = Outlets(shelf.draft, shelf.put, shelf.resume, shelf.drain, shelf.clock)
+    storage = Storage(shelf.draft, shelf.put, shelf.resume, shelf.drain, shelf.clock)
     with pytest.raises(InvalidCheckpoint, match="run_id"):
-        open_run("../x", "steps", outlets, Options())
+        open_run("../x", "steps", storage, Options())
     with pytest.raises(InvalidCheckpoint, match="phases, layers, agents, tasks, steps"):
-        open_run("x", "cats", outlets, Options())
-    assert isinstance(open_run("x", "phases", outlets, Options()), PhasesRun)
+        open_run("x", "cats", storage, Options())
+    assert isinstance(open_run("x", "phases", storage, Options()), PhasesRun)
 
 
 def test_a_part_of_another_style_is_named_with_the_style_it_needs(shelf: Shelf) -> None:

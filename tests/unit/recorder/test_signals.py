@@ -167,7 +167,7 @@ def test_a_run_that_does_not_want_signals_leaves_them_alone(shelf: Shelf) -> Non
 
 
 def test_a_signal_is_not_held_up_for_ever_by_a_save_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signals, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(signals, "LONGEST_SAVE_S", 0.0)
     released, came = threading.Event(), list[int]()
     signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
 

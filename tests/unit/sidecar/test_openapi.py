@@ -1,5 +1,7 @@
 """The OpenAPI document says what the sidecar does, with an example of every call."""
 
+import subprocess
+import sys
 from typing import Any
 from unittest.mock import Mock
 
@@ -22,6 +24,15 @@ def test_it_is_served(sidecar: RunningSidecar) -> None:
     assert sidecar.client.get("/openapi.json").json() == DOCUMENT
 
 
+def test_it_costs_nothing_before_it_is_asked_for() -> None:
+    program = "import sys, holdfast.sidecar.serving; print(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert "holdfast.sidecar.app" in loaded.stdout.split()
+    assert not {"holdfast.sidecar.openapi", "holdfast.sidecar.schemas"} & set(loaded.stdout.split())
+
+
 def test_it_has_every_route_and_no_other() -> None:
     from holdfast.sidecar.checkpoints import CheckpointRoutes
     from holdfast.sidecar.health import HealthRoutes
@@ -33,7 +44,7 @@ def test_it_has_every_route_and_no_other() -> None:
         *SubmitEndpoint(service).routes(),
         *CheckpointRoutes(service).routes(),
         *UpkeepRoutes(service).routes(),
-        *HealthRoutes(service, b"").routes(),
+        *HealthRoutes(service).routes(),
     ]
     served = {
         (method.lower(), route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}
@@ -76,10 +87,43 @@ def test_the_example_of_a_checkpoint_is_taken(sidecar: RunningSidecar) -> None:
     assert _fits(answer.json(), {"$ref": "#/components/schemas/Receipt"})
 
 
+ANSWERED = [
+    ("GET", "/v1/runs", "/v1/runs"),
+    ("GET", "/v1/runs/{run_id}", "/v1/runs/build-42"),
+    ("GET", "/v1/runs/{run_id}/checkpoints", "/v1/runs/build-42/checkpoints"),
+    ("GET", "/v1/runs/{run_id}/checkpoints/{sequence}", "/v1/runs/build-42/checkpoints/1"),
+    ("GET", "/v1/runs/{run_id}/resume", "/v1/runs/build-42/resume"),
+    ("GET", "/v1/runs/{run_id}/diff", "/v1/runs/build-42/diff?from=1&to=2"),
+    ("PUT", "/v1/preserved/{run_id}", "/v1/preserved/build-42"),
+    ("POST", "/v1/cleanup", "/v1/cleanup?dry_run=true"),
+    ("POST", "/v1/runs/{run_id}/complete", "/v1/runs/build-42/complete"),
+    ("GET", "/v1/status", "/v1/status"),
+    ("GET", "/healthz", "/healthz"),
+    ("GET", "/readyz", "/readyz"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "address"), ANSWERED, ids=[path for _, path, _ in ANSWERED])
+def test_what_is_answered_fits_its_schema(
+    sidecar: RunningSidecar, method: str, path: str, address: str
+) -> None:
+    for phase in ("phase_1_plan", "phase_2_build"):
+        checkpoint = {"trigger": "phase_complete", "phase": phase, "state": {"cost_accumulated": 1.5}}
+        sidecar.client.post("/v1/runs/build-42/checkpoints?wait=verified", json=checkpoint)
+
+    answer = sidecar.client.request(method, address)
+
+    described = DOCUMENT["paths"][path][method.lower()]["responses"][str(answer.status_code)]
+    assert answer.is_success
+    assert _fits(answer.json(), described["content"]["application/json"]["schema"]), answer.json()
+
+
 def _fits(value: Any, schema: dict[str, Any]) -> bool:
-    """Tell whether a value has the properties and types that a schema asks for."""
+    """Whether a value has the properties and types that a schema asks for."""
     if "$ref" in schema:
         return _fits(value, DOCUMENT["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+    if "anyOf" in schema and not any(_fits(value, each) for each in schema["anyOf"]):
+        return False
     if "enum" in schema and value not in schema["enum"]:
         return False
     kinds = schema.get("type", [])

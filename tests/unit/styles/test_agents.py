@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.styles.agents import count_recoveries, plan
-from holdfast.styles.outlook import Outlook, Saved, Today
+from holdfast.styles.agents import count_recoveries, is_agent_done, new_progress, plan, restore
+from holdfast.styles.style import ResumePoint, Saved, Today
 from tests.fakes.saved import saved
 
 
@@ -15,25 +15,25 @@ def agents(*, phase: Any = 2, trigger: str = "error", metrics: Any = None, **sta
     return saved("agents", {"phase": phase, "agents": records, "metrics": metrics}, trigger=trigger)
 
 
-def plan_of(checkpoint: Saved, **recoveries: int) -> Outlook:
+def plan_of(checkpoint: Saved, **recoveries: int) -> ResumePoint:
     return plan(checkpoint, Today(recoveries=recoveries))
 
 
 def test_every_agent_that_is_not_completed_goes_on_in_the_saved_phase() -> None:
-    outlook = plan_of(agents(atlas="active", mercury="completed", apollo="waiting"))
+    point = plan_of(agents(atlas="active", mercury="completed", apollo="waiting"))
 
-    assert outlook.resume_at == 2
-    assert outlook.completed == ("mercury",)
-    assert outlook.remaining == ("atlas", "apollo")
-    assert not outlook.retry_current
+    assert point.resume_at == 2
+    assert point.completed == ("mercury",)
+    assert point.remaining == ("atlas", "apollo")
+    assert not point.retry_current
 
 
 def test_failed_agent_is_restarted() -> None:
-    outlook = plan_of(agents(atlas="active", mercury="failed"), mercury=2)
+    point = plan_of(agents(atlas="active", mercury="failed"), mercury=2)
 
-    assert outlook.retry_current
-    assert "mercury" in outlook.remaining  # type: ignore[operator]
-    assert outlook.given_up == ()
+    assert point.retry_current
+    assert "mercury" in point.remaining  # type: ignore[operator]
+    assert point.given_up == ()
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_failed_agent_is_restarted() -> None:
     ids=["agent", "metrics by agent", "metrics"],
 )
 def test_agent_is_given_up_after_three_recovery_attempts(checkpoint: Saved) -> None:
-    outlook = plan_of(checkpoint)
+    point = plan_of(checkpoint)
 
-    assert outlook.given_up == ("mercury",)
-    assert not outlook.retry_current
+    assert point.given_up == ("mercury",)
+    assert not point.retry_current
 
 
 def test_stored_count_wins_over_the_counted_one() -> None:
-    outlook = plan_of(agents(mercury={"status": "failed", "recovery_attempts": 1}), mercury=9)
+    point = plan_of(agents(mercury={"status": "failed", "recovery_attempts": 1}), mercury=9)
 
-    assert outlook.given_up == ()
+    assert point.given_up == ()
 
 
 def test_each_earlier_failure_is_a_restart_that_did_not_help() -> None:
@@ -91,28 +91,40 @@ def test_counting_looks_no_further_than_it_must() -> None:
 
 
 def test_blocked_agent_is_a_warning() -> None:
-    outlook = plan_of(agents(atlas={"status": "active", "blockers": ["no quota", "no logs"]}))
+    point = plan_of(agents(atlas={"status": "active", "blockers": ["no quota", "no logs"]}))
 
-    assert outlook.warnings == ("agent atlas is blocked: no quota, no logs",)
+    assert point.warnings == ("agent atlas is blocked: no quota, no logs",)
 
 
 def test_phase_that_is_no_number_is_taken_from_the_header() -> None:
-    outlook = plan_of(agents(phase="two", atlas="active"))
+    point = plan_of(agents(phase="two", atlas="active"))
 
-    assert outlook.resume_at == 1
-    assert "'phase_1_plan'" in outlook.flaws[0]
+    assert point.resume_at == 1
+    assert "'phase_1_plan'" in point.flaws[0]
 
 
 def test_nothing_is_made_up_without_agents_or_phase() -> None:
-    outlook = plan(saved("agents", {"agents": [1]}, phase="research"), Today())
+    point = plan(saved("agents", {"agents": [1]}, phase="research"), Today())
 
-    assert (outlook.completed, outlook.remaining) == ((), ())
-    assert outlook.resume_at is None
-    assert len(outlook.flaws) == 2
+    assert (point.completed, point.remaining) == ((), ())
+    assert point.resume_at is None
+    assert len(point.flaws) == 2
 
 
 def test_agent_without_a_status_is_told_and_taken_as_not_completed() -> None:
-    outlook = plan_of(agents(atlas={"confidence": 1}, mercury={"status": 3}))
+    point = plan_of(agents(atlas={"confidence": 1}, mercury={"status": 3}))
 
-    assert outlook.remaining == ("atlas", "mercury")
-    assert "atlas, mercury" in outlook.flaws[0]
+    assert point.remaining == ("atlas", "mercury")
+    assert "atlas, mercury" in point.flaws[0]
+
+
+def test_a_phase_that_is_no_number_is_the_first() -> None:
+    assert restore({"phase": "two"}, new_progress())["phase"] == 0
+
+
+def test_an_agent_without_a_phase_belongs_to_the_present_one() -> None:
+    stored = {"phase": 2, "agents": {"atlas": {"status": "completed"}, "mercury": "?"}}
+
+    progress = restore(stored, new_progress())
+
+    assert [is_agent_done(progress, name) for name in ("atlas", "mercury")] == [True, False]

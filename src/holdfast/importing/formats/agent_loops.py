@@ -12,7 +12,7 @@ _DECISION_NAMES = {"alternatives": "alternatives_considered"}
 
 
 def is_one(document: Mapping[str, Any]) -> bool:
-    """Tell whether a document is one: it has agents, and the phase that they are in."""
+    """Whether a document is one: it has agents, and the phase that they are in."""
     return "phase" in document and any(
         isinstance(document.get(name), dict) for name in ("agents", "agentStates")
     )

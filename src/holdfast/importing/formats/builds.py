@@ -18,7 +18,7 @@ _NEVER = "0001-01-01T00:00:00Z"
 
 
 def is_one(document: Mapping[str, Any]) -> bool:
-    """Tell whether a document is one: an id, a status, and tasks that have one each."""
+    """Whether a document is one: an id, a status, and tasks that have one each."""
     tasks = document.get("tasks")
     return isinstance(tasks, dict) and "id" in document and "status" in document
 

@@ -7,7 +7,7 @@ from holdfast.importing.formats.conversion import Builder, Conversion
 
 
 def is_one(document: Mapping[str, Any]) -> bool:
-    """Tell whether a document is a checkpoint, whole or in the short form."""
+    """Whether a document is a checkpoint, whole or in the short form."""
     return "trigger" in document and ("state_snapshot" in document or "state" in document)
 
 

@@ -12,7 +12,7 @@ _DEPENDENCIES = ("depends_on", "dependsOn", "dependencies")
 
 
 def is_one(document: Mapping[str, Any]) -> bool:
-    """Tell whether a document is one: a layer's number, a state and the structure of a DAG."""
+    """Whether a document is one: a layer's number, a state and the structure of a DAG."""
     has_layer = "layer_index" in document or "layerIndex" in document
     return has_layer and "state" in document and ("dag_structure" in document or "dagStructure" in document)
 

@@ -22,7 +22,7 @@ _TAGS = ("kind", "type")
 
 
 def is_one(document: Mapping[str, Any]) -> bool:
-    """Tell whether a document is one: a session with a state and completed steps."""
+    """Whether a document is one: a session with a state and completed steps."""
     return all(name in document for name in ("session_id", "state", "completed_steps"))
 
 

@@ -1,68 +1,31 @@
-"""`holdfast demo`: the whole main job on the embedded GitHub, with every promise checked."""
+"""What the demo shows and checks: save, drain, look, crash, recover."""
 
-import argparse
 import shlex
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import Any
+from uuid import uuid4
 
-from holdfast.cli.arguments import Commands
-from holdfast.presentation.exits import ExitCode, WrongUse
+import orjson
+
+from holdfast.cli.demo.example import CRASH_CHECKPOINTS, EXAMPLE, Moment, crash_moment
+from holdfast.cli.demo.processes import COMMITS_BEFORE_KILL, BareRepository, kill_while_draining
+from holdfast.cli.drain import drain
+from holdfast.cli.runs import print_checkpoints, print_runs
+from holdfast.format.receipt import Receipt
 from holdfast.presentation.render import Screen, format_count
-
-if TYPE_CHECKING:
-    from holdfast.cli.demo_example import Moment
-    from holdfast.cli.demo_git import BareRepository
-    from holdfast.cli.session import Session
-    from holdfast.format.receipt import Receipt
-    from holdfast.settings import Settings
-
-_DESCRIPTION = """\
-Show the main job from end to end on the embedded GitHub: save, drain, look, crash, recover.
-
-It needs neither a token nor a network, works in a new folder, which it keeps, and checks every promise that
-it shows: the exit code is 1 if one of them does not hold."""
-
-
-def register(commands: Commands) -> None:
-    """Add the command."""
-    commands.add("demo", run, description=_DESCRIPTION, example="holdfast demo")
-
-
-def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
-    """Show the main job, and check it."""
-    demo = Demo(_settings(arguments), screen)
-    demo.show()
-    if screen.is_json:
-        screen.document(demo.summary())
-    return ExitCode.DONE if demo.is_kept else ExitCode.FAILED
-
-
-def _settings(arguments: argparse.Namespace) -> "Settings":
-    """Return settings for the embedded GitHub, whatever the environment says."""
-    import tempfile
-
-    from holdfast.cli.session import overrides, quieten
-    from holdfast.settings import Settings
-
-    given = overrides(arguments)
-    if given.keys() & {"repo", "api_url"}:
-        raise WrongUse("the demo runs on the embedded GitHub alone; leave --repo and --api-url out")
-    if "data_dir" not in given:
-        given["data_dir"] = tempfile.mkdtemp(prefix="holdfast-demo-")
-    return quieten(
-        Settings.from_environment({}, {**given, "data_dir": Path(str(given["data_dir"])).absolute()})
-    )
+from holdfast.presentation.session import Session, open_with
+from holdfast.settings import EMBEDDED_REPOSITORY, Settings
 
 
 @dataclass(frozen=True, slots=True)
 class _Saved:
     """A checkpoint that was acknowledged, what it was saved with, and how long that took."""
 
-    receipt: "Receipt"
-    moment: "Moment"
+    receipt: Receipt
+    moment: Moment
     elapsed_ms: float
 
 
@@ -70,15 +33,13 @@ class _Saved:
 class Demo:
     """One showing, and what it found out."""
 
-    settings: "Settings"
+    settings: Settings
     screen: Screen
     now: Callable[[], float] = time.perf_counter
     promises: dict[str, bool] = field(default_factory=dict)
     numbers: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        from uuid import uuid4
-
         mark = uuid4().hex[:6]
         self._run, self._crash_run = f"demo-{mark}", f"demo-{mark}-crash"
         self._began = self.now()
@@ -102,8 +63,6 @@ class Demo:
 
     def show(self) -> None:
         """Show everything, in order."""
-        from holdfast.cli.session import open_with
-
         self._introduce()
         with open_with(self.settings) as session:
             saved = self._save(session)
@@ -123,11 +82,7 @@ class Demo:
         self._say("It saves an example run, drains it, looks at the result, then kills a drain and recovers.")
         self._say(f"Everything happens in {self.settings.data_dir}")
 
-    def _save(self, session: "Session") -> list[_Saved]:
-        from statistics import median
-
-        from holdfast.cli.demo_example import EXAMPLE
-
+    def _save(self, session: Session) -> list[_Saved]:
         self._title("1. Save: each checkpoint is answered as soon as it is safe on disk")
         depth_before = len(session.assembly.spool.pending())
         saved = [self._save_one(session, self._run, moment) for moment in EXAMPLE]
@@ -150,7 +105,7 @@ class Demo:
         self._promise("every acknowledged checkpoint is in the spool", depth == depth_before + len(saved))
         return saved
 
-    def _save_one(self, session: "Session", run_id: str, moment: "Moment") -> _Saved:
+    def _save_one(self, session: Session, run_id: str, moment: Moment) -> _Saved:
         began = self.now()
         receipt = session.holdfast.save(
             run_id,
@@ -162,9 +117,7 @@ class Demo:
         )
         return _Saved(receipt, moment, (self.now() - began) * 1000)
 
-    def _drain(self, session: "Session", saved: list[_Saved]) -> None:
-        from holdfast.cli.drain import drain
-
+    def _drain(self, session: Session, saved: list[_Saved]) -> None:
         self._title("2. Drain: written to the repository, read back, indexed")
         began = self.now()
         result = drain(session, self.screen)
@@ -174,9 +127,7 @@ class Demo:
         self._say(f"{format_count(result.verified)} verified with {spent}; {result.left:,} left.")
         self._promise("every checkpoint is verified in the repository", _all_verified(session, saved))
 
-    def _look(self, session: "Session", saved: list[_Saved]) -> None:
-        from holdfast.cli.runs import print_checkpoints, print_runs
-
+    def _look(self, session: Session, saved: list[_Saved]) -> None:
         self._title("3. Look: with Holdfast")
         if not self.screen.is_json:
             self._say(self._command("runs"), style="dim")
@@ -194,9 +145,7 @@ class Demo:
                 self._say(f"  {line}")
         self._check_latest(self._run, saved)
 
-    def _prepare_crash(self, session: "Session") -> list[_Saved]:
-        from holdfast.cli.demo_example import CRASH_CHECKPOINTS, crash_moment
-
+    def _prepare_crash(self, session: Session) -> list[_Saved]:
         self._title("4. Crash: the draining process is killed in the middle (SIGKILL)")
         numbers = range(1, CRASH_CHECKPOINTS + 1)
         saved = [self._save_one(session, self._crash_run, crash_moment(number)) for number in numbers]
@@ -204,8 +153,6 @@ class Demo:
         return saved
 
     def _crash(self) -> None:
-        from holdfast.cli.demo_crash import COMMITS_BEFORE_KILL, kill_while_draining
-
         head = self._repository.folder / "refs" / "heads" / self.settings.branch
         # In commit mode everything is one commit, so that there is only the moment after it.
         commits = 1 if self.settings.write_mode == "commit" else COMMITS_BEFORE_KILL
@@ -216,9 +163,7 @@ class Demo:
         killed = f"It was killed after its first {format_count(commits, 'commit')}."
         self._say(killed if is_killed else "It was done before the signal reached it.")
 
-    def _recover(self, session: "Session", saved: list[_Saved]) -> None:
-        from holdfast.cli.drain import drain
-
+    def _recover(self, session: Session, saved: list[_Saved]) -> None:
         left = session.holdfast.status()["spool"]["depth"]
         self._say(f"After the crash {format_count(left)} of {len(saved)} still in the spool. Draining again…")
         result = drain(session, self.screen)
@@ -235,8 +180,6 @@ class Demo:
 
     def _check_latest(self, run_id: str, saved: list[_Saved]) -> None:
         """Check with plain git, not with our own reader, that latest.json is the newest checkpoint."""
-        import orjson
-
         path = f"{self.settings.base_path}/{run_id}/latest.json"
         text = self._repository.run("show", f"{self.settings.branch}:{path}")
         newest = orjson.loads(text or b"{}").get("checkpoint_id")
@@ -264,10 +207,7 @@ class Demo:
             )
 
     @property
-    def _repository(self) -> "BareRepository":
-        from holdfast.cli.demo_git import BareRepository
-        from holdfast.settings import EMBEDDED_REPOSITORY
-
+    def _repository(self) -> BareRepository:
         return BareRepository(self.settings.data_dir / "github" / f"{EMBEDDED_REPOSITORY}.git")
 
     def _command(self, *words: str) -> str:
@@ -285,14 +225,12 @@ class Demo:
         self.screen.say(text, style=style)
 
 
-def _all_verified(session: "Session", saved: Iterable[_Saved]) -> bool:
+def _all_verified(session: Session, saved: Iterable[_Saved]) -> bool:
     receipts = [session.holdfast.receipt(each.receipt.checkpoint_id) for each in saved]
     return all(receipt is not None and receipt.status == "verified" for receipt in receipts)
 
 
-def _all_read_back(session: "Session", run_id: str, saved: Iterable[_Saved]) -> bool:
-    import orjson
-
+def _all_read_back(session: Session, run_id: str, saved: Iterable[_Saved]) -> bool:
     for each in saved:
         stored = session.holdfast.receipt(each.receipt.checkpoint_id) or each.receipt
         content = session.holdfast.checkpoint(run_id, stored.sequence_number).content

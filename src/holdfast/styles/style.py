@@ -1,14 +1,16 @@
-"""What a style is told of a checkpoint, and what it makes of it."""
+"""What every workflow style says: where a run of it resumes, and how its progress is taken up again.
 
-from collections.abc import Iterable, Mapping, Sequence
+The progress is the JSON document that a checkpoint stores as `state_snapshot.progress`. What changes it is in
+the style's own module; such a function takes one and returns another, and never alters what it was given.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.format.checkpoint import RunStatus
 from holdfast.format.triggers import Trigger
-
-Place = str | int
-_SHOWN = 20
+from holdfast.styles.values import Document, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Today:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class ResumePoint:
     """Where a run goes on, in the terms of its style.
 
     `flaws` say what is wrong with the stored progress and what was assumed instead, `warnings` what a
@@ -51,27 +53,25 @@ class Outlook:
     given_up: tuple[str, ...] = ()
 
 
-def as_index(value: object) -> int | None:
-    """Return `value` if it counts something from 0 on."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+def _unchanged(progress: Document) -> Document:
+    return progress
 
 
-def as_mapping(value: object) -> Mapping[str, Any]:
-    """Return `value` if it is a JSON object, else an empty one."""
-    return value if isinstance(value, dict) else {}
+@dataclass(frozen=True, slots=True)
+class Style:
+    """One workflow style. A new one is a module that makes such a value, and a line in `STYLES`.
 
-
-def as_sequence(value: object) -> Sequence[Any]:
-    """Return `value` if it is a JSON array, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def name_all(names: Iterable[Place]) -> str:
-    """Return names for a sentence, the first twenty of many.
-
-    >>> name_all(["lint", "test"])
-    'lint, test'
+    name       what `progress.style` says
+    parts      what a run of it completes, for people
+    plan       where a saved run goes on
+    restore    the stored progress in a new process; the second argument is that of a run that has not begun
+    label      the phase that a checkpoint is labelled with, from the state and the progress
+    interrupt  the progress of a run that is told to stop; most styles have no word for that
     """
-    every = [str(name) for name in names]
-    more = len(every) - _SHOWN
-    return ", ".join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+    name: str
+    parts: str
+    plan: Callable[[Saved, Today], ResumePoint]
+    restore: Callable[[Document, Document], Document]
+    label: Callable[[Document, Document], str | None]
+    interrupt: Callable[[Document], Document] = _unchanged

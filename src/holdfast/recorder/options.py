@@ -1,4 +1,4 @@
-"""What the recorder needs of its surroundings, and what its user may choose."""
+"""What a recorder is given: the storage that it saves to, and what its user has chosen."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +23,8 @@ class Resume(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Outlets:
-    """The ways out of the recorder: checking a checkpoint, putting it on disk, reading the run, the time."""
+class Storage:
+    """Where checkpoints go: checked, put on disk, drained to the repository, and resumed from."""
 
     draft: Callable[[Mapping[str, Any]], Draft]
     put: Callable[[Draft], Receipt]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.styles.progress.values import Document, as_dict, as_list, freeze
+from holdfast.styles.values import Document, as_dict, as_list, freeze
 
 
 @dataclass(frozen=True, slots=True)

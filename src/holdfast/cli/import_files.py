@@ -5,11 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands
-from holdfast.cli.runs import check_run_id
-from holdfast.cli.session import open_session
-from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.cli.arguments import Commands, open_session
+from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen, format_count
+from holdfast.presentation.user_input import check_run_id, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +38,7 @@ def register(commands: Commands) -> None:
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Take in every file and print what became of each."""
     run_id = None if arguments.run_id is None else check_run_id(arguments.run_id)
-    sources = [(str(path), _read(path)) for path in arguments.files]
+    sources = [(str(path), read_file(path)) for path in arguments.files]
     with open_session(arguments) as session:
         imports = session.holdfast.import_checkpoints(sources, run_id=run_id)
     refused = [each for each in imports if each.outcome == "refused"]
@@ -67,16 +66,3 @@ def _print(imports: "Sequence[Import]", screen: Screen) -> None:
     screen.table(("file", "outcome", "format", "run", "#", "remarks"), rows, right=("#",))
     taken = sum(each.outcome != "refused" for each in imports)
     screen.say(f"{format_count(taken)} in the spool or stored, {len(imports) - taken} refused.")
-
-
-def _read(path: Path) -> bytes:
-    from holdfast.settings import MOST_BYTES
-
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise WrongUse(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    if len(content) > MOST_BYTES:
-        raise WrongUse(f"{path} has more than {MOST_BYTES:,} bytes, which no checkpoint has")
-    return content

@@ -1,0 +1,75 @@
+"""What a command works with: settings, logs, the library."""
+
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from holdfast.logs import escape_controls
+from holdfast.presentation.render import has_colour
+
+if TYPE_CHECKING:
+    from holdfast.assembly import Assembly
+    from holdfast.library import Holdfast
+    from holdfast.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One repository, opened for one command."""
+
+    settings: "Settings"
+    assembly: "Assembly"
+    holdfast: "Holdfast"
+
+
+@contextmanager
+def open_with(settings: "Settings", *, stop: threading.Event | None = None) -> Iterator[Session]:
+    """Open what the settings name, and log as they say; `stop` ends waits and drains."""
+    from holdfast.assembly import Assembly
+    from holdfast.library import Holdfast
+
+    assembly = Assembly(settings, stop=stop)
+    start_logs(settings, assembly)
+    with Holdfast(settings, assembly=assembly) as holdfast:
+        yield Session(settings, assembly, holdfast)
+
+
+def settings_from(given: Mapping[str, object]) -> "Settings":
+    """Return the settings of the environment and, over it, those `given`; tell of variables that are none.
+
+    Raises InvalidSettings.
+    """
+    from holdfast.settings import Settings, unknown_variables
+
+    for variable, likely in unknown_variables(os.environ).items():
+        meant = f"; did you mean {likely}?" if likely else "; see holdfast config"
+        sys.stderr.write(f"holdfast: {escape_controls(variable)} is not a setting{meant}\n")
+    return Settings.from_environment(os.environ, given)
+
+
+def quieten(settings: "Settings") -> "Settings":
+    """Return the settings with only warnings logged, unless someone asked for another level.
+
+    The commands print what people want to know; events are for those who ask for them.
+    """
+    is_chosen = "log_level" in settings.sources
+    return settings if is_chosen else settings.model_copy(update={"log_level": "warning"})
+
+
+def start_logs(settings: "Settings", assembly: "Assembly | None" = None) -> None:
+    """Log as the settings say, without any token that is in force."""
+    from holdfast.logs import configure_logs
+
+    def secrets() -> Iterable[str]:
+        yield from settings.secrets()
+        if assembly:
+            yield assembly.tokens.token() or ""
+            yield assembly.api_tokens.token() or ""
+
+    configure_logs(
+        settings.log_format, settings.log_level, secrets=secrets, has_colour=has_colour(sys.stderr)
+    )
