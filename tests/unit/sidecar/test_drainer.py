@@ -14,7 +14,7 @@ from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, open_workshop
 
-LONGEST_S = 20
+LONGEST_S = 60
 
 
 @pytest.fixture
