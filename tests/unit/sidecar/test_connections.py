@@ -140,10 +140,8 @@ def test_the_longest_silent_makes_room() -> None:
     limits = ConnectionLimits(most_connections=3)
 
     async def scene(connect: Connect) -> tuple[bytes, bytes]:
-        silent = []
-        for count in range(1, 4):
-            silent.append(await connect())
-            await until(lambda count=count: len(limits.silent) == count)
+        silent = [await connect() for _ in range(3)]
+        await until(lambda: len(limits.silent) == len(silent))
         reader, writer = await connect()
         writer.write(REQUEST)
         received = await reader.readuntil(b"ok")
