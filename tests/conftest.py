@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "holdfast", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
+# For `scripts/test --quick`, which is run often.
+settings.register_profile("quick", settings.get_profile("holdfast"), max_examples=15)
 settings.load_profile("holdfast")
 
 for _variable in list(os.environ):

@@ -66,7 +66,7 @@ def github(folder: Path) -> Iterator[dict[str, str]]:
             assert process.stdout is not None
             yield json.loads(process.stdout.readline())
             process.send_signal(signal.SIGTERM)
-            assert process.wait(20) == 0
+            assert process.wait(60) == 0
         finally:
             process.kill()
 

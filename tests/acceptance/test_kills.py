@@ -56,7 +56,7 @@ def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
         yield url, root / "holdfast" / "checkpoints.git"
     finally:
         server.terminate()
-        server.wait(timeout=10)
+        server.wait(timeout=60)
         server.stdout.close()
 
 

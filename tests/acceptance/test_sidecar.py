@@ -169,7 +169,7 @@ def test_with_a_token_it_listens_elsewhere_and_never_logs_it(tmp_path: Path) -> 
     sidecar = Process(tmp_path, HOLDFAST_API_TOKEN=token, HOLDFAST_LOG_LEVEL="debug")
     with sidecar.serve("--host", "0.0.0.0") as (_, client):
         port = client.base_url.port
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}") as local:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=LONGEST_S) as local:
             answer = local.get("/v1/status", headers={"Authorization": f"Bearer {token}"})
             refused = local.get(f"/v1/runs/{token}", headers={"Authorization": f"Bearer {token}x"})
 
@@ -189,7 +189,7 @@ def test_a_taken_port_is_told(tmp_path: Path) -> None:
 def test_silent_connections_do_not_keep_others_out(tmp_path: Path) -> None:
     with Process(tmp_path).serve() as (_, client):
         address = ("127.0.0.1", client.base_url.port or 0)
-        silent = [socket.create_connection(address, timeout=10) for _ in range(300)]
+        silent = [socket.create_connection(address, timeout=60) for _ in range(300)]
         try:
             for number, connection in enumerate(silent):
                 connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: loc"[: number % 30])

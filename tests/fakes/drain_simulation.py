@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from math import inf
 
 from holdfast.drain.chunks import BatchStep, CommitStep, DrainPolicy, Step
 from holdfast.drain.plan import plan_drain
@@ -115,9 +116,9 @@ class Simulation:
 
     def _sleep(self, wait_s: float, coming: deque[QueueItem]) -> None:
         """Wait as planned; an arrival wakes us when we had nothing to do or when it is critical."""
-        wakes = [t.arrived_at for t in coming if not self.pending or t.priority is Priority.CRITICAL][:1]
-        end = self.now + wait_s if self.pending else float("inf")
-        self.now = min([end, *wakes])
+        wakes = (t.arrived_at for t in coming if not self.pending or t.priority is Priority.CRITICAL)
+        end = self.now + wait_s if self.pending else inf
+        self.now = min(end, next(wakes, inf))
 
     def _carry_out(self, step: Step) -> None:
         self.steps.append(step)

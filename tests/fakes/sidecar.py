@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 
@@ -13,10 +14,12 @@ from holdfast.assembly import Assembly
 from holdfast.library import Holdfast
 from holdfast.metrics import Metrics
 from holdfast.settings import Settings
+from holdfast.sidecar import serving
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.serving import Ending, serve
 
-START_S = 30
+# Only there to end a test that hangs.
+LONGEST_S = 60
 
 
 @dataclass
@@ -65,13 +68,16 @@ def running_sidecar(folder: Path, **settings: object) -> Iterator[RunningSidecar
             is_ready.set()
 
     thread = threading.Thread(target=run)
+    graces = patch.multiple(serving, DRAINER_GRACE_S=LONGEST_S, ANSWERS_GRACE_S=LONGEST_S)
+    graces.start()
     thread.start()
     try:
-        assert is_ready.wait(START_S)
-        with httpx.Client(base_url=urls[0], timeout=START_S) as client:
+        assert is_ready.wait(LONGEST_S)
+        with httpx.Client(base_url=urls[0], timeout=LONGEST_S) as client:
             yield RunningSidecar(client, assembly, holdfast, endings)
     finally:
         stop.set()
-        thread.join(START_S)
+        thread.join(LONGEST_S)
         holdfast.close()
+        graces.stop()
     assert not thread.is_alive()

@@ -169,7 +169,7 @@ def _github(root: Path) -> Iterator[str]:
         yield server.stdout.readline().strip()
     finally:
         server.terminate()
-        server.wait(timeout=10)
+        server.wait(timeout=60)
         server.stdout.close()
 
 

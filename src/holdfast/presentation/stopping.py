@@ -41,7 +41,7 @@ def stop_on_signals(last_words: LastWords | None = None) -> Iterator[threading.E
     def handle(_number: int, _frame: FrameType | None) -> None:
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
-        if not sys.stderr.closed and sys.stderr.isatty():
+        if _is_watched():
             sys.stderr.write(_SHOW_CURSOR)
         # The main thread may be inside stop.wait(), and hold the lock that set() needs.
         threading.Thread(target=watch, daemon=True).start()
@@ -53,6 +53,11 @@ def stop_on_signals(last_words: LastWords | None = None) -> Iterator[threading.E
         is_over.set()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _is_watched() -> bool:
+    """Whether a person sees standard error."""
+    return not sys.stderr.closed and sys.stderr.isatty()
 
 
 def hold_signals() -> None:

@@ -83,7 +83,7 @@ def test_a_cancelled_job_keeps_its_checkpoint_though_a_request_hangs(
 
     def cancel(_request: object) -> None:
         signal.raise_signal(signal.SIGINT)
-        hanging.wait(30)
+        hanging.wait(60)
 
     monkeypatch.setattr(entry, "GRACE_S", 0)
     monkeypatch.setattr(entry, "END_S", 0.05)

@@ -16,12 +16,31 @@ from tests.unit.action.conftest import REPOSITORY, TOKEN, Stage
 from tests.unit.action.outputs import parse_outputs
 
 LONGEST_S = 60
+# The step as `python -m holdfast.action` carries it out, but for the time that a cancelled job has.
+PROGRAM = """
+import runpy
+import holdfast.action.entry as entry
+{}
+runpy.run_module("holdfast.action", run_name="__main__", alter_sys=True)
+"""
+NO_TIME = "entry.GRACE_S = entry.END_S = 0.0"
+PLENTY_OF_TIME = f"entry.GRACE_S = {LONGEST_S}"
+UNTIL_GITHUB_IS_ASKED = f"""
+import httpx
+asked = entry.threading.Event()
+send = httpx.HTTPTransport.handle_request
+def tell_and_send(transport, request):
+    asked.set()
+    return send(transport, request)
+httpx.HTTPTransport.handle_request = tell_and_send
+entry.threading.Thread.join = lambda _thread, _timeout_s: asked.wait({LONGEST_S})
+"""
 
 
 class Process:
     """One step that saves, as `scripts/action` starts it."""
 
-    def __init__(self, stage: Stage, **variables: str) -> None:
+    def __init__(self, stage: Stage, time: str, **variables: str) -> None:
         self.temp = stage.folder / "temp"
         self.temp.mkdir()
         self._output = self.temp / "output"
@@ -38,7 +57,7 @@ class Process:
             **variables,
         }
         self.running = subprocess.Popen(
-            [sys.executable, "-I", "-m", "holdfast.action"],
+            [sys.executable, "-I", "-c", PROGRAM.format(time)],
             env=environment,
             cwd=self.temp,
             stdin=subprocess.DEVNULL,
@@ -70,7 +89,7 @@ def github_hangs(stage: Stage) -> Iterator[threading.Event]:
 def test_a_cancelled_step_ends_by_itself_while_github_still_hangs(
     stage: Stage, github_hangs: threading.Event
 ) -> None:
-    process = Process(stage, HOLDFAST_INPUT_TIMEOUT="3600")
+    process = Process(stage, NO_TIME, HOLDFAST_INPUT_TIMEOUT="3600")
     assert github_hangs.wait(LONGEST_S)
     process.running.send_signal(signal.SIGINT)
 
@@ -82,7 +101,7 @@ def test_a_cancelled_step_ends_by_itself_while_github_still_hangs(
 
 
 def test_a_job_that_was_cancelled_while_the_step_began_still_saves(stage: Stage) -> None:
-    code, printed, outputs = Process(stage, HOLDFAST_CANCELLED="yes").end()
+    code, printed, outputs = Process(stage, PLENTY_OF_TIME, HOLDFAST_CANCELLED="yes").end()
 
     assert (code, outputs["status"]) == (0, "verified"), printed
     assert len(check_files(stage.stored(), "cancelled")) == 1
@@ -91,7 +110,7 @@ def test_a_job_that_was_cancelled_while_the_step_began_still_saves(stage: Stage)
 def test_a_job_that_was_cancelled_while_the_step_began_hands_over_what_github_does_not_take(
     stage: Stage, github_hangs: threading.Event
 ) -> None:
-    code, printed, outputs = Process(stage, HOLDFAST_CANCELLED="yes").end()
+    code, printed, outputs = Process(stage, UNTIL_GITHUB_IS_ASKED, HOLDFAST_CANCELLED="yes").end()
 
     assert (code, outputs["status"], outputs["left"]) == (0, "spooled", "1"), printed
     assert github_hangs.is_set()

@@ -1,8 +1,7 @@
 """The arithmetic of the benchmark: orders, medians, ratios, percentiles and powers."""
 
 import pytest
-
-from scripts.benchmarks.sampling import Sample, fit_exponent, interleave, percentile, quartiles
+from benchmarks.sampling import Sample, fit_exponent, interleave, percentile, quartiles
 
 
 def test_each_round_begins_with_the_next_contestant() -> None:

@@ -1,4 +1,5 @@
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from holdfast.library import Holdfast as Library
 from holdfast.retention import SweepReport
 from holdfast.settings import Settings
 from holdfast.sidecar import drainer
+from tests.fakes.clock import VirtualClock
 from tests.fakes.repository import files_of_run, read_branch
 from tests.fakes.sidecar import running_sidecar
 
@@ -255,7 +257,9 @@ def test_completed_run_is_deleted_on_success_unless_it_is_kept(
 def test_completion_is_safe_on_disk_while_github_is_away(
     holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SystemClock, "sleep", lambda *_: None)
+    clock = VirtualClock(time.time())
+    monkeypatch.setattr(SystemClock, "now", lambda _: clock.now())
+    monkeypatch.setattr(SystemClock, "sleep", lambda _, seconds: clock.sleep(seconds))
     store(holdfast, "a", options=github.options)
     holdfast("show", "a", *github.options)
     github.emulator.faults.add(parse_fault("any:503:times=1000"))

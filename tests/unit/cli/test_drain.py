@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from holdfast.assembly import Assembly
 from holdfast.cli.drain import drain
-from holdfast.emulator import parse_fault
+from holdfast.emulator import Call, Rule
 from holdfast.errors import Stopped
 from holdfast.presentation.exits import CommandFailed
 from holdfast.presentation.render import Screen
@@ -20,7 +21,8 @@ from holdfast.settings import Settings
 
 from .conftest import GitHub, Holdfast
 
-A_MOMENT_S = 0.1
+# Only there to end a test that hangs.
+LONGEST_S = 60
 
 
 def submit(holdfast: Holdfast, *runs: str, options: tuple[str, ...] = ()) -> list[str]:
@@ -122,10 +124,13 @@ def test_a_stop_in_the_middle_of_a_write_leaves_it_spooled(
     assert (result.verified, result.left, result.reason) == (0, 1, "asked to stop")
 
 
-IMPATIENT = (
+PATCHED = (
     "import sys; from holdfast.cli import main; from holdfast.presentation import stopping;"
-    "stopping.GRACE_S = 0.2; sys.exit(main())"
+    "{}; sys.exit(main())"
 )
+IMPATIENT = PATCHED.format("stopping.GRACE_S = 0.0")
+# On a terminal, the first signal brings the cursor back: a byte by which it shows that it was taken.
+TELLING = PATCHED.format("stopping._is_watched = lambda: True")
 
 
 @contextmanager
@@ -140,56 +145,70 @@ def drain_process(
             process.kill()
 
 
-def wait_for_a_write(process: "subprocess.Popen[bytes]", github: GitHub) -> None:
-    while not github_writes(github):
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(A_MOMENT_S)
+class HeldWrite:
+    """The first write of the test: it reaches GitHub, and is not answered before it is let go."""
+
+    def __init__(self) -> None:
+        self._is_asked = threading.Event()
+        self._may_go_on = threading.Event()
+
+    def hold(self, _request: object) -> None:
+        self._is_asked.set()
+        self._may_go_on.wait(LONGEST_S)
+
+    def wait_for(self) -> None:
+        assert self._is_asked.wait(LONGEST_S)
+
+    def let_go(self) -> None:
+        self._may_go_on.set()
 
 
-def github_writes(github: GitHub) -> list[str]:
-    return [entry.path for entry in github.emulator.journal.entries if entry.method == "PUT"]
+@pytest.fixture
+def held_write(github: GitHub) -> Iterator[HeldWrite]:
+    held = HeldWrite()
+    github.emulator.faults.add(Rule(Call(before=held.hold), target="put", times=1))
+    yield held
+    held.let_go()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_drain_after_the_write_under_way(
-    holdfast: Holdfast, github: GitHub, number: signal.Signals
+    holdfast: Holdfast, github: GitHub, held_write: HeldWrite, number: signal.Signals
 ) -> None:
     runs = [f"run-{letter}" for letter in "abcd"]
     submit(holdfast, *runs, options=github.options)
-    github.emulator.faults.add(parse_fault("put:delay=0.15"))
 
     with drain_process(github) as process:
-        wait_for_a_write(process, github)
+        held_write.wait_for()
         process.send_signal(number)
-        out, err = process.communicate(timeout=10)
+        held_write.let_go()
+        out, err = process.communicate(timeout=LONGEST_S)
 
     result = json.loads(out)
     assert (process.returncode, err) == (0, b"")
     assert result["stopped"] is True
     assert result["verified"] >= 1
     assert result["left"] == len(runs) - result["verified"] > 0
-    github.emulator.faults.clear()
     assert holdfast("drain", "--json", *github.options).document["verified"] == result["left"]
     listed = holdfast("runs", "--json", *github.options).document["runs"]
     assert {run["run_id"]: run["checkpoint_count"] for run in listed} == dict.fromkeys(runs, 1)
 
 
 def test_a_call_that_hangs_does_not_keep_a_stopped_drain_from_ending(
-    holdfast: Holdfast, github: GitHub
+    holdfast: Holdfast, github: GitHub, held_write: HeldWrite
 ) -> None:
     submit(holdfast, "a", "b", options=github.options)
-    github.emulator.faults.add(parse_fault("put:delay=60"))
 
     with drain_process(github, program=("-c", IMPATIENT)) as process:
-        wait_for_a_write(process, github)
+        held_write.wait_for()
         process.send_signal(signal.SIGTERM)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=LONGEST_S)
 
     result = json.loads(out)
     assert process.returncode == 0
     assert (result["verified"], result["left"], result["stopped"]) == (0, 2, True)
     assert "GitHub did not answer in time" in result["reason"]
-    github.emulator.faults.clear()
+    held_write.let_go()
     assert holdfast("drain", "--json", *github.options).document["verified"] == 2
 
 
@@ -212,20 +231,17 @@ def test_signals_are_taken_before_the_slow_part_is_loaded(
     assert loaded == [False]
 
 
-def test_a_second_signal_ends_the_process_at_once(holdfast: Holdfast, github: GitHub) -> None:
+def test_a_second_signal_ends_the_process_at_once(
+    holdfast: Holdfast, github: GitHub, held_write: HeldWrite
+) -> None:
     submit(holdfast, "a", options=github.options)
-    github.emulator.faults.add(parse_fault("put:delay=2"))
 
-    sent = 0
-    with drain_process(github) as process:
-        wait_for_a_write(process, github)
-        while process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-            sent += 1
-            try:
-                process.wait(A_MOMENT_S)
-            except subprocess.TimeoutExpired:
-                continue
+    with drain_process(github, program=("-u", "-c", TELLING)) as process:
+        held_write.wait_for()
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        assert process.stderr.read(1) == b"\x1b"
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
 
-    assert process.returncode == -signal.SIGTERM
-    assert sent == 2
+        assert process.wait(LONGEST_S) == -signal.SIGTERM

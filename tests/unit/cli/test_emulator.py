@@ -29,12 +29,13 @@ def test_it_serves_a_repository_made_on_the_spot_until_a_signal(tmp_path: Path) 
     options = ("--json", "--root", str(tmp_path), "--repo", "acme/state", "--limit", "60", "--token", "good")
     with emulator(*options, "--fault", "get:502:nth=3") as (line, process):
         announced = json.loads(line)
-        with httpx.Client(base_url=announced["url"], headers={"authorization": "Bearer good"}) as client:
+        headers = {"authorization": "Bearer good"}
+        with httpx.Client(base_url=announced["url"], headers=headers, timeout=60) as client:
             first = client.get("/repos/acme/state")
             denied = client.get("/repos/acme/state", headers={"authorization": "Bearer bad"})
             faulty = client.get("/repos/acme/state")
         process.send_signal(signal.SIGTERM)
-        rest, errors = process.communicate(timeout=20)
+        rest, errors = process.communicate(timeout=60)
 
     assert (announced["repository"], announced["root"]) == ("acme/state", str(tmp_path))
     assert (first.status_code, denied.status_code, faulty.status_code) == (200, 401, 502)
@@ -46,7 +47,7 @@ def test_it_serves_a_repository_made_on_the_spot_until_a_signal(tmp_path: Path) 
 def test_the_line_for_people_has_the_address(data_dir: Path) -> None:
     with emulator() as (line, process):
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
     assert line.startswith("Serving holdfast/checkpoints at http://127.0.0.1:")
     assert line.endswith(f"over {data_dir / 'emulator' / 'holdfast' / 'checkpoints'}.git\n")

@@ -1,7 +1,7 @@
 import json
 import os
 import signal
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -392,15 +392,19 @@ def test_a_wait_that_hangs_ends_in_75_with_the_receipt(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends: list[int] = []
+    is_over = threading.Event()
+
+    def end(code: int) -> None:
+        ends.append(code)
+        is_over.set()
 
     def hang(_: Worker, **_options: object) -> None:
         signal.raise_signal(signal.SIGTERM)
-        while not ends:
-            time.sleep(0.01)
+        is_over.wait(60)
         raise Stopped("the test ends")
 
     monkeypatch.setattr(stopping, "GRACE_S", 0.0)
-    monkeypatch.setattr(os, "_exit", ends.append)
+    monkeypatch.setattr(os, "_exit", end)
     monkeypatch.setattr(Worker, "drain", hang)
 
     ended = holdfast("submit", "-", "--run-id", "r", "--wait", "--json", stdin=BARE)

@@ -15,7 +15,7 @@ Client = GitHub[TokenAuthStrategy]
 
 @pytest.fixture
 def github(server: EmulatorServer) -> Iterator[Client]:
-    with GitHub("token", base_url=server.url, auto_retry=False, http_cache=False, timeout=10) as github:
+    with GitHub("token", base_url=server.url, auto_retry=False, http_cache=False, timeout=60) as github:
         yield github
 
 

@@ -32,7 +32,7 @@ REPO = "/repos/holdfast/checkpoints"
 
 def talk(server: EmulatorServer, sent: bytes) -> bytes:
     """Send bytes, and return everything that comes back until the server closes."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
         received = b""
@@ -157,7 +157,7 @@ def test_port_that_is_taken_is_an_os_error(server: EmulatorServer) -> None:
 
 def test_writers_of_different_files_do_not_disturb_each_other(server: EmulatorServer, folder: Path) -> None:
     def write(writer: int) -> list[int]:
-        with httpx.Client(base_url=f"{server.url}{REPO}/contents/") as client:
+        with httpx.Client(base_url=f"{server.url}{REPO}/contents/", timeout=60) as client:
             return [
                 client.put(f"w{writer}/{number}", json={"message": "m", "content": ""}).status_code
                 for number in range(10)
@@ -180,14 +180,15 @@ def test_two_emulators_over_one_folder_lose_nothing(tmp_path: Path) -> None:
             emulator = Emulator(EmulatorOptions(root=tmp_path))
             stack.callback(emulator.close)
             servers.append(stack.enter_context(EmulatorServer(emulator)))
+        client = stack.enter_context(httpx.Client(timeout=60))
 
         def write(number: int) -> int:
             url = f"{servers[number % 2].url}{REPO}/contents/{number}"
-            return httpx.put(url, json={"message": "m", "content": ""}).status_code
+            return client.put(url, json={"message": "m", "content": ""}).status_code
 
         with ThreadPoolExecutor(4) as pool:
             statuses = list(pool.map(write, range(40)))
-        listed = httpx.get(f"{servers[0].url}{REPO}/contents").json()
+        listed = client.get(f"{servers[0].url}{REPO}/contents").json()
 
     assert statuses == [201] * 40
     assert len(listed) == 40

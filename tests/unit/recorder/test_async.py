@@ -21,7 +21,7 @@ class Gate:
 
     def put(self, draft: Draft) -> Receipt:
         self.reached.set()
-        assert self.opened.wait(timeout=10)
+        assert self.opened.wait(timeout=60)
         return self._put(draft)
 
 

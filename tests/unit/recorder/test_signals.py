@@ -172,7 +172,7 @@ def test_a_signal_is_not_held_up_for_ever_by_a_save_that_hangs(monkeypatch: pyte
     signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
 
     def hang() -> None:
-        released.wait(timeout=10)
+        released.wait(timeout=60)
 
     watch = SignalWatch(hang)
     watch.open()

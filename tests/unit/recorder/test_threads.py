@@ -59,14 +59,14 @@ def test_who_only_changes_the_state_does_not_wait_for_the_disk(shelf: Shelf) -> 
 
     def slow(draft: Draft) -> Receipt:
         syncing.set()
-        assert go_on.wait(timeout=10)
+        assert go_on.wait(timeout=60)
         return put(draft)
 
     shelf.put = slow  # type: ignore[method-assign]
     run = shelf.open(TasksRun)
     saver = threading.Thread(target=run.checkpoint)
     saver.start()
-    assert syncing.wait(timeout=10)
+    assert syncing.wait(timeout=60)
     run.cost(0.5)
     run.describe(image="builder:3")
     go_on.set()

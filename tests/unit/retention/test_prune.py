@@ -21,10 +21,16 @@ LAYERS = {"progress": {"style": "layers", "layer_index": 1, "dag_structure": {"l
 CHECKPOINT = {"run_id": "others", "trigger": "manual", "state": {"n": 1}}
 
 
+def open_holdfast(environment: dict[str, str]) -> Holdfast:
+    """Open one that skips its pauses between writes."""
+    settings = Settings.from_environment(environment)
+    return Holdfast(settings, assembly=Assembly(settings, clock=VirtualClock(time.time())))
+
+
 @pytest.fixture(params=["contents", "commit"])
 def holdfast(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Holdfast]:
     environment = {"HOLDFAST_DATA_DIR": str(tmp_path), "HOLDFAST_WRITE_MODE": request.param}
-    with Holdfast(Settings.from_environment(environment)) as holdfast:
+    with open_holdfast(environment) as holdfast:
         yield holdfast
 
 
@@ -50,7 +56,7 @@ def test_layers_keep_their_five_newest_checkpoints(holdfast: Holdfast) -> None:
 
 def test_layers_keep_to_another_limit_after_every_drain_as_well(tmp_path: Path) -> None:
     environment = {"HOLDFAST_DATA_DIR": str(tmp_path), "HOLDFAST_KEEP_CHECKPOINTS": "3"}
-    with Holdfast(Settings.from_environment(environment)) as holdfast:
+    with open_holdfast(environment) as holdfast:
         for _ in range(5):
             holdfast.save("layers", LAYERS, trigger="layer_complete")
             holdfast.drain()

@@ -1,7 +1,6 @@
 """Cleaning up on a schedule inside a service."""
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
@@ -108,10 +107,19 @@ def test_sidecar_cleans_up_by_itself_when_told_how_often(
     (repository,) = (tmp_path / "github").glob("*/*.git")
     monkeypatch.setattr(schedule, "FIRST_PAUSE_S", 0.0)
 
-    with running_sidecar(tmp_path, cleanup_every="1h", keep_full_runs=0):
-        deadline = time.monotonic() + 60
-        while "checkpoints/retention_log.json" not in read_branch(repository):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+    is_swept = threading.Event()
+    sweep = Schedule._sweep
 
+    def sweep_and_tell(scheduled: Schedule) -> bool:
+        try:
+            return sweep(scheduled)
+        finally:
+            is_swept.set()
+
+    monkeypatch.setattr(Schedule, "_sweep", sweep_and_tell)
+
+    with running_sidecar(tmp_path, cleanup_every="1h", keep_full_runs=0):
+        assert is_swept.wait(60)
+
+    assert "checkpoints/retention_log.json" in read_branch(repository)
     assert "checkpoints/a/cp_001_manual.json" not in read_branch(repository)

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -10,12 +11,29 @@ from uvicorn import Config, Server
 
 from holdfast.sidecar.connections import ConnectionLimits, limited_protocol
 
+# Longer than any test takes.
+LONGEST_S = 60
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 async def answer(_scope: Any, _receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"ok"})
+
+
+class SkippingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock can be put forward, so that nobody waits for a timer."""
+
+    skipped_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.skipped_s
+
+
+def skip(seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SkippingLoop)
+    loop.skipped_s += seconds
 
 
 Connect = Callable[[], Any]
@@ -27,26 +45,38 @@ def play(limits: ConnectionLimits, scene: Scene) -> Any:
 
     async def run() -> Any:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            config = Config(answer, http=limited_protocol(limits), ws="none", lifespan="off", log_config=None)
+            config = Config(
+                answer,
+                http=limited_protocol(limits),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                timeout_keep_alive=LONGEST_S * 100,
+            )
             server = Server(config)
-            server.capture_signals = _no_signals  # type: ignore[method-assign]
+            server.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             while not server.started:
                 await asyncio.sleep(0)
             port = listener.getsockname()[1]
-            async with asyncio.timeout(20):
-                result = await scene(lambda: asyncio.open_connection("127.0.0.1", port))
+            result = await scene(lambda: asyncio.open_connection("127.0.0.1", port))
             server.should_exit = True
             await serving
             return result
 
-    return asyncio.run(run())
+    with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+        return runner.run(run())
 
 
-def _no_signals() -> Any:
-    import contextlib
+async def until(is_so: Callable[[], bool]) -> None:
+    """Let the server do its part, which lies in the same thread."""
+    while not is_so():
+        await asyncio.sleep(0)
 
-    return contextlib.nullcontext()
+
+def is_expecting(limits: ConnectionLimits) -> bool:
+    """Whether a connection has begun to count the time for its next head."""
+    return any(connection._head_timer is not None for connection in limits.silent)
 
 
 async def read_all(reader: asyncio.StreamReader) -> bytes:
@@ -59,27 +89,35 @@ async def read_all(reader: asyncio.StreamReader) -> bytes:
 
 @pytest.mark.parametrize("beginning", [b"", b"GET / HT"])
 def test_a_head_that_does_not_come_ends_the_connection(beginning: bytes) -> None:
+    limits = ConnectionLimits(head_time_s=LONGEST_S)
+
     async def scene(connect: Connect) -> bytes:
         reader, writer = await connect()
         writer.write(beginning)
+        await until(lambda: is_expecting(limits))
+        skip(LONGEST_S)
         received = await read_all(reader)
         writer.close()
         return received
 
-    assert play(ConnectionLimits(head_time_s=0.05), scene) == b""
+    assert play(limits, scene) == b""
 
 
 def test_a_second_head_has_its_time_too() -> None:
+    limits = ConnectionLimits(head_time_s=LONGEST_S)
+
     async def scene(connect: Connect) -> bytes:
         reader, writer = await connect()
         writer.write(REQUEST)
         await reader.readuntil(b"ok")
         writer.write(b"GET / HT")
+        await until(lambda: is_expecting(limits))
+        skip(LONGEST_S)
         received = await read_all(reader)
         writer.close()
         return received
 
-    assert play(ConnectionLimits(head_time_s=0.2), scene) == b""
+    assert play(limits, scene) == b""
 
 
 def test_a_connection_that_is_used_stays() -> None:
@@ -90,17 +128,20 @@ def test_a_connection_that_is_used_stays() -> None:
             writer.write(REQUEST)
             await reader.readuntil(b"ok")
             answered += 1
-            await asyncio.sleep(0.03)
+            skip(0.6 * LONGEST_S)
+            await asyncio.sleep(0)
         writer.close()
         return answered
 
-    assert play(ConnectionLimits(head_time_s=0.05), scene) == 5
+    assert play(ConnectionLimits(head_time_s=LONGEST_S), scene) == 5
 
 
 def test_the_longest_silent_makes_room() -> None:
+    limits = ConnectionLimits(most_connections=3)
+
     async def scene(connect: Connect) -> tuple[bytes, bytes]:
         silent = [await connect() for _ in range(3)]
-        await asyncio.sleep(0.05)
+        await until(lambda: len(limits.silent) == len(silent))
         reader, writer = await connect()
         writer.write(REQUEST)
         received = await reader.readuntil(b"ok")
@@ -109,7 +150,7 @@ def test_the_longest_silent_makes_room() -> None:
             each.close()
         return received, dropped
 
-    received, dropped = play(ConnectionLimits(most_connections=3), scene)
+    received, dropped = play(limits, scene)
 
     assert received.startswith(b"HTTP/1.1 200")
     assert dropped == b""

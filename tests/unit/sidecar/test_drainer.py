@@ -13,7 +13,7 @@ from holdfast.sidecar.drainer import Drainer
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, open_workshop
 
-LONGEST_S = 20
+LONGEST_S = 60
 
 
 @pytest.fixture

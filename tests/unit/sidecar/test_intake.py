@@ -35,7 +35,7 @@ class Disk:
     def commit(self, drafts: Sequence[Draft]) -> list[Receipt | HoldfastError]:
         self.batches.append(len(drafts))
         self.is_begun.set()
-        self.may_go_on.wait(10)
+        self.may_go_on.wait(60)
         return [receipt(each) for each in drafts]
 
 

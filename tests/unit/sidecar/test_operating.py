@@ -4,15 +4,16 @@ import sqlite3
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-import structlog
 
 from holdfast.drain.outage import NOTE, Outage
 from holdfast.errors import DiskFailed, SpoolUnwritable
 from holdfast.format.receipt import Delivery
-from tests.fakes.sidecar import RunningSidecar, running_sidecar
+from tests.fakes.heard import heard_events
+from tests.fakes.sidecar import LONGEST_S, RunningSidecar, running_sidecar
 
 
 def test_it_is_healthy_and_ready(sidecar: RunningSidecar) -> None:
@@ -75,12 +76,12 @@ def test_a_request_id_is_taken_over_or_made(sidecar: RunningSidecar) -> None:
     assert refused.json()["request_id"] == "n8n-18"
 
 
-def test_a_request_is_logged_with_its_id(sidecar: RunningSidecar, capsys: pytest.CaptureFixture[str]) -> None:
-    with structlog.testing.capture_logs([structlog.contextvars.merge_contextvars]) as events:
+def test_a_request_is_logged_with_its_id(sidecar: RunningSidecar) -> None:
+    with heard_events() as heard:
         sidecar.client.get("/v1/runs/logged", headers={"X-Request-Id": "n8n-19"})
+        event = heard.wait_for("request_answered", request_id="n8n-19")
 
-    (event,) = [each for each in events if each["event"] == "request_answered"]
-    assert (event["request_id"], event["status"], event["route"]) == ("n8n-19", 404, "/v1/runs/{run_id}")
+    assert (event["status"], event["route"]) == (404, "/v1/runs/{run_id}")
 
 
 def test_a_spool_that_takes_nothing_is_not_ready_but_alive(
@@ -117,7 +118,7 @@ def test_a_failed_sync_ends_the_sidecar(tmp_path: Path, monkeypatch: pytest.Monk
     with running_sidecar(tmp_path) as doomed:
         monkeypatch.setattr(doomed.assembly.spool, "put_all", _raise(DiskFailed("the disk failed")))
         answer = doomed.submit()
-        assert doomed.assembly.stop.wait(10)
+        assert doomed.assembly.stop.wait(LONGEST_S)
 
     assert answer.status_code == 507
     (ending,) = doomed.endings
@@ -130,10 +131,10 @@ def test_an_error_that_nobody_foresaw_is_told_without_its_inside(
     with running_sidecar(tmp_path) as flawed:
         monkeypatch.setattr(flawed.holdfast, "runs", _raise(KeyError("inside")))
 
-        with structlog.testing.capture_logs() as events:
+        with heard_events() as heard:
             answer = flawed.client.get("/v1/runs")
+            heard.wait_for("request_failed")
 
-        assert "request_failed" in [each["event"] for each in events]
         assert answer.status_code == 500
         assert "inside" not in answer.text
         assert flawed.client.get("/healthz").status_code == 200
@@ -144,18 +145,30 @@ def test_a_commit_that_fails_in_an_unforeseen_way_harms_nobody_else(
 ) -> None:
     with running_sidecar(tmp_path) as flawed:
         monkeypatch.setattr(flawed.assembly.spool, "put_all", _raise(sqlite3.ProgrammingError("inside")))
-        with structlog.testing.capture_logs() as events:
+        with heard_events() as heard:
             answer = flawed.submit()
+            heard.wait_for("commit_failed")
         monkeypatch.undo()
 
-        assert "commit_failed" in [each["event"] for each in events]
         assert answer.status_code == 500
         assert flawed.submit().status_code == 202
 
 
-def test_stopping_refuses_new_checkpoints_and_finishes_what_waits(tmp_path: Path) -> None:
+def test_stopping_refuses_new_checkpoints_and_finishes_what_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with running_sidecar(tmp_path, repo="acme/none", api_url="http://127.0.0.1:9") as stopping:
         answers: list[httpx.Response] = []
+        is_spooled = threading.Event()
+        put_all = stopping.assembly.spool.put_all
+
+        def put_and_tell(*drafts: Any, **how: Any) -> object:
+            try:
+                return put_all(*drafts, **how)
+            finally:
+                is_spooled.set()
+
+        monkeypatch.setattr(stopping.assembly.spool, "put_all", put_and_tell)
 
         def wait_for_it() -> None:
             answers.append(
@@ -166,10 +179,9 @@ def test_stopping_refuses_new_checkpoints_and_finishes_what_waits(tmp_path: Path
 
         waiting = threading.Thread(target=wait_for_it)
         waiting.start()
-        while not stopping.assembly.spool.pending():
-            pass
+        assert is_spooled.wait(LONGEST_S)
         stopping.assembly.stop.set()
-        waiting.join(30)
+        waiting.join(LONGEST_S)
 
     assert [answer.status_code for answer in answers] == [202]
     (ending,) = stopping.endings
@@ -185,13 +197,13 @@ def test_while_it_stops_a_checkpoint_is_refused_with_a_time(
 
         def hold(outcomes: Mapping[str, Delivery]) -> None:
             is_held.set()
-            is_free.wait(20)
+            is_free.wait(LONGEST_S)
             acknowledge(outcomes)
 
         # The write under way is held, so that the end waits for it.
         monkeypatch.setattr(stopping.assembly.spool, "acknowledge", hold)
         stopping.submit()
-        assert is_held.wait(20)
+        assert is_held.wait(LONGEST_S)
         stopping.assembly.stop.set()
         answer = stopping.submit()
         ready = stopping.client.get("/readyz")

@@ -273,7 +273,7 @@ def test_a_token_in_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None
 def _send(sidecar: RunningSidecar, request: bytes, *, is_whole: bool = True) -> bytes:
     """Return what is answered to these very bytes."""
     url = httpx.URL(str(sidecar.client.base_url))
-    with socket.create_connection((url.host, url.port or 80), timeout=10) as connection:
+    with socket.create_connection((url.host, url.port or 80), timeout=60) as connection:
         connection.sendall(request)
         received = b""
         while (is_whole or not _is_complete(received)) and (chunk := connection.recv(65536)):
