@@ -1,4 +1,4 @@
-"""What GitHub allows, what a call costs, and what is left: the values that the budget reckons with.
+"""The values of the budget: what GitHub allows, what a call costs, what is left, how long to wait.
 
 The numbers are GitHub's own, see
 https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
@@ -29,17 +29,19 @@ class Limits:
     margin: float = 0.1
 
     @property
-    def is_open(self) -> bool:
-        """Whether no unannounced limit holds: the embedded GitHub, Enterprise Server."""
-        return not (self.content_per_minute or self.content_per_hour)
+    def has_content_limits(self) -> bool:
+        """Whether limits hold that no header shows: not on the embedded GitHub, nor on Enterprise Server."""
+        return bool(self.content_per_minute or self.content_per_hour)
 
     def points_capacity(self, resource: str, *, is_slow: bool) -> float:
         """Return the points a minute that we plan for `resource`."""
         limit = self.graphql_points_per_minute if resource == "graphql" else self.rest_points_per_minute
-        return inf if self.is_open else self.capacity(limit, is_critical=True, is_slow=is_slow)
+        if not self.has_content_limits:
+            return inf
+        return self.capacity(limit, is_critical=True, is_slow=is_slow)
 
     def capacity(self, limit: int, *, is_critical: bool, is_slow: bool = False) -> float:
-        """Return how much of an unannounced `limit` we plan to use, as others may share the token."""
+        """Return how much we plan to use of a `limit` that no header shows, as others may share the token."""
         if not limit:
             return inf
         usable = max(int(limit * (1 - self.margin)), min(limit, LEAST_CAPACITY))
@@ -51,7 +53,7 @@ class Limits:
         return max(usable - reserve, min(usable, LEAST_CAPACITY))
 
     def calls_kept_back(self, limit: int) -> int:
-        """Return how many of the announced calls only critical checkpoints may use."""
+        """Return how many of the calls that the headers show only critical checkpoints may use."""
         return min(ceil(limit * self.critical_share), max(self.low_budget // 2, LEAST_CAPACITY))
 
 

@@ -23,7 +23,7 @@ from holdfast.ratelimit.report import report_budget
 
 ResultT = TypeVar("ResultT")
 LONGEST_LOCK_WAIT_S = 1.0
-STORE_OPEN_EVERY_S = 1.0  # where no limit of ours holds, so that a fast server is not slowed down
+STORE_EVERY_S = 1.0  # where only the headers' limits hold, so that a fast server is not slowed down
 
 
 def rate_limiter_path(folder: Path, *identity: str) -> Path:
@@ -162,8 +162,9 @@ class RateLimiter:
                 return result
 
     def _is_time_to_store(self) -> bool:
-        """Whether a change goes to the file: each one counts, unless no limit of ours holds."""
-        return not self._limits.is_open or abs(self._clock.now() - self._stored_at) >= STORE_OPEN_EVERY_S
+        """Whether a change goes to the file at once: where we count ourselves, each one does."""
+        since_s = abs(self._clock.now() - self._stored_at)
+        return self._limits.has_content_limits or since_s >= STORE_EVERY_S
 
     @contextmanager
     def _shared(self) -> Iterator[bool]:
