@@ -88,7 +88,10 @@ def _parse(block: Block, place: str) -> None:
     document = json.loads(block.text)
     if "trigger" in document and {"state", "state_snapshot"} & document.keys():
         draft = draft_from_text(
-            block.text.encode(), now="2026-11-17T12:00:00Z", new_id=lambda: str(_ID), run_id=document.get("run_id", "r")
+            block.text.encode(),
+            now="2026-11-17T12:00:00Z",
+            new_id=lambda: str(_ID),
+            run_id=document.get("run_id", "r"),
         )
         assert draft.run_id, place
 
