@@ -15,6 +15,7 @@ from pathlib import Path
 import structlog
 
 from holdfast.cli import main
+from tests.docs.pages import ROOT
 
 LONGEST_S = 100
 _PLAIN_COMMAND = re.compile(r"holdfast [^|<>&;$`~*?(){}\\]*")
@@ -77,6 +78,7 @@ class Shell:
 
     def __post_init__(self) -> None:
         self.folder = self.home
+        (self.home / "fixtures").symlink_to(ROOT / "fixtures")
         git_config = self.home / ".gitconfig"
         git_config.write_text(_GIT_IDENTITY)
         programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

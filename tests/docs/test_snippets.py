@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import draft_from_text
 from tests.docs.pages import Block, Page, every_page
 from tests.docs.shell import Command, Shell, is_as_shown, read_commands
@@ -20,7 +21,7 @@ PAGES = every_page()
 SHOWN_ONLY = {"text", "ini", "mermaid"}
 MOST_NOT_RUN = 12
 
-_PRINTED = re.compile(r"#=> (.*)$", re.MULTILINE)
+_PRINTED = re.compile(r"# => (.*)$", re.MULTILINE)
 
 
 @pytest.fixture
@@ -43,6 +44,33 @@ def test_few_blocks_are_not_run_and_each_says_why() -> None:
 
     assert len(reasons) <= MOST_NOT_RUN
     assert all(len(reason) > 10 for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Command("echo spooled", ("verified",)),
+        Command("echo spooled", ("spooled", "and more")),
+        Command("holdfast spooled", ()),
+        Command("true   # exits with 75", ()),
+    ],
+    ids=str,
+)
+def test_what_is_not_as_shown_is_noticed(command: Command, shell: Shell) -> None:
+    with pytest.raises(AssertionError, match="ended with"):
+        _check(command, shell, "here")
+
+
+def test_python_that_prints_something_else_is_noticed(shell: Shell) -> None:
+    block = Block("python", ("print(1)  # => 2",), 1, None)
+
+    with pytest.raises(AssertionError, match="printed"):
+        _execute(block, shell, {}, "here")
+
+
+def test_a_checkpoint_that_would_be_refused_is_noticed() -> None:
+    with pytest.raises(InvalidCheckpoint, match="not a trigger"):
+        _parse(Block("json", ('{"trigger": "whim", "state": {}}',), 1, None), "here")
 
 
 def _run(page: Page, block: Block, shell: Shell, names: dict[str, Any]) -> None:
@@ -74,7 +102,7 @@ def _check(command: Command, shell: Shell, place: str) -> None:
 
 
 def _execute(block: Block, shell: Shell, names: dict[str, Any], place: str) -> None:
-    """Run Python; what it prints is what stands after `#=>`, in that order."""
+    """Run Python; what it prints is what stands after `# =>`, in that order."""
     printed = io.StringIO()
     program = compile("\n" * block.line + block.text, place, "exec")
     with shell.entered(), contextlib.redirect_stdout(printed):
