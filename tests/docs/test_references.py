@@ -1,6 +1,7 @@
 """What the documentation says of the product is what the product has: settings, commands, calls, files."""
 
 import argparse
+import json
 import re
 from collections.abc import Iterator
 from typing import get_args
@@ -174,6 +175,27 @@ def test_the_map_of_the_code_has_every_folder_and_no_other() -> None:
     package = ROOT / "src/holdfast"
 
     assert named == {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
+
+
+def test_the_figures_of_the_readme_are_the_measured_ones() -> None:
+    measured = json.loads((ROOT / "docs/pictures/bench.json").read_text(encoding="utf-8"))["figures"]
+    contestants = ("Holdfast contents", "Holdfast commit", "PyGithub loop")
+
+    def find(work: str, name: str) -> list[str]:
+        found = {
+            each["contestant"]: each["value"]
+            for each in measured
+            if (each["work"], each["name"]) == (work, name)
+        }
+        return [f"{found[contestant]:,g}" for contestant in contestants]
+
+    lone = find("one at a time, 5 KB", "requests")
+    burst = find("burst of 100 of 1 run, 5 KB", "requests")
+    hour = find("5 KB, 10 runs, evenly over an hour", "checkpoints an hour")
+    figures = [
+        row[1:] for row in page("README.md").rows() if row[0].startswith(("requests for", "checkpoints an"))
+    ]
+    assert figures == [lone, burst, hour]
 
 
 def test_the_readme_can_be_read_in_one_sitting() -> None:
