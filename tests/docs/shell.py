@@ -91,7 +91,6 @@ class Shell:
             "NO_COLOR": "1",
             "GIT_CONFIG_GLOBAL": str(git_config),
             "GIT_CONFIG_NOSYSTEM": "1",
-            "HOLDFAST_DATA_DIR": str(self.home / "data"),
             "HOLDFAST_PORT": "0",
         }
 
