@@ -17,7 +17,7 @@ import structlog
 from holdfast.cli import main
 from tests.docs.pages import ROOT
 
-LONGEST_S = 100
+LONGEST_S = 300
 _PLAIN_COMMAND = re.compile(r"holdfast [^|<>&;$`~*?(){}\\]*")
 _EXIT_CODE = re.compile(r"# exits with (\d+)$")
 _SERVED = re.compile(r"127\.0\.0\.1:(\d+)")

@@ -31,6 +31,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     shell.close()
 
 
+@pytest.mark.timeout(600)  # a page is many commands; this is there to end one that hangs
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_of_a_page_does_what_it_shows(page: Page, shell: Shell) -> None:
     names: dict[str, Any] = {"__name__": page.name}
