@@ -66,7 +66,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--publish",
         action="store_true",
-        help="draw the README's pictures and write its table and the JSON, too",
+        help="draw the pictures of docs/benchmarks.md and write its table and the JSON, too",
     )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.sections if name not in SECTIONS]

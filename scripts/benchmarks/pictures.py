@@ -1,4 +1,4 @@
-"""Draws the figures that a README shows: bars as SVG, legible on a light and on a dark page."""
+"""Draws the figures that the documentation shows: bars as SVG, legible on a light and on a dark page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

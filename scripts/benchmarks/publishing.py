@@ -1,4 +1,4 @@
-"""Writes what the README shows of a run: pictures, the table of bars, and all figures as JSON."""
+"""Writes what docs/benchmarks.md shows of a run: pictures, the table of bars, and all figures as JSON."""
 
 import json
 from pathlib import Path
@@ -7,19 +7,20 @@ from benchmarks.pictures import draw
 from benchmarks.report import Bar, Report
 from benchmarks.table import format_limit, format_measured
 
-PICTURES = Path(".github", "pictures")
+PAGE = Path("docs", "benchmarks.md")
+PICTURES = Path("docs", "pictures")
 RESULTS = PICTURES / "bench.json"
 BEGIN, END = "<!-- bench: written by scripts/bench --publish -->", "<!-- end of bench -->"
 
 
 def publish(report: Report, root: Path) -> list[Path]:
     """Write everything below `root`, and return where it is."""
-    results, readme = root / RESULTS, root / "README.md"
+    results, page = root / RESULTS, root / PAGE
     drawn = draw(report, root / PICTURES)
     results.write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
-    text = readme.read_text(encoding="utf-8")
-    readme.write_text(replace_between(text, format_section(report)), encoding="utf-8")
-    return [*drawn, results, readme]
+    text = page.read_text(encoding="utf-8")
+    page.write_text(replace_between(text, format_section(report)), encoding="utf-8")
+    return [*drawn, results, page]
 
 
 def format_section(report: Report) -> str:
@@ -48,7 +49,7 @@ def replace_between(text: str, section: str) -> str:
     before, _, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        raise ValueError(f"the README has no place for the table: no {BEGIN} followed by {END}")
+        raise ValueError(f"the page has no place for the table: no {BEGIN} followed by {END}")
     return f"{before}{BEGIN}\n{section}\n{END}{after}"
 
 

@@ -1,0 +1,128 @@
+"""Every command and snippet of the documentation does what the page says."""
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from holdfast.errors import InvalidCheckpoint
+from holdfast.format.checkpoint import draft_from_text
+from tests.docs.pages import Block, Page, every_page
+from tests.docs.shell import Command, Shell, is_as_shown, read_commands
+
+PAGES = every_page()
+# What shows a layout, a picture or another program's file; nothing in it is for a shell.
+SHOWN_ONLY = {"text", "ini", "mermaid"}
+MOST_NOT_RUN = 8
+
+_PRINTED = re.compile(r"# => (.*)$", re.MULTILINE)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    shell = Shell(tmp_path)
+    yield shell
+    shell.close()
+
+
+@pytest.mark.timeout(600)  # a page is many commands; this is there to end one that hangs
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_of_a_page_does_what_it_shows(page: Page, shell: Shell) -> None:
+    names: dict[str, Any] = {"__name__": page.name}
+    for block in page.blocks:
+        if block.not_run is None:
+            _run(page, block, shell, names)
+
+
+def test_few_blocks_are_not_run_and_each_says_why() -> None:
+    reasons = [block.not_run for page in PAGES for block in page.blocks if block.not_run]
+
+    assert len(reasons) <= MOST_NOT_RUN
+    assert all(len(reason) > 10 for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Command("echo spooled", ("verified",)),
+        Command("echo spooled", ("spooled", "and more")),
+        Command("holdfast spooled", ()),
+        Command("true   # exits with 75", ()),
+    ],
+    ids=str,
+)
+def test_what_is_not_as_shown_is_noticed(command: Command, shell: Shell) -> None:
+    with pytest.raises(AssertionError, match="ended with"):
+        _check(command, shell, "here")
+
+
+def test_python_that_prints_something_else_is_noticed(shell: Shell) -> None:
+    block = Block("python", ("print(1)  # => 2",), 1, None)
+
+    with pytest.raises(AssertionError, match="printed"):
+        _execute(block, shell, {}, "here")
+
+
+def test_a_checkpoint_that_would_be_refused_is_noticed() -> None:
+    with pytest.raises(InvalidCheckpoint, match="not a trigger"):
+        _parse(Block("json", ('{"trigger": "whim", "state": {}}',), 1, None), "here")
+
+
+def _run(page: Page, block: Block, shell: Shell, names: dict[str, Any]) -> None:
+    place = f"{page.name}:{block.line}"
+    match block.language:
+        case "console":
+            for command in read_commands(block.lines):
+                _check(command, shell, place)
+        case "sh":
+            _check(Command(block.text.strip(), ()), shell, place)
+        case "python":
+            _execute(block, shell, names, place)
+        case "json":
+            _parse(block, place)
+        case "yaml":
+            assert YAML(typ="safe").load(block.text), place
+        case language:
+            assert language in SHOWN_ONLY, f"{place}: nothing checks a block of {language!r}"
+            assert not any(line.startswith("$ ") for line in block.lines), f"{place}: make it console"
+
+
+def _check(command: Command, shell: Shell, place: str) -> None:
+    code, printed = shell.run(command)
+    told = f"{place}: {command.text}\nended with {code} and printed:\n{printed}"
+    assert code == command.code, told
+    if command.shown:
+        output = shell.as_documented(printed)
+        assert is_as_shown("\n".join(command.shown), output), f"{told}\nbut the page shows other output"
+
+
+def _execute(block: Block, shell: Shell, names: dict[str, Any], place: str) -> None:
+    """Run Python; what it prints is what stands after `# =>`, in that order."""
+    printed = io.StringIO()
+    program = compile("\n" * block.line + block.text, place, "exec")
+    with shell.entered(), contextlib.redirect_stdout(printed):
+        exec(program, names)
+    shown = "\n".join(_PRINTED.findall(block.text))
+    assert is_as_shown(shown, printed.getvalue()), f"{place} printed:\n{printed.getvalue()}"
+
+
+def _parse(block: Block, place: str) -> None:
+    """Parse JSON; what has a trigger and a state must be a checkpoint that is accepted."""
+    document = json.loads(block.text)
+    if "trigger" in document and {"state", "state_snapshot"} & document.keys():
+        draft = draft_from_text(
+            block.text.encode(),
+            now="2026-11-17T12:00:00Z",
+            new_id=lambda: str(_ID),
+            run_id=document.get("run_id", "r"),
+        )
+        assert draft.run_id, place
+
+
+_ID = "00000000-0000-4000-8000-000000000000"
