@@ -1,10 +1,9 @@
 """Places where the checkpoints of a run may lie, in the order in which a reader tries them."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from typing import NamedTuple
 
 from holdfast.format.index import IndexEntry
 from holdfast.format.paths import is_single, parse_sequences
@@ -19,7 +18,8 @@ class Candidate:
     entry: IndexEntry | None = None
 
 
-class _Turn(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class _Turn:
     """When a candidate comes: by its number, downwards.
 
     Of one number, a batch comes first, to be opened (rank 0), then what the index names (1), then the others
@@ -29,7 +29,7 @@ class _Turn(NamedTuple):
     place: int
     rank: int
     name: str
-    candidate: Candidate
+    candidate: Candidate = field(compare=False)
 
     @classmethod
     def of(cls, candidate: Candidate, rank: int) -> "_Turn":

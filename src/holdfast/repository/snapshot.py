@@ -82,8 +82,8 @@ class _Understanding:
         stored = self._stored_index()
         is_whole = self._files.is_whole
         dangling = find_dangling(stored, self._blobs, self._layout) if stored and is_whole else ()
-        there = [entry for entry in stored.entries if entry not in dangling] if stored else []
-        latest = self._find_latest(there)
+        gone = set(dangling)
+        latest = self._find_latest([e for e in stored.entries if e not in gone] if stored else [])
         if stored is None:
             opened = self._open_files()
             index = rebuild_index(self._run_id, opened, latest, is_trimmed=INDEX not in self._blobs)
@@ -125,9 +125,10 @@ class _Understanding:
 
     def _tell(self, stored: Index, dangling: Sequence[IndexEntry], latest: LatestCheckpoint) -> None:
         path = self._path(INDEX)
-        for entry in dangling:
-            name = self._layout.name_of(self._run_id, entry.file_path)
-            self._flaws.append(Flaw(path, f"it names {name}, which is not there"))
+        if dangling:
+            name = self._layout.name_of(self._run_id, dangling[0].file_path)
+            others = f", nor are {len(dangling) - 1} others" if dangling[1:] else ""
+            self._flaws.append(Flaw(path, f"it names {name}, which is not there{others}"))
         if is_outdated(stored, latest):
             self._flaws.append(Flaw(path, f"it is older than {LATEST}, and does not name its checkpoint"))
 

@@ -277,23 +277,15 @@ class StoredRun:
         """Return every good checkpoint, the oldest first. Raises UnknownRun."""
         self._check_exists()
         self.fetch_all()
-        return [envelope for envelope, _ in self._good()]
+        candidates = list(self.candidates())[::-1]
+        if not candidates:
+            latest = self._try_latest()
+            return [latest] if latest else []
+        return [envelope for candidate in candidates if (envelope := self.try_open(candidate))]
 
     def fetch_all(self) -> None:
         """Get every checkpoint file with as few requests as can be."""
         self.fetch([name for name in self.files if parse_sequences(name)])
-
-    def _good(self) -> Iterator[tuple[Envelope, str]]:
-        """Yield what is good, the oldest first, with the path where it lies."""
-        candidates = list(self.candidates())[::-1]
-        for candidate in candidates:
-            envelope = self.try_open(candidate)
-            if envelope:
-                yield envelope, self.layout.path(self.run_id, candidate.name)
-        if not candidates and LATEST in self.files:
-            latest = self._try_latest()
-            if latest:
-                yield latest, self.layout.path(self.run_id, LATEST)
 
     def _warn(self, warning: str) -> None:
         if warning not in self.warnings:

@@ -28,6 +28,12 @@ def test_what_the_index_names_comes_before_its_rival() -> None:
     ]
 
 
+def test_index_that_names_the_same_twice_is_no_trouble() -> None:
+    twice = [Candidate(3, "cp_003_manual.json")] * 2
+
+    assert order(twice, "cp_003_manual.json") == [(3, "cp_003_manual.json")] * 2
+
+
 def test_batch_is_opened_only_when_its_turn_comes() -> None:
     opened: list[str] = []
 
