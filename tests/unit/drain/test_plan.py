@@ -502,7 +502,7 @@ def test_the_forecast_of_a_critical_one_uses_the_reserve() -> None:
 
 
 def test_small_plan_is_carried_out_without_a_first_look() -> None:
-    steps = [SinglesStep("a", tuple(make_item(number) for number in range(FEW)))]
+    steps = (SinglesStep("a", tuple(make_item(number) for number in range(FEW))),)
 
     assert first_look(steps) == steps
 
@@ -511,5 +511,5 @@ def test_first_look_of_a_large_plan_is_as_small_as_its_first_step_allows() -> No
     many = tuple(make_item(number) for number in range(FEW + 1))
     single, batch = SinglesStep("a", many), BatchStep("b", many)
 
-    assert first_look([single, batch]) == [SinglesStep("a", many[:1])]
-    assert first_look([batch, single]) == [batch]
+    assert first_look((single, batch)) == (SinglesStep("a", many[:1]),)
+    assert first_look((batch, single)) == (batch,)
