@@ -60,12 +60,12 @@ def plan_drain(items: Sequence[QueueItem], budget: Budget, now: float, policy: D
     return DrainPlan((), max(wait_s, SHORTEST_WAIT_S), "collecting, so that the hour's requests last")
 
 
-def first_look(steps: Sequence[Step]) -> Sequence[Step]:
+def first_look(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """Return the part of a large plan whose answers tell how many calls are left."""
     if sum(len(step.items) for step in steps) <= FEW:
         return steps
     first = steps[0]
-    return [replace(first, items=first.items[:1]) if isinstance(first, SinglesStep) else first]
+    return (replace(first, items=first.items[:1]) if isinstance(first, SinglesStep) else first,)
 
 
 def forecast_drain_s(items: Sequence[QueueItem], budget: Budget, now: float, policy: DrainPolicy) -> float:

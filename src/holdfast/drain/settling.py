@@ -41,6 +41,7 @@ class StepWriter:
     verified: int = 0
     written_runs: set[str] = field(default_factory=set)
     unsettled: set[str] = field(default_factory=set)
+    _tried: set[str] = field(default_factory=set)
 
     def carry_out_all(self, steps: Sequence[Step], is_over: Callable[[], bool]) -> GatewayError | None:
         """Carry out steps until `is_over`; return what stands in the way of the rest, if anything does."""
@@ -51,8 +52,17 @@ class StepWriter:
                 return error
         return None
 
+    def untouched(self, items: Sequence[QueueItem]) -> list[QueueItem]:
+        """Return those of the items that no step was about yet, and whose runs may have another."""
+        return [
+            item
+            for item in items
+            if item.checkpoint_id not in self._tried and item.run_id not in self.unsettled
+        ]
+
     def _carry_out(self, step: Step) -> GatewayError | None:
         self.unsettled |= step.run_ids
+        self._tried.update(item.checkpoint_id for item in step.items)
         try:
             deliveries = self._write(step)
         except (Throttled, Unavailable) as error:

@@ -11,7 +11,7 @@ from holdfast.drain.commits import CommitWriter
 from holdfast.drain.contents import ContentsWriter
 from holdfast.drain.outage import NOTE, Outage, RateBlock, outage_after, parse_outage
 from holdfast.drain.pending import pending_writes, plan_unfinished
-from holdfast.drain.plan import first_look, plan_drain
+from holdfast.drain.plan import DrainPlan, first_look, plan_drain
 from holdfast.drain.settling import RELEASE_PAUSE_S, StepWriter
 from holdfast.errors import GatewayError, Stopped, Throttled, Unavailable
 from holdfast.format.paths import Layout
@@ -188,8 +188,7 @@ class Worker:
         pending = self.spool.pending()
         if not pending:
             return PassResult(state, wait_s=None)
-        block = state.block
-        if block and block.applies(self._now(), self.credentials(), critical_ids(pending)):
+        if (block := state.block) and block.applies(now, self.credentials(), critical_ids(pending)):
             return PassResult(state, block.until - now, block.reason)
         if outage and outage.is_probed_first and (error := self._probe()):
             return self._halted(state, error)
@@ -197,14 +196,13 @@ class Worker:
         if not due:
             reason = "what is left could not be stored just now and is tried again soon"
             return PassResult(state, RELEASE_PAUSE_S, reason)
-        unfinished = self._unfinished(due)
-        if error := steps.carry_out_all(unfinished, is_over=lambda: False):
+        if error := steps.carry_out_all(self._unfinished(due), is_over=lambda: False):
             return self._halted(state, error)
-        begun = {item.checkpoint_id for step in unfinished for item in step.items}
-        rest = [
-            each for each in due if each.run_id not in steps.unsettled and each.checkpoint_id not in begun
-        ]
-        return self._follow_plan(state, steps, rest, now, is_paced=is_paced, is_over=is_over)
+        plan = self._plan(state, steps.untouched(due), now, is_paced=is_paced)
+        state = replace(state, has_looked=True)
+        if error := steps.carry_out_all(plan.steps, is_over):
+            return self._halted(state, error)
+        return PassResult(state, plan.wait_s, plan.reason)
 
     def _probe(self) -> GatewayError | None:
         """Return what still stands in the way, if anything does."""
@@ -222,33 +220,21 @@ class Worker:
             self.spool.forget(*(write.name for write in unfinished.obsolete))
         return unfinished.steps
 
-    def _follow_plan(
-        self,
-        state: DrainState,
-        steps: StepWriter,
-        due: Sequence[QueueItem],
-        now: float,
-        *,
-        is_paced: bool,
-        is_over: Callable[[], bool],
-    ) -> PassResult:
+    def _plan(self, state: DrainState, due: Sequence[QueueItem], now: float, *, is_paced: bool) -> DrainPlan:
+        """Return what to write now; if nobody knows how many calls are left, only as much as tells that."""
         policy = self.policy if self.commits.is_usable else replace(self.policy, mode="contents")
         policy = policy if is_paced else replace(policy, longest_pause_s=0)
         budget = self.rate_limiter.budget
         plan = plan_drain(due, budget, now, policy)
-        is_known = state.has_looked or budget.remaining(policy.resource, now) is not None
-        state = replace(state, has_looked=True)
-        if error := steps.carry_out_all(plan.steps if is_known else first_look(plan.steps), is_over):
-            return self._halted(state, error)
-        return PassResult(state, 0.0 if plan.steps else plan.wait_s, plan.reason)
+        if state.has_looked or budget.remaining(policy.resource, now) is not None:
+            return plan
+        return replace(plan, steps=first_look(plan.steps))
 
     def _halted(self, state: DrainState, error: GatewayError) -> PassResult:
         """Return how the pass ends where `error` stands in the way of everything."""
-        return (
-            self._wait_for_room(state, error)
-            if isinstance(error, Throttled)
-            else self._stay_away(state, error)
-        )
+        if isinstance(error, Throttled):
+            return self._wait_for_room(state, error)
+        return self._stay_away(state, error)
 
     def _wait_for_room(self, state: DrainState, error: Throttled) -> PassResult:
         wait_s = max(error.retry_after_s, 0.05)

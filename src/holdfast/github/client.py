@@ -13,40 +13,12 @@ from githubkit import GitHub, Response, UnauthAuthStrategy
 from githubkit.exception import GitHubException
 
 from holdfast.clock import Clock
-from holdfast.errors import GatewayError, InvalidSettings, Missing, Refused, Unavailable
+from holdfast.errors import GatewayError, Missing, Refused, Unavailable
+from holdfast.github.address import check_repository_name, graphql_url, origin_of, parse_origin
 from holdfast.github.bodies import LargeBody, encode_body
-from holdfast.github.calls import (
-    NO_GRAPHQL,
-    Answer,
-    Call,
-    CommitFiles,
-    CountCommits,
-    File,
-    Meter,
-    Page,
-    ReadBlobs,
-    ReadPage,
-    ReplaceBranch,
-    Revision,
-)
+from holdfast.github.calls import NO_GRAPHQL, Answer, Call, Meter
 from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
-from holdfast.github.graphql import (
-    Found,
-    FoundFolder,
-    GraphqlDocument,
-    build_blobs_query,
-    build_branch_query,
-    build_commit,
-    build_commit_query,
-    build_count,
-    build_replacement,
-    is_absent_file,
-    read_blobs,
-    read_branch,
-    read_commit,
-    read_count,
-    read_files_of_commit,
-)
+from holdfast.github.graphql import build_graphql, is_absent_file, is_graphql
 from holdfast.github.reply import Reply
 from holdfast.github.rest import build_request
 from holdfast.version import __version__
@@ -119,10 +91,10 @@ class GitHubClient:
         timeout_s: float = 30.0,
     ) -> None:
         base_url = (api_url or _PUBLIC_API).rstrip("/")
-        self._origin = _parse_origin(base_url)
-        self._repository = _check_repository(repository)
+        self._origin = parse_origin(base_url)
+        self._repository = check_repository_name(repository)
         self._root = f"/repos/{self._repository}"
-        self._graphql_url = _graphql_url(base_url)
+        self._graphql_url = graphql_url(base_url)
         self._token = token
         self._clock = clock
         self._observe = observe
@@ -159,21 +131,7 @@ class GitHubClient:
             self._meter.call_performed(self._timer() - began, is_mutation=call.is_mutation, error=error)
 
     def _perform(self, call: Call[ResultT]) -> ResultT:
-        result: Any
-        if isinstance(call, CommitFiles):
-            result = self._commit_files(call)
-        elif isinstance(call, ReadPage):
-            result = self._read_page(call)
-        elif isinstance(call, ReadBlobs):
-            result = self._read_blobs(call)
-        elif isinstance(call, CountCommits):
-            result = self._count_commits(call)
-        elif isinstance(call, ReplaceBranch):
-            self._replace_branch(call)
-            result = None
-        else:
-            result = self._perform_rest(call)
-        return result  # type: ignore[no-any-return]
+        return self._perform_graphql(call) if is_graphql(call) else self._perform_rest(call)
 
     def _perform_rest(self, call: Call[ResultT]) -> ResultT:
         request = build_request(call)
@@ -191,47 +149,16 @@ class GitHubClient:
         with _understanding(call):
             return request.read(reply)
 
-    def _commit_files(self, call: CommitFiles) -> Revision:
-        found = self._query(call, build_commit(call, self._repository))
-        with _understanding(call):
-            return read_commit(found, call)
-
-    def _read_page(self, call: ReadPage) -> Page:
-        if call.commit_sha:
-            found = self._query(call, build_commit_query(call.commit_sha, call.paths, self._repository))
-            with _understanding(call):
-                return _page(call.commit_sha, read_files_of_commit(found, call.paths))
-        found = self._query(call, build_branch_query(call.branch, call.paths, self._repository))
-        with _understanding(call):
-            return _page(*read_branch(found, call.branch, call.paths))
-
-    def _read_blobs(self, call: ReadBlobs) -> dict[str, bytes]:
-        if not call.shas:
-            return {}
-        found = self._query(call, build_blobs_query(call.shas, self._repository))
-        with _understanding(call):
-            blobs = read_blobs(found, call.shas)
-        return {blob.blob_sha: blob.content for blob in blobs if blob.content is not None}
-
-    def _count_commits(self, call: CountCommits) -> int:
-        found = self._query(call, build_count(call.branch, self._repository))
-        with _understanding(call):
-            return read_count(found, call.branch)
-
-    def _replace_branch(self, call: ReplaceBranch) -> None:
-        found = self._query(call, build_replacement(call))
-        if not found.get("updateRefs"):
-            raise Unavailable(call.branch, "GitHub does not say whether it moved the branch")
-
-    def _query(self, call: Call[Any], document: GraphqlDocument) -> Mapping[str, Any]:
-        body = {"query": document.text, "variables": document.variables}
+    def _perform_graphql(self, call: Call[ResultT]) -> ResultT:
+        request = build_graphql(call, self._repository)
+        body = {"query": request.document.text, "variables": request.document.variables}
         reply = self._send(call, "POST", self._graphql_url, body=body)
         if reply.status in (404, 405, 501):
             raise Missing(NO_GRAPHQL, f"the server has no GraphQL: it answered {reply.status}")
         if not reply.is_success:
             raise error_for(reply, call, now=self._clock.now())
         with _understanding(call):
-            return self._read_graphql(reply, call)
+            return request.read(self._read_graphql(reply, call))
 
     def _read_graphql(self, reply: Reply, call: Call[Any]) -> Mapping[str, Any]:
         content = reply.json()
@@ -322,21 +249,9 @@ class GitHubClient:
             target = self._hub.client.base_url.join(location)
         except httpx.InvalidURL:
             target = httpx.URL()
-        if not location or _origin(target) != self._origin:
+        if not location or origin_of(target) != self._origin:
             raise _refuse_redirect(call, f"GitHub redirects to another server ({target.host or 'unnamed'})")
         return str(target)
-
-
-def _page(head_sha: str, found: Mapping[str, Found | None]) -> Page:
-    page = Page(head_sha, dict.fromkeys(found))
-    for path, each in found.items():
-        if isinstance(each, FoundFolder):
-            page.folders[path] = each.blobs
-        elif each and each.content is None:
-            page.truncated[path] = each.blob_sha
-        elif each and each.content is not None:
-            page.files[path] = File(each.content, each.blob_sha)
-    return page
 
 
 @contextmanager
@@ -385,35 +300,3 @@ def _refuse_redirect(call: Call[Any], reason: str) -> Refused:
         kind="invalid",
         advice="Set HOLDFAST_REPO and HOLDFAST_API_URL to the repository's present name and server.",
     )
-
-
-def _parse_origin(base_url: str) -> tuple[str, str, int | None]:
-    try:
-        origin = _origin(httpx.URL(base_url))
-    except httpx.InvalidURL as error:
-        raise InvalidSettings([f"the API's address is not a URL: {error}"]) from error
-    if origin[0] not in ("http", "https") or not origin[1]:
-        raise InvalidSettings(["the API's address must begin with https:// (or http://) and name a server"])
-    return origin
-
-
-def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
-
-
-def _graphql_url(base_url: str) -> str:
-    """Return where GraphQL is: Enterprise Server keeps it beside `/api/v3`, GitHub below its root."""
-    if base_url.endswith("/api/v3"):
-        return f"{base_url.removesuffix('/v3')}/graphql"
-    return f"{base_url}/graphql"
-
-
-def _check_repository(repository: str) -> str:
-    segments = repository.split("/")
-    is_plain = all(
-        segment.strip(".") and all(c.isascii() and (c.isalnum() or c in "-_.") for c in segment)
-        for segment in segments
-    )
-    if len(segments) != 2 or not is_plain:
-        raise InvalidSettings([f"the repository must be given as owner/name, not as {repository!r}"])
-    return repository

@@ -1,17 +1,29 @@
-"""The GraphQL documents we send, and how their answers are read.
+"""The GraphQL queries behind some of our calls: what each one asks, and how its answer is read.
 
 Paths travel as variables, never inside the text. Everything here is pure. At an answer that makes no sense,
 reading may raise AttributeError, LookupError, TypeError or ValueError.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Generic
 
 from holdfast.errors import Missing, Unavailable
 from holdfast.format.git_ids import blob_sha
 from holdfast.github.bodies import Base64
-from holdfast.github.calls import CommitFiles, ReplaceBranch, Revision
+from holdfast.github.calls import (
+    Call,
+    CommitFiles,
+    CountCommits,
+    File,
+    Page,
+    ReadBlobs,
+    ReadPage,
+    ReplaceBranch,
+    ResultT,
+    Revision,
+)
 
 LARGEST_ASKED_BACK_BYTES = 10_000_000
 """Above this, asking GitHub for a file's blob fails although the commit was made."""
@@ -41,6 +53,79 @@ class FoundFolder:
 
 
 Found = FoundFile | FoundFolder
+
+
+@dataclass(frozen=True, slots=True)
+class GraphqlRequest(Generic[ResultT]):
+    """One GraphQL request, and the reader of the data in its answer."""
+
+    document: GraphqlDocument
+    read: Callable[[Mapping[str, Any]], ResultT]
+
+
+def is_graphql(call: Call[Any]) -> bool:
+    """Whether a call is performed by GraphQL."""
+    return type(call) in _BUILDERS
+
+
+def build_graphql(call: Call[ResultT], repository: str) -> GraphqlRequest[ResultT]:
+    """Return the request that performs `call` on `repository`."""
+    return _BUILDERS[type(call)](call, repository)
+
+
+def _commit_files(call: CommitFiles, repository: str) -> GraphqlRequest[Revision]:
+    return GraphqlRequest(build_commit(call, repository), partial(read_commit, call=call))
+
+
+def _read_page(call: ReadPage, repository: str) -> GraphqlRequest[Page]:
+    if call.commit_sha:
+        document = build_commit_query(call.commit_sha, call.paths, repository)
+        return GraphqlRequest(
+            document, lambda found: _page(call.commit_sha, read_files_of_commit(found, call.paths))
+        )
+    document = build_branch_query(call.branch, call.paths, repository)
+    return GraphqlRequest(document, lambda found: _page(*read_branch(found, call.branch, call.paths)))
+
+
+def _read_blobs(call: ReadBlobs, repository: str) -> GraphqlRequest[dict[str, bytes]]:
+    def read(found: Mapping[str, Any]) -> dict[str, bytes]:
+        blobs = read_blobs(found, call.shas)
+        return {blob.blob_sha: blob.content for blob in blobs if blob.content is not None}
+
+    return GraphqlRequest(build_blobs_query(call.shas, repository), read)
+
+
+def _count_commits(call: CountCommits, repository: str) -> GraphqlRequest[int]:
+    return GraphqlRequest(build_count(call.branch, repository), partial(read_count, branch=call.branch))
+
+
+def _replace_branch(call: ReplaceBranch, _repository: str) -> GraphqlRequest[None]:
+    def read(found: Mapping[str, Any]) -> None:
+        if not found.get("updateRefs"):
+            raise Unavailable(call.branch, "GitHub does not say whether it moved the branch")
+
+    return GraphqlRequest(build_replacement(call), read)
+
+
+_BUILDERS: dict[type[Call[Any]], Callable[[Any, str], GraphqlRequest[Any]]] = {
+    CommitFiles: _commit_files,
+    CountCommits: _count_commits,
+    ReadBlobs: _read_blobs,
+    ReadPage: _read_page,
+    ReplaceBranch: _replace_branch,
+}
+
+
+def _page(head_sha: str, found: Mapping[str, Found | None]) -> Page:
+    page = Page(head_sha, dict.fromkeys(found))
+    for path, each in found.items():
+        if isinstance(each, FoundFolder):
+            page.folders[path] = each.blobs
+        elif each and each.content is None:
+            page.truncated[path] = each.blob_sha
+        elif each and each.content is not None:
+            page.files[path] = File(each.content, each.blob_sha)
+    return page
 
 
 def build_commit(call: CommitFiles, repository: str) -> GraphqlDocument:

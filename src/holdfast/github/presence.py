@@ -17,7 +17,7 @@ class GraphqlPresence:
 
     @property
     def is_likely(self) -> bool:
-        """Tell whether it is worth asking."""
+        """Whether it is worth asking."""
         return self._clock.now() >= self._ask_again_at
 
     def miss(self) -> None:

@@ -1,15 +1,25 @@
 """Numbers: those that another writer has, those that came in out of order, those of earlier attempts."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
-from holdfast.drain.numbering import Arrival, assign_sequences
+from holdfast.drain.numbering import (
+    Arrival,
+    assign_sequences,
+    disown_revived,
+    find_arrivals,
+    ids_to_rank,
+    release_places,
+)
 from holdfast.drain.write_plan import own_files, plan_write
 from holdfast.format.checkpoint import Envelope, draft_from_mapping, seal
 from holdfast.format.index import Index
 from holdfast.format.paths import Layout
+from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.format.triggers import Priority, Trigger
 
 NOW = "2026-11-16T10:00:00.000Z"
 LAYOUT = Layout()
@@ -143,3 +153,56 @@ def test_batch_of_which_another_writer_has_indexed_a_part_is_stored_under_other_
     changed = assign_sequences(view, [each.header for each in envelopes], tried=tried, own=own)
 
     assert changed == {str(UUID(int=1)): 4, str(UUID(int=2)): 9, str(UUID(int=3)): 5}
+
+
+def item(number: int, sequence: int | None = None, *, is_automatic: bool = True) -> QueueItem:
+    """Return the queue item of `envelope(number, sequence)`."""
+    identity = str(UUID(int=number))
+    return QueueItem(
+        identity, "r", sequence or number, Trigger.MANUAL, Priority.MEDIUM, 100, float(number), is_automatic
+    )
+
+
+def ranks(*numbers: int) -> dict[str, int]:
+    """Return arrival numbers: the checkpoints came in in this order."""
+    return {str(UUID(int=number)): rank for rank, number in enumerate(numbers, 1)}
+
+
+def test_only_those_whose_number_nobody_asked_for_have_an_arrival() -> None:
+    asked = item(2, is_automatic=False)
+
+    assert find_arrivals(view_of(), [item(1), asked], ranks(1, 2)) == {item(1).checkpoint_id: Arrival(1)}
+    assert ids_to_rank(view_of(), [asked]) == []
+
+
+def test_what_another_machine_has_stored_since_is_gone_beyond() -> None:
+    view = view_of(envelope(7, 1), envelope(8, 3))
+
+    assert find_arrivals(view, [item(1)], ranks(1)) == {item(1).checkpoint_id: Arrival(1, floor=3)}
+    assert ids_to_rank(view, [item(1)]) == [item(1).checkpoint_id, *reversed(list(view.index.by_id))]
+
+
+def test_what_came_in_later_here_but_was_more_urgent_keeps_its_place() -> None:
+    view = view_of(envelope(7, 1), envelope(2, 2))
+
+    assert find_arrivals(view, [item(1)], ranks(1, 2)) == {item(1).checkpoint_id: Arrival(1, floor=1)}
+
+
+def test_places_of_an_earlier_attempt_are_given_up_for_who_came_in_before() -> None:
+    stored = view_of(envelope(2, 1))
+    (entry,) = stored.index.entries
+    rebuilt = replace(stored, is_index_stored=False)
+
+    assert release_places(rebuilt, ranks(1, 2), {entry.file_path}).index.entries == ()
+    assert release_places(rebuilt, ranks(2, 1), {entry.file_path}) == rebuilt
+    assert release_places(rebuilt, ranks(1, 2), tried=()) == rebuilt
+    assert release_places(stored, ranks(1, 2), {entry.file_path}) is stored
+
+
+def test_checkpoint_that_only_the_latest_has_is_disowned_if_it_is_stored_anew() -> None:
+    latest = envelope(3)
+    view = replace(view_of(envelope(1), latest), revived=latest)
+
+    assert disown_revived(view, [item(1)]) is view
+    disowned = disown_revived(view, [item(3)])
+    assert (disowned.revived, list(disowned.index.by_id)) == (None, [item(1).checkpoint_id])

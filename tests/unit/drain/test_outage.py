@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.drain.outage import Outage, outage_after, parse_outage
+from holdfast.drain.outage import Outage, RateBlock, outage_after, parse_outage
 from holdfast.errors import GatewayError, RefusalKind, Refused, Unavailable
 
 DOWN = Unavailable("x", "502 Bad Gateway")
@@ -43,3 +43,41 @@ def test_note_is_read_back() -> None:
 
     assert parse_outage(outage.to_bytes()) == outage
     assert parse_outage(None) is None
+
+
+def test_outage_is_tried_again_when_its_time_has_come_or_with_a_new_token() -> None:
+    outage = after(DOWN)
+
+    assert outage.applies(outage.retry_at - 0.1, "token")
+    assert not outage.applies(outage.retry_at, "token")
+    assert not outage.applies(100.0, "another token")
+
+
+def test_only_where_a_small_question_tells_enough_it_is_asked_first() -> None:
+    def is_probed(kind: RefusalKind) -> bool:
+        return after(Refused("x", "no", kind, "Do this.")).is_probed_first
+
+    assert after(DOWN).is_probed_first
+    assert is_probed("auth")
+    assert is_probed("not_found_or_no_access")
+    assert not is_probed("permission")
+    assert not is_probed("protected_branch")
+
+
+@pytest.mark.parametrize(
+    ("now", "credentials", "critical", "applies"),
+    [
+        (99.0, "token", {"a"}, True),
+        (99.0, "token", set(), True),
+        (100.0, "token", {"a"}, False),
+        (99.0, "another token", {"a"}, False),
+        (99.0, "token", {"a", "b"}, False),
+    ],
+    ids=["as it was found", "with less to do", "its time is over", "a new token", "a new critical one"],
+)
+def test_limit_holds_until_something_may_find_room(
+    now: float, credentials: str, critical: set[str], applies: bool
+) -> None:
+    block = RateBlock(100.0, "the hour is used up", "token", frozenset({"a"}))
+
+    assert block.applies(now, credentials, critical) is applies

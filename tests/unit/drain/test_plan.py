@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.drain.chunks import BatchStep, CommitStep, DrainPolicy, SinglesStep, Step, order_items
-from holdfast.drain.plan import forecast_drain_s, plan_drain
+from holdfast.drain.plan import FEW, first_look, forecast_drain_s, plan_drain
 from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.ratelimit.budget import Budget
@@ -500,3 +500,17 @@ def test_the_forecast_of_a_critical_one_uses_the_reserve() -> None:
 
     assert forecast_drain_s([trip], spent(425), START, CONTENTS) < 10
     assert forecast_drain_s([make_item(1)], spent(425), START, CONTENTS) > 600
+
+
+def test_small_plan_is_carried_out_without_a_first_look() -> None:
+    steps = (SinglesStep("a", tuple(make_item(number) for number in range(FEW))),)
+
+    assert first_look(steps) == steps
+
+
+def test_first_look_of_a_large_plan_is_as_small_as_its_first_step_allows() -> None:
+    many = tuple(make_item(number) for number in range(FEW + 1))
+    single, batch = SinglesStep("a", many), BatchStep("b", many)
+
+    assert first_look((single, batch)) == (SinglesStep("a", many[:1]),)
+    assert first_look((batch, single)) == (batch,)

@@ -1,12 +1,14 @@
 """The drain loop: limits, outages, refusals, restarts, and what is left when it ends."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from holdfast.drain.outage import NOTE, parse_outage
 from holdfast.drain.pending import LONGEST_REQUEST_S, PendingWrite
+from holdfast.drain.worker import LONGEST_SLEEP_S, DrainState, PassResult
 from holdfast.errors import Conflict, GatewayError, Refused, SpoolBusy, Throttled, Unavailable
 from holdfast.format.receipt import Progress
 from holdfast.github.calls import Answer, Call, CommitFiles, ListFolder, ResultT, WriteFile
@@ -500,3 +502,83 @@ def test_what_cannot_be_stored_is_tried_less_and_less_often(
 
     tries = repository.count(WriteFile) / 3
     assert tries <= 16
+
+
+def test_pass_over_an_empty_spool_says_that_nothing_is_left(workshop: Workshop) -> None:
+    before = DrainState(has_looked=True)
+
+    assert workshop.worker.once(before) == PassResult(before, wait_s=None)
+
+
+def test_pass_is_a_value_in_and_a_value_out(workshop: Workshop, repository: MemoryGateway) -> None:
+    workshop.save("a")
+    workshop.save("b")
+    before = DrainState(verified=5, written_runs=frozenset({"z"}), ignores_outage=True)
+
+    first = workshop.worker.once(before)
+
+    assert first.wait_s == 0.0
+    assert first.state == DrainState(verified=7, written_runs=frozenset({"a", "b", "z"}), has_looked=True)
+    assert workshop.worker.once(first.state) == PassResult(first.state, wait_s=None)
+
+
+def test_pass_that_finds_no_room_remembers_until_when(workshop: Workshop, repository: MemoryGateway) -> None:
+    workshop.save()
+    halt(repository, Throttled("x", "API rate limit exceeded", kind="primary", retry_after_s=1800))
+
+    limited = workshop.worker.once(DrainState())
+    calls = len(repository.calls)
+    again = workshop.worker.once(limited.state)
+
+    assert limited.state.block is not None
+    assert limited.wait_s == again.wait_s == pytest.approx(1800)
+    assert (again.reason, len(repository.calls)) == ("API rate limit exceeded", calls)
+
+
+def test_pass_asks_nothing_while_an_outage_lasts_unless_it_is_told_to(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    workshop.save()
+    halt(repository, NO_AUTH)
+    refused = workshop.worker.once(DrainState())
+    heal(repository)
+    calls = len(repository.calls)
+
+    assert workshop.worker.once(refused.state).reason == refused.reason
+    assert len(repository.calls) == calls
+    assert workshop.worker.once(replace(refused.state, ignores_outage=True)).state.verified == 1
+
+
+def test_pass_begins_no_step_once_it_is_over(workshop: Workshop, repository: MemoryGateway) -> None:
+    workshop.save()
+
+    result = workshop.worker.once(DrainState(), is_over=lambda: True)
+
+    assert (result.state.verified, repository.count(WriteFile)) == (0, 0)
+
+
+def test_drain_ends_when_its_caller_has_what_it_waits_for(workshop: Workshop) -> None:
+    receipts = [workshop.save(f"run-{number}") for number in range(3)]
+
+    def is_first_verified() -> bool:
+        known = workshop.spool.receipt(receipts[0].checkpoint_id)
+        return known is not None and known.status is Progress.VERIFIED
+
+    result = workshop.worker.drain(patience_s=600, is_done=is_first_verified)
+
+    assert (result.verified, result.left) == (1, 2)
+
+
+def test_drain_waits_between_passes_as_it_is_told(workshop: Workshop, repository: MemoryGateway) -> None:
+    workshop.save()
+    limit = Throttled("x", "API rate limit exceeded", kind="primary", retry_after_s=1800)
+    repository.fail_next(WriteFile, limit)
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        workshop.clock.sleep(seconds)
+
+    assert workshop.worker.drain(patience_s=3600, wait=wait).verified == 1
+    assert waits[0] == LONGEST_SLEEP_S
+    assert sum(waits) == pytest.approx(1800, abs=1)

@@ -1,13 +1,15 @@
 import gc
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pytest
 
-from holdfast.errors import Conflict, GatewayError, Missing, Refused, Throttled, Unavailable
+from holdfast.clock import Deadline
+from holdfast.errors import Conflict, GatewayError, Missing, Refused, Throttled, Unavailable, Unverified
 from holdfast.github.calls import Call, ListFolder, ReadFile, ReadHead, ReadTree, WriteFile
-from holdfast.github.wrappers.retrying import RetryingGateway
+from holdfast.github.wrappers.retrying import RetryingGateway, plan_and_repeat, repeat
 from tests.fakes.clock import VirtualClock
 
 ResultT = TypeVar("ResultT")
@@ -151,3 +153,108 @@ def test_a_call_does_not_wait_in_memory_for_the_garbage_collector(
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+MOVED = Conflict("main", "the branch has moved on", kind="head_moved")
+
+
+class Work:
+    """Fails with each of `errors` in turn, then returns what it was planned with."""
+
+    def __init__(self, *errors: GatewayError) -> None:
+        self.errors = list(errors)
+        self.plans = 0
+        self.noted: list[tuple[int, GatewayError]] = []
+
+    def plan(self) -> int:
+        self.plans += 1
+        return self.plans
+
+    def carry_out(self, plan: int) -> int:
+        if self.errors:
+            raise self.errors.pop(0)
+        return plan
+
+    def note(self, attempt: int, error: GatewayError) -> None:
+        self.noted.append((attempt, error))
+
+
+@pytest.mark.parametrize("error", [MOVED, LOST, Unverified("a.json", "not what was sent")])
+def test_write_is_planned_anew_after_what_another_attempt_may_mend(error: GatewayError) -> None:
+    work, clock = Work(error), VirtualClock()
+
+    planned = plan_and_repeat(work.plan, work.carry_out, attempts=3, deadline=Deadline(clock), note=work.note)
+
+    assert (planned, work.noted) == (2, [(1, error)])
+
+
+def test_pauses_between_writes_double_up_to_eight_seconds() -> None:
+    work, clock = Work(*[MOVED] * 5), VirtualClock()
+    told: list[float] = []
+
+    repeat(
+        lambda: work.carry_out(0),
+        attempts=6,
+        deadline=Deadline(clock),
+        note=lambda *_: told.append(clock.now()),
+    )
+
+    pauses = [later - earlier for earlier, later in pairwise([*told, clock.now()])]
+    assert pauses == pytest.approx([1.0, 2.0, 4.0, 8.0, 8.0])
+
+
+def test_last_attempt_of_a_write_raises_its_own_error() -> None:
+    work = Work(MOVED, LOST, MOVED)
+
+    with pytest.raises(Unavailable):
+        repeat(lambda: work.carry_out(0), attempts=2, deadline=Deadline(VirtualClock()), note=work.note)
+
+    assert len(work.errors) == 1
+
+
+@pytest.mark.parametrize("error", [Refused("x", "no", "auth", "Do this."), GONE])
+def test_write_that_no_repetition_mends_is_tried_once(error: GatewayError) -> None:
+    work, clock = Work(error), VirtualClock()
+
+    with pytest.raises(type(error)):
+        repeat(lambda: work.carry_out(0), attempts=3, deadline=Deadline(clock), note=work.note)
+
+    assert (work.noted, clock.slept) == ([], [])
+
+
+def test_who_asks_for_it_decides_what_is_worth_another_attempt() -> None:
+    work = Work(LOST)
+
+    with pytest.raises(Unavailable):
+        repeat(
+            lambda: work.carry_out(0),
+            attempts=3,
+            deadline=Deadline(VirtualClock()),
+            note=work.note,
+            when=lambda error: isinstance(error, Conflict),
+        )
+
+
+def test_error_of_the_plan_itself_is_raised_at_once() -> None:
+    work = Work(LOST)
+
+    with pytest.raises(Unavailable):
+        plan_and_repeat(
+            lambda: work.carry_out(0),
+            lambda plan: plan,
+            attempts=3,
+            deadline=Deadline(VirtualClock()),
+            note=work.note,
+        )
+
+    assert work.noted == []
+
+
+def test_pause_before_a_write_is_repeated_ends_with_the_deadline() -> None:
+    work, clock = Work(MOVED), VirtualClock(0.0)
+    deadline = Deadline(clock)
+
+    with deadline.until(0.25):
+        repeat(lambda: work.carry_out(0), attempts=3, deadline=deadline, note=work.note)
+
+    assert clock.now() == pytest.approx(0.25)

@@ -1,0 +1,66 @@
+"""The object graph: what lies around the client, and what a test may bring in."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.assembly import Assembly
+from holdfast.github.calls import ReadHead
+from holdfast.settings import Settings
+from tests.fakes.assembly import make_assembly
+from tests.fakes.clock import VirtualClock
+from tests.fakes.memory_gateway import MemoryGateway
+
+WRITER = ["CachingGateway", "RetryingGateway", "DeadlineGateway", "BudgetedGateway", "SkipCiGateway"]
+CLEANER = ["LowPriorityGateway", *WRITER[1:]]
+
+
+def wrappers(gateway: Any) -> list[str]:
+    """Return the names of what lies around the client, from the outside in."""
+    inner = getattr(gateway, "inner", None) or getattr(gateway, "_inner", None)
+    return [type(gateway).__name__, *wrappers(inner)] if inner else []
+
+
+@pytest.fixture
+def assembly(tmp_path: Path) -> Assembly:
+    return make_assembly(tmp_path, MemoryGateway(), VirtualClock(), branch="main")
+
+
+def test_way_of_each_to_github_has_at_most_six_wrappers(assembly: Assembly) -> None:
+    sweeper: Any = assembly.sweeper
+
+    assert wrappers(assembly.worker.contents.gateway) == WRITER
+    assert wrappers(sweeper.scanner.gateway) == CLEANER
+    assert wrappers(sweeper.committer.gateway) == ["CachingGateway", *CLEANER]
+    assert wrappers(assembly.preserved.gateway) == WRITER[1:]
+    assembly.close()
+
+
+def test_on_a_branch_of_our_own_no_mark_is_needed(tmp_path: Path) -> None:
+    assembly = make_assembly(tmp_path, MemoryGateway(), VirtualClock())
+
+    assert wrappers(assembly.worker.contents.gateway) == WRITER[:-1]
+    assembly.close()
+
+
+def test_gateway_and_clock_of_ones_own_take_the_place_of_githubs_and_the_machines(tmp_path: Path) -> None:
+    repository, clock = MemoryGateway(), VirtualClock()
+    repository.write_as_someone_else("checkpoints", {"README.md": b"hello"})
+    settings = Settings.from_environment({"HOLDFAST_DATA_DIR": str(tmp_path)})
+    assembly = Assembly(settings, clock=clock, gateway=repository)
+
+    head = assembly.preserved.gateway.perform(ReadHead("checkpoints"))
+
+    assert head == repository.branches["checkpoints"]
+    assert assembly.client is repository
+    assert assembly.worker.deadline.clock is clock
+    assembly.close()
+
+
+def test_worker_and_what_it_prunes_end_with_the_same_deadline(assembly: Assembly) -> None:
+    deadline = assembly.worker.deadline
+
+    assert assembly.worker.contents.deadline is assembly.worker.commits.deadline is deadline
+    assert assembly.sweeper.deadline is not deadline
+    assembly.close()
