@@ -10,13 +10,13 @@ from holdfast.drain.outage import NOTE, Outage, parse_outage
 from holdfast.drain.plan import DrainPolicy, forecast_drain_s, plan_drain
 from holdfast.errors import SpoolError
 from holdfast.format.receipt import QueueItem
-from holdfast.queue import SetAside, Spool, SpoolLimits, SpoolStatus
+from holdfast.queue import Quarantined, QueueLimits, QueueStatus, SqliteQueue
 from holdfast.ratelimit.budget import Budget
 
 SHOWN_SET_ASIDE = 100
 
 _SPOOL = "spool"
-_NOTHING = SpoolStatus(depth=0, bytes=0, oldest_age_s=0.0, set_aside=0, set_aside_bytes=0, salvaged=0, lost=0)
+_NOTHING = QueueStatus(depth=0, bytes=0, oldest_age_s=0.0, set_aside=0, set_aside_bytes=0, salvaged=0, lost=0)
 
 
 def overview(assembly: Assembly) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _next_try(
     return {"in_s": round(wait_s, 1), "at": round(now + wait_s, 3), "because": reason} if reason else None
 
 
-def _tell_set_aside(entry: SetAside) -> dict[str, Any]:
+def _tell_set_aside(entry: Quarantined) -> dict[str, Any]:
     item = entry.item
     return {
         "checkpoint_id": item.checkpoint_id,
@@ -97,10 +97,10 @@ def _other_targets(assembly: Assembly) -> Iterator[dict[str, Any]]:
             }
 
 
-def _look_into(folder: Path, assembly: Assembly) -> SpoolStatus | None:
+def _look_into(folder: Path, assembly: Assembly) -> QueueStatus | None:
     """Return another spool in numbers; None if it cannot be opened."""
     try:
-        spool = Spool.open(folder, limits=SpoolLimits(), clock=assembly.clock, layout=assembly.layout)
+        spool = SqliteQueue.open(folder, limits=QueueLimits(), clock=assembly.clock, layout=assembly.layout)
         try:
             return spool.status(assembly.clock.now())
         finally:

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.github.presence import GraphqlPresence
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.retention import Sweeper
 from holdfast.retention.commit import Committer
 from holdfast.retention.rules import RetentionRules
@@ -28,7 +28,7 @@ class Desk:
 
     repository: MemoryGateway
     sweeper: Sweeper
-    spool: Spool
+    spool: Queue
     clock: VirtualClock
 
     def names(self, run_id: str) -> set[str]:

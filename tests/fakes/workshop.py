@@ -20,7 +20,7 @@ from holdfast.format.paths import Layout
 from holdfast.format.receipt import Receipt
 from holdfast.github.calls import Gateway
 from holdfast.github.wrappers.budgeted import BudgetedGateway
-from holdfast.queue import Spool, SpoolLimits
+from holdfast.queue import Queue, QueueLimits, SqliteQueue
 from holdfast.ratelimit.limits import Limits
 from holdfast.ratelimit.shared_file import RateLimiter
 from holdfast.repository.branch import check_repository
@@ -39,7 +39,7 @@ class Workshop:
     """One writer with its own spool; several of them can share a repository."""
 
     gateway: Gateway
-    spool: Spool
+    spool: Queue
     runs: Runs
     worker: Worker
     reader: Reader
@@ -66,7 +66,9 @@ def open_workshop(
     """Open a writer whose spool is in `folder`; opening the same folder again is a restart."""
     clock = clock or VirtualClock()
     layout, stop, token = Layout(), threading.Event(), ["token"]
-    spool = Spool.open(folder / "spool", limits=SpoolLimits(min_free_bytes=0), clock=clock, layout=layout)
+    spool = SqliteQueue.open(
+        folder / "spool", limits=QueueLimits(min_free_bytes=0), clock=clock, layout=layout
+    )
     cache = RepositoryCache.open(folder / "mirror")
     rate_limiter = RateLimiter(folder / "budget.json", limits, clock)
     gateway = CachingGateway(BudgetedGateway(gateway, rate_limiter, clock), cache, layout)

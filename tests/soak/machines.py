@@ -11,7 +11,6 @@ import httpx
 import structlog
 
 from holdfast.cache.local_copy import RepositoryCache
-from holdfast.cache.store import Store
 from holdfast.drain.commits import CommitWriter
 from holdfast.drain.contents import ContentsWriter
 from holdfast.drain.plan import DrainPolicy
@@ -22,7 +21,8 @@ from holdfast.github.client import GitHubClient
 from holdfast.github.wrappers.budgeted import BudgetedGateway
 from holdfast.github.wrappers.retrying import RetryingGateway
 from holdfast.github.wrappers.stopping import StoppableGateway
-from holdfast.queue import Spool, SpoolLimits
+from holdfast.queue import Queue, QueueLimits, SqliteQueue
+from holdfast.queue.sqlite_file import SqliteFile
 from holdfast.ratelimit.limits import Limits
 from holdfast.ratelimit.shared_file import RateLimiter
 from holdfast.repository.runs import Runs
@@ -76,18 +76,19 @@ def count_event(logger: Any, method: str, event: Any) -> Any:
     raise structlog.DropEvent
 
 
-def open_spool(folder: Path, world: Simulation) -> Spool:
+def open_spool(folder: Path, world: Simulation) -> Queue:
     """Open a spool at whose every step its process may die."""
-    spool = Spool.open(folder / "spool", limits=SpoolLimits(min_free_bytes=0), clock=world, layout=LAYOUT)
-    use = spool._home.use
+    limits = QueueLimits(min_free_bytes=0)
+    spool = SqliteQueue.open(folder / "spool", limits=limits, clock=world, layout=LAYOUT)
+    use = spool._folder._use
 
-    def use_or_die(work: Callable[[Store], T]) -> T:
+    def use_or_die(work: Callable[[SqliteFile], T]) -> T:
         meet("before_spool")
         result = use(work)
         meet("after_spool")
         return result
 
-    spool._home.use = use_or_die  # type: ignore[method-assign]
+    spool._folder._use = use_or_die  # type: ignore[method-assign, assignment]
     return spool
 
 
@@ -141,7 +142,7 @@ class Line(httpx.BaseTransport):
 class Life:
     """One process on a machine, from its start to its end."""
 
-    spool: Spool
+    spool: Queue
     cache: RepositoryCache
     client: GitHubClient
     worker: Worker

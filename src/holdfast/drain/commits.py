@@ -29,7 +29,7 @@ from holdfast.github.calls import (
 )
 from holdfast.github.presence import GraphqlPresence
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.repository.branch import ensure_branch
 from holdfast.repository.runs import MAX_REMEMBERED_RUNS, Runs
 
@@ -42,7 +42,7 @@ class CommitWriter:
     """Writes checkpoints of many runs in one commit through GraphQL."""
 
     gateway: Gateway
-    spool: Spool
+    spool: Queue
     runs: Runs
     layout: Layout
     branch: str

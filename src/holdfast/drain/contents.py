@@ -23,7 +23,7 @@ from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import open_file
 from holdfast.github.calls import DeleteFile, Gateway, ReadFile, ReadHead, WriteFile
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.repository.branch import ensure_branch
 from holdfast.repository.runs import Runs
 
@@ -48,7 +48,7 @@ class ContentsWriter:
     """Writes the checkpoints of one run at a time through the contents API."""
 
     gateway: Gateway
-    spool: Spool
+    spool: Queue
     runs: Runs
     layout: Layout
     branch: str

@@ -13,7 +13,7 @@ from holdfast.format.paths import is_single
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 
 Seal = Callable[[bytes], Envelope]
 """Makes of a body what the repository will hold."""
@@ -31,7 +31,7 @@ class Numbered:
 
 
 def settle_numbers(
-    spool: Spool,
+    spool: Queue,
     view: RunSnapshot,
     items: Sequence[QueueItem],
     seal: Seal,
@@ -65,7 +65,7 @@ def settle_numbers(
 
 
 def release_places(
-    spool: Spool, view: RunSnapshot, items: Sequence[QueueItem], tried: Container[str]
+    spool: Queue, view: RunSnapshot, items: Sequence[QueueItem], tried: Container[str]
 ) -> RunSnapshot:
     """Return the view without those places that no stored index gives, and that come before their turn.
 
@@ -96,7 +96,7 @@ def disown_revived(view: RunSnapshot, items: Sequence[QueueItem]) -> RunSnapshot
     return replace(view, index=view.index.without({latest.checkpoint_id}), revived=None)
 
 
-def _arrivals(spool: Spool, view: RunSnapshot, items: Sequence[QueueItem]) -> dict[str, Arrival]:
+def _arrivals(spool: Queue, view: RunSnapshot, items: Sequence[QueueItem]) -> dict[str, Arrival]:
     """Return when those came in whose number nobody asked for, and what they must come after.
 
     A machine that is new to a run counts from one. Where the numbers have gaps it would fill them, and the
@@ -122,7 +122,7 @@ def _arrivals(spool: Spool, view: RunSnapshot, items: Sequence[QueueItem]) -> di
     return {item.checkpoint_id: arrival_of(item) for item in automatic}
 
 
-def _renumber(spool: Spool, item: QueueItem, sequence: int, seal: Seal) -> Numbered:
+def _renumber(spool: Queue, item: QueueItem, sequence: int, seal: Seal) -> Numbered:
     body = renumber_body(spool.read(item), sequence)
     log.info(
         "checkpoint_renumbered",
@@ -135,7 +135,7 @@ def _renumber(spool: Spool, item: QueueItem, sequence: int, seal: Seal) -> Numbe
 
 
 def _read(
-    spool: Spool, items: Sequence[QueueItem], seal: Seal, breathe: Callable[[], None]
+    spool: Queue, items: Sequence[QueueItem], seal: Seal, breathe: Callable[[], None]
 ) -> list[Numbered]:
     bodies = []
     for item in items:

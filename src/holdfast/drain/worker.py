@@ -25,7 +25,7 @@ from holdfast.format.receipt import Delivery, QueueItem
 from holdfast.format.triggers import Priority
 from holdfast.github.wrappers.deadline import Patience
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.ratelimit.shared_file import RateLimiter
 
 LONGEST_SLEEP_S = 300.0
@@ -72,7 +72,7 @@ class _NoRoom:
 class Worker:
     """Moves checkpoints from the spool into the repository. One at a time drains a spool."""
 
-    spool: Spool
+    spool: Queue
     contents: ContentsWriter
     commits: CommitWriter
     rate_limiter: RateLimiter
@@ -353,8 +353,8 @@ class Worker:
 
     def _release(self, items: Sequence[QueueItem], error: GatewayError) -> None:
         """Keep in the spool what could not be stored just now, and go on with the other runs."""
-        hold = self.spool.hold(items[0].checkpoint_id)
-        pause_s = min(RELEASE_PAUSE_S * 2.0 ** (hold.attempts if hold else 0), LONGEST_RELEASE_PAUSE_S)
+        backoff = self.spool.backoff(items[0].checkpoint_id)
+        pause_s = min(RELEASE_PAUSE_S * 2.0 ** (backoff.attempts if backoff else 0), LONGEST_RELEASE_PAUSE_S)
         self.spool.release(items, str(error), not_before=self.clock.now() + pause_s)
         log.error("checkpoints_released", checkpoints=len(items), cause=str(error))
 

@@ -18,7 +18,7 @@ from holdfast.format.git_ids import blob_sha, tree_sha
 from holdfast.format.moments import format_moment
 from holdfast.format.paths import RETENTION_LOG, Layout
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.retention.commit import Committer, FileChanges
 from holdfast.retention.disposal import RunPlan
 from holdfast.retention.log import SweepRecord
@@ -57,7 +57,7 @@ class Sweeper:
 
     scanner: Scanner
     committer: Committer
-    spool: Spool
+    spool: Queue
     cache: RepositoryCache
     layout: Layout
     rules: RetentionRules

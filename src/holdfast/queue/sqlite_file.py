@@ -1,0 +1,245 @@
+"""The one door to SQLite: connections, transactions that the disk has confirmed, and forks.
+
+A process has two connections to a file, one that writes and one that reads, each used by one thread at a
+time. SQLite must not be carried across a fork: the child would believe in locks that only its parent has, and
+either could delete the log that the other writes to. So both are closed before every fork, and opened again
+when they are next needed, on either side.
+"""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+from weakref import WeakSet
+
+from holdfast.disk import LOCK_TIMEOUT_S, StoreMoved, translate
+from holdfast.errors import DiskFailed, SpoolError, SpoolUnwritable
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+_BEGIN, _BEGIN_WRITING, _COMMIT = "begin", "begin immediate", "commit"
+_UNCONFIRMED = "the disk failed to confirm a write; check the disk, then start Holdfast again"
+_FAILED_SYNCS = {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}
+
+# The log is written back to the file when it has this many pages. Some put pays for that: with 16 MB it is
+# one in two hundred of 50 KB, with SQLite's own 4 MB one in fifty.
+_LOG_PAGES = 4000
+_LOG_BYTES = 32 * 1024**2
+_PRAGMAS = (
+    "synchronous = full",
+    f"wal_autocheckpoint = {_LOG_PAGES}",
+    f"journal_size_limit = {_LOG_BYTES}",
+    "cache_size = -4096",
+    "mmap_size = 0",
+    "temp_store = memory",
+)
+
+# Connections that were within a transaction at a fork. To use one, or to close it, is the parent's alone.
+_inherited: list[sqlite3.Connection] = []
+
+
+class SqliteFile:
+    """An SQLite database that is there, in WAL mode; safe for use by threads and processes.
+
+    Every method raises SpoolUnwritable when the disk does not take a write, DatabaseDamaged when the file
+    cannot be trusted, and StoreMoved when it was replaced by another.
+    """
+
+    def __init__(self, path: Path, failure: str | None = None) -> None:
+        self.path = path
+        self.failure = failure
+        self._name = str(path)
+        # Threads of one process wait here, in turn; SQLite's own waiting sleeps in growing steps.
+        self._writing, self._reading = threading.RLock(), threading.RLock()
+        self._is_writing = False
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._identity = self._identify()
+        _files.add(self)
+
+    def change(self, work: Work[T]) -> T:
+        """Return what `work` returns. What it writes is stored together, or not at all if it raises.
+
+        When this returns, the disk has confirmed it, and the file is still in its place.
+        """
+        with self._alone():
+            result = self._commit(work)
+            self._check_in_place()
+            return result
+
+    def look(self, work: Work[T]) -> T:
+        """Return what `work` reads, all of it as of one moment."""
+        with self._reading, self._our_errors():
+            self._check_in_place()
+            connection = self._reader = self._reader or self._connect()
+            if connection.in_transaction:
+                return work(connection)  # a signal handler of this thread, amid its other look
+            connection.execute(_BEGIN)
+            try:
+                return work(connection)
+            finally:
+                self._undo(connection)
+
+    def compact(self) -> None:
+        """Give the space of deleted rows back to the disk."""
+        with self._alone(), self._our_errors():
+            connection = self._writer = self._writer or self._connect()
+            connection.execute("vacuum")
+            connection.execute("pragma wal_checkpoint(truncate)")
+
+    def is_in_place(self) -> bool:
+        """Whether the file at the path is still the one that was opened."""
+        return self._identity is not None and self._identify() == self._identity
+
+    def close(self) -> None:
+        """Close both connections, for good."""
+        self.failure = "it was closed"
+        with self._writing, self._reading:
+            self._disconnect()
+
+    def before_fork(self) -> None:
+        """Take the locks and close the connections, but for one that this very thread is using."""
+        self._writing.acquire()
+        self._reading.acquire()
+        self._disconnect()
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """Let the threads of this process go on."""
+        if is_child:
+            _inherited.extend(each for each in (self._writer, self._reader) if each)
+            self._writer = self._reader = None
+        self._reading.release()
+        self._writing.release()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Be the only thread of this process that writes."""
+        with self._writing:
+            if self._is_writing:
+                # A signal handler of this very thread: it would wait for itself.
+                raise SpoolUnwritable("this thread is just saving; save again when it has done so")
+            self._check_in_place()
+            if self.failure:
+                raise SpoolUnwritable(f"{self.path.parent} takes nothing more: {self.failure}")
+            self._is_writing = True
+            try:
+                yield
+            finally:
+                self._is_writing = False
+
+    def _commit(self, work: Work[T]) -> T:
+        with self._our_errors():
+            connection = self._writer = self._writer or self._connect()
+            try:
+                connection.execute(_BEGIN_WRITING)
+                result = work(connection)
+                self._check_ours(connection)
+                connection.execute(_COMMIT)
+            except BaseException:
+                self._undo(connection)
+                raise
+            return result
+
+    def _check_ours(self, connection: sqlite3.Connection) -> None:
+        if self._writer is not connection:
+            raise SpoolUnwritable("this process was forked amid a save, which is its parent's")
+
+    def _undo(self, connection: sqlite3.Connection) -> None:
+        """Leave no transaction open, not even after a commit that failed."""
+        if connection in _inherited:
+            return
+        try:
+            if connection.in_transaction:
+                connection.rollback()
+        except sqlite3.Error:
+            self._disconnect()
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.failure == "it was closed":
+            raise SpoolUnwritable(f"{self.path.parent} takes nothing more: {self.failure}")
+        connection = connect(self.path)
+        try:
+            for pragma in _PRAGMAS:
+                connection.execute(f"pragma {pragma}")
+            self._check_in_place()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _disconnect(self) -> None:
+        if self._writer and not self._is_writing:
+            with suppress(sqlite3.Error):
+                self._writer.close()
+            self._writer = None
+        if self._reader and not self._reader.in_transaction:
+            with suppress(sqlite3.Error):
+                self._reader.close()
+            self._reader = None
+
+    def _identify(self) -> tuple[int, int] | None:
+        try:
+            stat = os.stat(self._name)  # noqa: PTH116 (half the time of Path.stat, on every put)
+        except OSError:
+            return None
+        return stat.st_dev, stat.st_ino
+
+    def _check_in_place(self) -> None:
+        if not self.is_in_place():
+            raise StoreMoved(f"the database in {self.path.parent} was replaced")
+
+    @contextmanager
+    def _our_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise self._explain(error) from error
+
+    def _explain(self, error: BaseException) -> SpoolError:
+        folder = self.path.parent
+        if getattr(error, "sqlite_errorcode", 0) in _FAILED_SYNCS:
+            # Linux forgets what a failed fsync did not write: a second one would succeed and lie.
+            self.failure = _UNCONFIRMED
+            return DiskFailed(str(translate(error, folder)))
+        if self.is_in_place():
+            return translate(error, folder)
+        return StoreMoved(f"the database in {folder} was replaced")
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Return a connection to a database that exists. Raises sqlite3.Error."""
+    return sqlite3.connect(
+        f"file:{quote(str(path))}?mode=rw",
+        uri=True,
+        timeout=LOCK_TIMEOUT_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+_files: WeakSet[SqliteFile] = WeakSet()
+_forking: list[SqliteFile] = []
+
+
+def _before_fork() -> None:
+    _forking.extend(_files)
+    for file in _forking:
+        file.before_fork()
+
+
+def _after_fork(*, is_child: bool) -> None:
+    for file in _forking:
+        file.after_fork(is_child=is_child)
+    _forking.clear()
+
+
+os.register_at_fork(
+    before=_before_fork,
+    after_in_parent=lambda: _after_fork(is_child=False),
+    after_in_child=lambda: _after_fork(is_child=True),
+)

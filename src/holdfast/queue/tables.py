@@ -1,0 +1,287 @@
+"""The tables of the queue, the statements that speak to them, and a row of `item` as a value.
+
+`item` has a row for every checkpoint that is known, `body` one for each that waits or is set aside. The SQL
+is plain, so that another database can carry the same tables. A row of `item` has a seal over what must not
+change unnoticed; a body has its digest beside it.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from holdfast.disk import DatabaseDamaged
+from holdfast.format.receipt import Persistence, Progress, QueueItem, Receipt
+from holdfast.format.triggers import Priority, Trigger
+
+FORMAT = 3
+
+SCHEMA = (
+    """create table item (
+        arrival integer primary key,
+        checkpoint_id text not null unique,
+        run_id text not null,
+        sequence integer not null,
+        trigger text not null,
+        priority integer not null,
+        size integer not null,
+        arrived_at real not null,
+        is_automatic integer not null,
+        digest blob not null,
+        seal blob not null,
+        fingerprint text,
+        persistence text not null,
+        status text not null,
+        file_path text not null,
+        commit_sha text,
+        blob_sha text,
+        reason text,
+        attempts integer not null,
+        not_before real not null,
+        changed_at real not null
+    )""",
+    """create table body (
+        arrival integer primary key,
+        digest blob not null,
+        bytes blob not null
+    )""",
+    # No number up to `floor` is given again, though the receipts that had them are gone.
+    """create table run (
+        run_id text primary key,
+        highest integer not null,
+        floor integer not null
+    )""",
+    """create table note (
+        name text primary key,
+        value blob not null
+    )""",
+    """create table total (
+        depth integer not null,
+        bytes integer not null,
+        set_aside integer not null,
+        set_aside_bytes integer not null,
+        salvaged integer not null,
+        lost integer not null
+    )""",
+    "insert into total values (0, 0, 0, 0, 0, 0)",
+    "create index item_waiting on item (priority, arrival) where status in ('spooled', 'committed')",
+    "create index item_set_aside on item (priority, arrival) where status = 'refused'",
+    "create index item_verified on item (changed_at) where status = 'verified'",
+    "create index item_number on item (run_id, sequence)",
+)
+
+INSERT_ITEM = (
+    "insert into item values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " on conflict do nothing"
+)
+SELECT_ITEM = "select * from item where checkpoint_id = ?"
+SELECT_WAITING = (
+    "select checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic, not_before"
+    " from item where status in ('spooled', 'committed') order by priority, arrival"
+)
+COUNT_WAITING = "select count(*) from item where status in ('spooled', 'committed')"
+SELECT_OLDEST = (
+    "select arrived_at from item where status in ('spooled', 'committed') and priority = ?"
+    " order by arrival limit 1"
+)
+SELECT_SET_ASIDE = (
+    "select checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic, reason"
+    " from item where status = 'refused'"
+    " and exists (select 1 from body where body.arrival = item.arrival) order by priority, arrival"
+)
+SELECT_NUMBER = "select 1 from item where run_id = ? and sequence = ?"
+COUNT_VERIFIED = "select count(*) from item where status = 'verified'"
+SELECT_OLD = (
+    "select arrival, run_id, sequence from item where status = 'verified' and changed_at < ?"
+    " order by changed_at limit ?"
+)
+SET_STATUS = (
+    "update item set status = ?, reason = ?, attempts = 0, not_before = 0, changed_at = ? where arrival = ?"
+)
+SET_DELIVERY = (
+    "update item set status = ?, reason = null, sequence = ?, seal = ?, file_path = ?, commit_sha = ?,"
+    " blob_sha = ?, changed_at = ? where arrival = ?"
+)
+SET_NUMBER = (
+    "update item set sequence = ?, size = ?, digest = ?, seal = ?, file_path = ?, changed_at = ?"
+    " where arrival = ?"
+)
+SET_BACKOFF = (
+    "update item set attempts = attempts + 1, not_before = ?, reason = ?, changed_at = ?"
+    " where checkpoint_id = ? and status in ('spooled', 'committed')"
+)
+CLEAR_BACKOFF = "update item set attempts = 0, not_before = 0 where arrival = ?"
+DELETE_ITEM = "delete from item where arrival = ?"
+
+INSERT_BODY = "insert into body values (?, ?, ?)"
+INSERT_EMPTY_BODY = "insert into body values (?, ?, zeroblob(?))"
+SELECT_BODY = "select digest, typeof(bytes) from body where arrival = ?"
+DELETE_BODY = "delete from body where arrival = ?"
+
+SELECT_RUN = "select highest, floor from run where run_id = ?"
+RAISE_RUN = (
+    "insert into run values (?, ?, ?) on conflict (run_id) do update set"
+    " highest = max(run.highest, excluded.highest), floor = max(run.floor, excluded.floor)"
+    " where excluded.highest > run.highest or excluded.floor > run.floor"
+)
+
+INSERT_NOTE = "insert into note values (?, ?) on conflict (name) do update set value = excluded.value"
+SELECT_NOTES = "select name, value from note"
+DELETE_NOTE = "delete from note where name = ?"
+
+SELECT_TOTAL = "select * from total"
+ADD_TO_TOTAL = (
+    "update total set depth = depth + ?, bytes = bytes + ?, set_aside = set_aside + ?,"
+    " set_aside_bytes = set_aside_bytes + ?, salvaged = salvaged + ?, lost = lost + ?"
+)
+
+# SQLite and its driver copy a value thrice on its way; a body beyond this is written in place.
+_LARGE_BYTES = 1024**2
+
+_TRIGGERS = {str(each): each for each in Trigger}
+_PRIORITIES = tuple(Priority)
+
+
+class Totals(NamedTuple):
+    """Running totals, changed in the same transaction as the rows that they count."""
+
+    depth: int = 0
+    bytes: int = 0
+    set_aside: int = 0
+    set_aside_bytes: int = 0
+    salvaged: int = 0
+    lost: int = 0
+
+
+class ItemRow(NamedTuple):
+    """A row of `item`, column by column."""
+
+    arrival: int | None
+    checkpoint_id: str
+    run_id: str
+    sequence: int
+    trigger: str
+    priority: int
+    size: int
+    arrived_at: float
+    is_automatic: int
+    digest: bytes
+    seal: bytes
+    fingerprint: str | None
+    persistence: str
+    status: str
+    file_path: str
+    commit_sha: str | None = None
+    blob_sha: str | None = None
+    reason: str | None = None
+    attempts: int = 0
+    not_before: float = 0.0
+    changed_at: float = 0.0
+
+    @property
+    def receipt(self) -> Receipt:
+        """What its caller is told."""
+        try:
+            return Receipt(
+                self.checkpoint_id,
+                self.run_id,
+                self.sequence,
+                Progress(self.status),
+                Persistence(self.persistence),
+                self.file_path,
+                self.commit_sha,
+                self.blob_sha,
+                self.reason,
+            )
+        except ValueError as error:
+            raise DatabaseDamaged(
+                f"the row of checkpoint {self.checkpoint_id} is damaged: {error}"
+            ) from error
+
+    def sealed(self) -> "ItemRow":
+        """Return the row with the seal that it must have."""
+        return self._replace(seal=self._seal())
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing that the seal covers was altered."""
+        return self.seal == self._seal()
+
+    def _seal(self) -> bytes:
+        # Not the arrival, which is given by the database, nor what changes on the way.
+        return hashlib.sha256(orjson.dumps(self[1:9]) + self.digest).digest()
+
+
+def read_item(columns: tuple[Any, ...]) -> QueueItem:
+    """Return the item that the second to ninth columns of `item` stand for. Raises DatabaseDamaged."""
+    checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic = columns
+    try:
+        return QueueItem(
+            checkpoint_id,
+            run_id,
+            sequence,
+            _TRIGGERS[trigger],
+            _PRIORITIES[priority],
+            size,
+            arrived_at,
+            bool(is_automatic),
+        )
+    except (LookupError, TypeError) as error:
+        raise DatabaseDamaged(f"the row of checkpoint {checkpoint_id!r} is damaged") from error
+
+
+def find_rows(database: sqlite3.Connection, checkpoint_ids: Iterable[str]) -> Iterator[ItemRow]:
+    """Yield the rows of these checkpoints; unknown ones are left out."""
+    for checkpoint_id in checkpoint_ids:
+        found = database.execute(SELECT_ITEM, (checkpoint_id,)).fetchone()
+        if found:
+            yield ItemRow._make(found)
+
+
+def find_row(database: sqlite3.Connection, checkpoint_id: str) -> ItemRow | None:
+    """Return the row of a checkpoint, if it is known."""
+    return next(find_rows(database, [checkpoint_id]), None)
+
+
+def read_totals(database: sqlite3.Connection) -> Totals:
+    """Return the totals. Raises DatabaseDamaged."""
+    found = database.execute(SELECT_TOTAL).fetchone()
+    if found is None:
+        raise DatabaseDamaged("the spool has lost its totals")
+    return Totals._make(found)
+
+
+def check_waiting(database: sqlite3.Connection) -> None:
+    """Raise DatabaseDamaged unless as many items wait as were counted in."""
+    (found,) = database.execute(COUNT_WAITING).fetchone()
+    check_count(database, found)
+
+
+def check_count(database: sqlite3.Connection, found: int) -> None:
+    """Raise DatabaseDamaged unless as many items as these were counted in."""
+    expected = read_totals(database).depth
+    if found != expected:
+        raise DatabaseDamaged(f"the spool lists {found} items and counts {expected}")
+
+
+def write_body(database: sqlite3.Connection, arrival: int, digest: bytes, body: bytes) -> None:
+    """Store a body; a large one without a copy of it in memory."""
+    if len(body) <= _LARGE_BYTES:
+        database.execute(INSERT_BODY, (arrival, digest, body))
+        return
+    database.execute(INSERT_EMPTY_BODY, (arrival, digest, len(body)))
+    with database.blobopen("body", "bytes", arrival) as blob:
+        blob.write(body)
+
+
+def read_body(database: sqlite3.Connection, arrival: int) -> bytes | None:
+    """Return a body as it is, sound or not; None if there is none. Raises DatabaseDamaged."""
+    found = database.execute(SELECT_BODY, (arrival,)).fetchone()
+    if found is None:
+        return None
+    if found[1] != "blob":
+        raise DatabaseDamaged(f"body {arrival} of the spool is not made of bytes")
+    with database.blobopen("body", "bytes", arrival, readonly=True) as blob:
+        return blob.read()
