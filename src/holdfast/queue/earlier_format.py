@@ -8,14 +8,13 @@ import hashlib
 import sqlite3
 import struct
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 
 from holdfast.errors import SpoolUnwritable
-from holdfast.queue.sqlite_file import connect
+from holdfast.queue.sqlite_file import connected
 
 VERSION = "0.1.0"
 
@@ -78,7 +77,7 @@ def _refusal(folder: Path, what: str) -> str:
 def _read_database(path: Path) -> tuple[int, tuple[int, int], dict[str, int]]:
     """Return how many checkpoints it has, how much of the journal it has, and the runs' highest numbers."""
     try:
-        with closing(connect(path)) as database:
+        with connected(path) as database:
             (count,) = database.execute(_COUNT).fetchone()
             mark = database.execute("select value from Cache where key = 'journal'").fetchone()
             runs = database.execute("select key, value from Cache where key >= 'run|' and key < 'run}'")

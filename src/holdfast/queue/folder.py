@@ -15,7 +15,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -35,7 +35,7 @@ from holdfast.logs import log
 from holdfast.queue import earlier_format, tables
 from holdfast.queue.locks import locked
 from holdfast.queue.salvage import REPORT, Salvage
-from holdfast.queue.sqlite_file import SqliteFile, Work, connect
+from holdfast.queue.sqlite_file import SqliteFile, Work, connected
 from holdfast.queue.tables import check_waiting
 
 T = TypeVar("T")
@@ -168,7 +168,7 @@ class QueueFolder:
         make_private_folder(salvaged)
         make_database(salvaged)
         salvage = Salvage(damaged / DATABASE, self._layout, self._clock.now())
-        with closing(connect(salvaged / DATABASE)) as database:
+        with connected(salvaged / DATABASE) as database:
             # A log would hold all of it a second time, and there is nothing that it could undo.
             database.execute("pragma journal_mode = delete")
             database.execute("begin")
@@ -202,7 +202,7 @@ def make_database(folder: Path) -> None:
     """Make the database in `folder`, unless it is there. Raises SpoolUnwritable for one of another format."""
     path = folder / DATABASE
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    with closing(connect(path)) as database:
+    with connected(path) as database:
         (version,) = database.execute("pragma user_version").fetchone()
         if version not in (0, tables.FORMAT):
             raise SpoolUnwritable(

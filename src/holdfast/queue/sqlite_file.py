@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -39,8 +39,10 @@ _PRAGMAS = (
     "temp_store = memory",
 )
 
-# Connections that were within a transaction at a fork. To use one, or to close it, is the parent's alone.
+# Connections that their own thread was using at a fork. They are the parent's: never used, nor closed, here.
 _inherited: list[sqlite3.Connection] = []
+# Held where a connection is open that is no SqliteFile's, so that no fork comes between.
+_no_fork = threading.RLock()
 
 
 class SqliteFile:
@@ -53,6 +55,7 @@ class SqliteFile:
     def __init__(self, path: Path, failure: str | None = None) -> None:
         self.path = path
         self.failure = failure
+        self._end: str | None = None
         self._name = str(path)
         # Threads of one process wait here, in turn; SQLite's own waiting sleeps in growing steps.
         self._writing, self._reading = threading.RLock(), threading.RLock()
@@ -98,7 +101,7 @@ class SqliteFile:
 
     def close(self) -> None:
         """Close both connections, for good."""
-        self.failure = "it was closed"
+        self._end = "it was closed"
         with self._writing, self._reading:
             self._disconnect()
 
@@ -110,9 +113,11 @@ class SqliteFile:
 
     def after_fork(self, *, is_child: bool) -> None:
         """Let the threads of this process go on."""
-        if is_child:
+        if is_child and (self._writer or self._reader):
+            # SQLite would take the parent's locks for ours, whatever connection we open.
             _inherited.extend(each for each in (self._writer, self._reader) if each)
             self._writer = self._reader = None
+            self._end = "this process was forked amid a save, which is its parent's"
         self._reading.release()
         self._writing.release()
 
@@ -124,8 +129,7 @@ class SqliteFile:
                 # A signal handler of this very thread: it would wait for itself.
                 raise SpoolUnwritable("this thread is just saving; save again when it has done so")
             self._check_in_place()
-            if self.failure:
-                raise SpoolUnwritable(f"{self.path.parent} takes nothing more: {self.failure}")
+            self._check_open(self.failure)
             self._is_writing = True
             try:
                 yield
@@ -138,16 +142,16 @@ class SqliteFile:
             try:
                 connection.execute(_BEGIN_WRITING)
                 result = work(connection)
-                self._check_ours(connection)
+                self._check_open()
                 connection.execute(_COMMIT)
             except BaseException:
                 self._undo(connection)
                 raise
             return result
 
-    def _check_ours(self, connection: sqlite3.Connection) -> None:
-        if self._writer is not connection:
-            raise SpoolUnwritable("this process was forked amid a save, which is its parent's")
+    def _check_open(self, failure: str | None = None) -> None:
+        if self._end or failure:
+            raise SpoolUnwritable(f"{self.path.parent} takes nothing more: {self._end or failure}")
 
     def _undo(self, connection: sqlite3.Connection) -> None:
         """Leave no transaction open, not even after a commit that failed."""
@@ -160,9 +164,8 @@ class SqliteFile:
             self._disconnect()
 
     def _connect(self) -> sqlite3.Connection:
-        if self.failure == "it was closed":
-            raise SpoolUnwritable(f"{self.path.parent} takes nothing more: {self.failure}")
-        connection = connect(self.path)
+        self._check_open()
+        connection = _connect(self.path)
         try:
             for pragma in _PRAGMAS:
                 connection.execute(f"pragma {pragma}")
@@ -211,8 +214,14 @@ class SqliteFile:
         return StoreMoved(f"the database in {folder} was replaced")
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """Return a connection to a database that exists. Raises sqlite3.Error."""
+@contextmanager
+def connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a database that exists, for a moment. Raises sqlite3.Error."""
+    with _no_fork, closing(_connect(path)) as connection:
+        yield connection
+
+
+def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(
         f"file:{quote(str(path))}?mode=rw",
         uri=True,
@@ -227,6 +236,7 @@ _forking: list[SqliteFile] = []
 
 
 def _before_fork() -> None:
+    _no_fork.acquire()
     _forking.extend(_files)
     for file in _forking:
         file.before_fork()
@@ -236,6 +246,7 @@ def _after_fork(*, is_child: bool) -> None:
     for file in _forking:
         file.after_fork(is_child=is_child)
     _forking.clear()
+    _no_fork.release()
 
 
 os.register_at_fork(
