@@ -68,9 +68,9 @@ def find(folder: Path) -> EarlierSpool | None:
 
 def _refusal(folder: Path, what: str) -> str:
     return (
-        f"{folder} holds {what} in the format of Holdfast {VERSION}, which this version does not read: run "
-        f"`holdfast drain` of version {VERSION} (pip install holdfast=={VERSION}), which empties it, then "
-        "start this version again"
+        f"{folder} holds {what} in the format of Holdfast {VERSION}, which this version does not read; "
+        f"empty it with `holdfast drain` of version {VERSION} (pip install holdfast=={VERSION}), after "
+        "`holdfast spool restore` if some are set aside, then start this version again"
     )
 
 

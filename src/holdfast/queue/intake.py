@@ -1,5 +1,6 @@
 """Taking checkpoints in: known or new, which number, is there room; then one transaction for all of them."""
 
+import math
 import sqlite3
 from collections.abc import Sequence
 
@@ -61,6 +62,10 @@ class _Intake:
         if row is None:
             return None
         check_known(new_item, row)
+        # Whoever stored it may have died before the disk confirmed it. A commit that changes something
+        # is confirmed, and with it all that came before.
+        later = max(self._terms.now, math.nextafter(row.changed_at, math.inf))
+        self._database.execute(tables.TOUCH_ITEM, (later, row.arrival))
         return row.receipt
 
     def _accept(self, prepared: Prepared) -> PutOutcome:

@@ -112,6 +112,7 @@ SET_BACKOFF = (
     "update item set attempts = attempts + 1, not_before = ?, reason = ?, changed_at = ?"
     " where checkpoint_id = ? and status in ('spooled', 'committed')"
 )
+TOUCH_ITEM = "update item set changed_at = ? where arrival = ? and status <> 'verified'"
 CLEAR_BACKOFF = "update item set attempts = 0, not_before = 0 where arrival = ?"
 DELETE_ITEM = "delete from item where arrival = ?"
 
