@@ -8,7 +8,7 @@ from holdfast.errors import CheckpointChanged, HoldfastError, InvalidCheckpoint,
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Persistence, Progress
 from holdfast.queue.contract import NewItem, QueueLimits
-from holdfast.queue.tables import ItemRow, Totals
+from holdfast.queue.tables import ItemRow, Totals, make_seal
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +88,28 @@ def make_body(new_item: NewItem, number: int) -> Prepared:
 
 def make_row(prepared: Prepared, terms: PutTerms) -> ItemRow:
     """Return the row of a checkpoint that is accepted, as it waits."""
-    new_item, number = prepared.new_item, prepared.number
+    new_item, number, digest = prepared.new_item, prepared.number, prepared.digest
+    identity = (
+        new_item.checkpoint_id,
+        new_item.run_id,
+        number,
+        new_item.trigger.value,
+        new_item.priority.rank,
+        len(prepared.body),
+        terms.now,
+        int(new_item.sequence != number),
+    )
     return ItemRow(
-        arrival=None,
-        checkpoint_id=new_item.checkpoint_id,
-        run_id=new_item.run_id,
-        sequence=number,
-        trigger=str(new_item.trigger),
-        priority=new_item.priority.rank,
-        size=len(prepared.body),
-        arrived_at=terms.now,
-        is_automatic=int(new_item.sequence != number),
-        digest=prepared.digest,
-        seal=b"",
+        None,
+        *identity,
+        digest=digest,
+        seal=make_seal(identity, digest),
         fingerprint=new_item.fingerprint,
-        persistence=str(terms.persistence),
-        status=str(Progress.SPOOLED),
+        persistence=terms.persistence.value,
+        status=Progress.SPOOLED.value,
         file_path=terms.layout.checkpoint_path(new_item.run_id, number, new_item.trigger),
         changed_at=terms.now,
-    ).sealed()
+    )
 
 
 def check_known(new_item: NewItem, row: ItemRow) -> None:

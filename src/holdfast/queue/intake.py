@@ -16,7 +16,7 @@ from holdfast.queue.admission import (
     make_row,
 )
 from holdfast.queue.contract import NewItem, PutOutcome
-from holdfast.queue.tables import find_row, read_totals, write_body
+from holdfast.queue.tables import find_row, read_numbers, read_totals, write_body
 
 
 def take_in(
@@ -40,8 +40,6 @@ class _Intake:
         outcomes = [self._settle(each) for each in prepared]
         if self._totals == self._before:
             return outcomes
-        for run_id, numbers in self.numbers.items():
-            self._database.execute(tables.RAISE_RUN, (run_id, numbers.highest, numbers.floor))
         added = (self._totals.depth - self._before.depth, self._totals.bytes - self._before.bytes, 0, 0, 0, 0)
         self._database.execute(tables.ADD_TO_TOTAL, added)
         return outcomes
@@ -89,8 +87,7 @@ class _Intake:
 
     def _numbers_of(self, run_id: str) -> RunNumbers:
         if run_id not in self.numbers:
-            found = self._database.execute(tables.SELECT_RUN, (run_id,)).fetchone()
-            self.numbers[run_id] = RunNumbers(*found) if found else RunNumbers()
+            self.numbers[run_id] = RunNumbers(*read_numbers(self._database, run_id))
         return self.numbers[run_id]
 
     def _is_taken(self, run_id: str, number: int) -> bool:

@@ -130,7 +130,6 @@ class Salvage:
             return
         write_body(database, row.arrival or 0, hashlib.sha256(body).digest(), body)
         self._kept.add(row.checkpoint_id)
-        self._take_number(row)
         totals = self._after
         if row.status == Progress.REFUSED:
             self.report.set_aside += 1
@@ -146,11 +145,6 @@ class Salvage:
             self.report.lost_checkpoints.append(row.checkpoint_id)
             row = row._replace(status=str(Progress.REFUSED), reason=LOST, changed_at=self._now)
         database.execute(tables.INSERT_ITEM, row)
-        self._take_number(row)
-
-    def _take_number(self, row: ItemRow) -> None:
-        highest, floor = self._runs.get(row.run_id, (0, 0))
-        self._runs[row.run_id] = max(highest, row.sequence), floor
 
     def _rebuild(self, arrival: int, digest: bytes, body: bytes) -> ItemRow | None:
         """Return the row of a checkpoint of which only the body is left; None if that does not say enough."""

@@ -52,9 +52,9 @@ class SqliteFile:
     cannot be trusted, and StoreMoved when it was replaced by another.
     """
 
-    def __init__(self, path: Path, failure: str | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.failure = failure
+        self.failure: str | None = None
         self._end: str | None = None
         self._name = str(path)
         # Threads of one process wait here, in turn; SQLite's own waiting sleeps in growing steps.
@@ -70,30 +70,21 @@ class SqliteFile:
 
         When this returns, the disk has confirmed it, and the file is still in its place.
         """
-        with self._alone():
-            result = self._commit(work)
-            self._check_in_place()
-            return result
+        return self._alone(lambda: self._commit(work))
 
     def look(self, work: Work[T]) -> T:
         """Return what `work` reads, all of it as of one moment."""
-        with self._reading, self._our_errors():
-            self._check_in_place()
-            connection = self._reader = self._reader or self._connect()
-            if connection.in_transaction:
-                return work(connection)  # a signal handler of this thread, amid its other look
-            connection.execute(_BEGIN)
+        with self._reading:
             try:
-                return work(connection)
-            finally:
-                self._undo(connection)
+                self._check_in_place()
+                connection = self._reader = self._reader or self._connect()
+                return self._read(connection, work)
+            except (sqlite3.Error, OSError) as error:
+                raise self._explain(error) from error
 
     def compact(self) -> None:
         """Give the space of deleted rows back to the disk."""
-        with self._alone(), self._our_errors():
-            connection = self._writer = self._writer or self._connect()
-            connection.execute("vacuum")
-            connection.execute("pragma wal_checkpoint(truncate)")
+        self._alone(self._vacuum)
 
     def is_in_place(self) -> bool:
         """Whether the file at the path is still the one that was opened."""
@@ -101,8 +92,8 @@ class SqliteFile:
 
     def close(self) -> None:
         """Close both connections, for good."""
-        self._end = "it was closed"
         with self._writing, self._reading:
+            self._end = "it was closed"
             self._disconnect()
 
     def before_fork(self) -> None:
@@ -121,9 +112,8 @@ class SqliteFile:
         self._reading.release()
         self._writing.release()
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Be the only thread of this process that writes."""
+    def _alone(self, write: Callable[[], T]) -> T:
+        """Return what `write` returns, while no other thread of this process writes."""
         with self._writing:
             if self._is_writing:
                 # A signal handler of this very thread: it would wait for itself.
@@ -132,22 +122,38 @@ class SqliteFile:
             self._check_open(self.failure)
             self._is_writing = True
             try:
-                yield
+                return write()
+            except (sqlite3.Error, OSError) as error:
+                raise self._explain(error) from error
             finally:
                 self._is_writing = False
 
     def _commit(self, work: Work[T]) -> T:
-        with self._our_errors():
-            connection = self._writer = self._writer or self._connect()
-            try:
-                connection.execute(_BEGIN_WRITING)
-                result = work(connection)
-                self._check_open()
-                connection.execute(_COMMIT)
-            except BaseException:
-                self._undo(connection)
-                raise
-            return result
+        connection = self._writer = self._writer or self._connect()
+        try:
+            connection.execute(_BEGIN_WRITING)
+            result = work(connection)
+            self._check_open()
+            connection.execute(_COMMIT)
+        except BaseException:
+            self._undo(connection)
+            raise
+        self._check_in_place()
+        return result
+
+    def _read(self, connection: sqlite3.Connection, work: Work[T]) -> T:
+        if connection.in_transaction:
+            return work(connection)  # a signal handler of this thread, amid its other look
+        connection.execute(_BEGIN)
+        try:
+            return work(connection)
+        finally:
+            self._undo(connection)
+
+    def _vacuum(self) -> None:
+        connection = self._writer = self._writer or self._connect()
+        connection.execute("vacuum")
+        connection.execute("pragma wal_checkpoint(truncate)")
 
     def _check_open(self, failure: str | None = None) -> None:
         if self._end or failure:
@@ -155,13 +161,16 @@ class SqliteFile:
 
     def _undo(self, connection: sqlite3.Connection) -> None:
         """Leave no transaction open, not even after a commit that failed."""
-        if connection in _inherited:
+        if connection in _inherited or not connection.in_transaction:
             return
         try:
-            if connection.in_transaction:
-                connection.rollback()
+            connection.rollback()
         except sqlite3.Error:
-            self._disconnect()
+            _close(connection)
+            if connection is self._writer:
+                self._writer = None
+            else:
+                self._reader = None
 
     def _connect(self) -> sqlite3.Connection:
         self._check_open()
@@ -177,12 +186,10 @@ class SqliteFile:
 
     def _disconnect(self) -> None:
         if self._writer and not self._is_writing:
-            with suppress(sqlite3.Error):
-                self._writer.close()
+            _close(self._writer)
             self._writer = None
         if self._reader and not self._reader.in_transaction:
-            with suppress(sqlite3.Error):
-                self._reader.close()
+            _close(self._reader)
             self._reader = None
 
     def _identify(self) -> tuple[int, int] | None:
@@ -195,13 +202,6 @@ class SqliteFile:
     def _check_in_place(self) -> None:
         if not self.is_in_place():
             raise StoreMoved(f"the database in {self.path.parent} was replaced")
-
-    @contextmanager
-    def _our_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            raise self._explain(error) from error
 
     def _explain(self, error: BaseException) -> SpoolError:
         folder = self.path.parent
@@ -229,6 +229,11 @@ def _connect(path: Path) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
+
+
+def _close(connection: sqlite3.Connection) -> None:
+    with suppress(sqlite3.Error):
+        connection.close()
 
 
 _files: WeakSet[SqliteFile] = WeakSet()

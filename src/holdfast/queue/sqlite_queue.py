@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.clock import Clock
 from holdfast.disk import DatabaseDamaged
-from holdfast.errors import HoldfastError, SpoolDamaged, SpoolError, SpoolUnwritable, UnknownRun
+from holdfast.errors import DiskFailed, HoldfastError, SpoolDamaged, SpoolError, SpoolUnwritable, UnknownRun
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority
@@ -36,6 +36,7 @@ from holdfast.queue.tables import (
     find_rows,
     read_body,
     read_item,
+    read_numbers,
     read_totals,
     write_body,
 )
@@ -123,10 +124,11 @@ class SqliteQueue:
             moved = row._replace(sequence=sequence, size=len(body), digest=digest).sealed()
             changes = (sequence, len(body), digest, moved.seal, path, self._clock.now(), row.arrival)
             database.execute(tables.SET_NUMBER, changes)
+            _keep_number(database, row)
             database.execute(tables.DELETE_BODY, (row.arrival,))
             write_body(database, row.arrival or 0, digest, body)
-            database.execute(tables.RAISE_RUN, (row.run_id, sequence, 0))
-            _count(database, bytes=len(body) - row.size)
+            _count(database, row, waiting=-1)
+            _count(database, moved, waiting=+1)
             return read_item(moved[1:9])
 
         return self._folder.change(work)
@@ -146,7 +148,7 @@ class SqliteQueue:
                     continue
                 if database.execute(tables.DELETE_BODY, (row.arrival,)).rowcount:
                     is_aside = row.status == Progress.REFUSED
-                    _count(database, **_share(row, is_aside=is_aside, sign=-1))
+                    _count(database, row, waiting=is_aside - 1, aside=-is_aside)
                 database.execute(tables.CLEAR_BACKOFF, (row.arrival,))
                 self._deliver(database, row, outcomes[row.checkpoint_id], Progress.VERIFIED)
 
@@ -166,8 +168,7 @@ class SqliteQueue:
             row = _find_known(database, item.checkpoint_id)
             if row.status not in _SETTLED:
                 self._set_status(database, row, Progress.REFUSED, reason)
-                _count(database, **_share(row, is_aside=False, sign=-1))
-                _count(database, **_share(row, is_aside=True, sign=+1))
+                _count(database, row, waiting=-1, aside=+1)
 
         self._folder.change(work)
 
@@ -192,8 +193,7 @@ class SqliteQueue:
             if hashlib.sha256(body).digest() != row.digest:
                 raise SpoolDamaged(f"the body of checkpoint {checkpoint_id} is damaged; it stays set aside")
             self._set_status(database, row, Progress.SPOOLED, None)
-            _count(database, **_share(row, is_aside=True, sign=-1))
-            _count(database, **_share(row, is_aside=False, sign=+1))
+            _count(database, row, waiting=+1, aside=-1)
             return row._replace(status=Progress.SPOOLED, reason=None).receipt
 
         return self._folder.change(work)
@@ -222,8 +222,8 @@ class SqliteQueue:
         return {row.checkpoint_id: row.arrival or 0 for row in rows}
 
     def known_sequence(self, run_id: str) -> int:
-        found = self._folder.look(lambda database: database.execute(tables.SELECT_RUN, (run_id,)).fetchone())
-        return int(found[0]) if found else 0
+        highest, _ = self._folder.look(lambda database: read_numbers(database, run_id))
+        return highest
 
     def learn_sequence(self, run_id: str, sequence: int) -> None:
         if self.known_sequence(run_id) < sequence:
@@ -285,7 +285,8 @@ class SqliteQueue:
         now = self._clock.now()
         changes = (str(status), delivery.sequence, seal, path, commit_sha, blob_sha, now, row.arrival)
         database.execute(tables.SET_DELIVERY, changes)
-        database.execute(tables.RAISE_RUN, (row.run_id, delivery.sequence, 0))
+        if delivery.sequence != row.sequence:
+            _keep_number(database, row)
 
     def _check_free_space(self, size_bytes: int) -> None:
         """Refuse before the disk is full: an SQLite file needs room to be drained, too."""
@@ -308,6 +309,8 @@ class SqliteQueue:
             return
         try:
             self._folder.compact()
+        except DiskFailed:
+            raise
         except SpoolError as error:
             log.warning("spool_not_compacted", cause=str(error))
 
@@ -356,12 +359,12 @@ def _read_checked(database: sqlite3.Connection, checkpoint_id: str) -> tuple[byt
     raise DatabaseDamaged(f"checkpoint {checkpoint_id} has lost its body")
 
 
-def _share(row: ItemRow, *, is_aside: bool, sign: int) -> dict[str, int]:
-    """Return what a checkpoint adds to the totals, or takes from them."""
-    if is_aside:
-        return {"set_aside": sign, "set_aside_bytes": sign * row.size}
-    return {"depth": sign, "bytes": sign * row.size}
+def _keep_number(database: sqlite3.Connection, row: ItemRow) -> None:
+    """See to it that nobody is given the number that an item has just lost."""
+    database.execute(tables.RAISE_RUN, (row.run_id, row.sequence, 0))
 
 
-def _count(database: sqlite3.Connection, **changes: int) -> None:
-    database.execute(tables.ADD_TO_TOTAL, tables.Totals(**changes))
+def _count(database: sqlite3.Connection, row: ItemRow, *, waiting: int = 0, aside: int = 0) -> None:
+    """Let the totals say that an item has entered (+1) or left (-1) the line, or what is set aside."""
+    changes = (waiting, waiting * row.size, aside, aside * row.size, 0, 0)
+    database.execute(tables.ADD_TO_TOTAL, changes)

@@ -47,7 +47,8 @@ SCHEMA = (
         digest blob not null,
         bytes blob not null
     )""",
-    # No number up to `floor` is given again, though the receipts that had them are gone.
+    # What is known of a run's numbers besides those of its items. None up to `floor` is given again, though
+    # the receipts that had them are gone.
     """create table run (
         run_id text primary key,
         highest integer not null,
@@ -121,7 +122,11 @@ INSERT_EMPTY_BODY = "insert into body values (?, ?, zeroblob(?))"
 SELECT_BODY = "select digest, typeof(bytes) from body where arrival = ?"
 DELETE_BODY = "delete from body where arrival = ?"
 
-SELECT_RUN = "select highest, floor from run where run_id = ?"
+# The highest number is that of an item; `run` knows what was learned elsewhere, and outlives the items.
+SELECT_RUN = (
+    "select highest, floor from run where run_id = ?"
+    " union all select max(sequence), 0 from item where run_id = ?"
+)
 RAISE_RUN = (
     "insert into run values (?, ?, ?) on conflict (run_id) do update set"
     " highest = max(run.highest, excluded.highest), floor = max(run.floor, excluded.floor)"
@@ -203,16 +208,20 @@ class ItemRow(NamedTuple):
 
     def sealed(self) -> "ItemRow":
         """Return the row with the seal that it must have."""
-        return self._replace(seal=self._seal())
+        return self._replace(seal=make_seal(self[1:9], self.digest))
 
     @property
     def is_sound(self) -> bool:
         """Whether nothing that the seal covers was altered."""
-        return self.seal == self._seal()
+        return self.seal == make_seal(self[1:9], self.digest)
 
-    def _seal(self) -> bytes:
-        # Not the arrival, which is given by the database, nor what changes on the way.
-        return hashlib.sha256(orjson.dumps(self[1:9]) + self.digest).digest()
+
+def make_seal(identity: tuple[Any, ...], digest: bytes) -> bytes:
+    """Return the seal over the columns that make an item, and the digest of its body.
+
+    It covers neither the arrival, which the database gives, nor what changes on the way.
+    """
+    return hashlib.sha256(orjson.dumps(identity) + digest).digest()
 
 
 def read_item(columns: tuple[Any, ...]) -> QueueItem:
@@ -252,6 +261,12 @@ def read_totals(database: sqlite3.Connection) -> Totals:
     if found is None:
         raise DatabaseDamaged("the spool has lost its totals")
     return Totals._make(found)
+
+
+def read_numbers(database: sqlite3.Connection, run_id: str) -> tuple[int, int]:
+    """Return the highest known number of a run, and the one up to which none is given again."""
+    found = database.execute(SELECT_RUN, (run_id, run_id)).fetchall()
+    return max(highest or 0 for highest, _ in found), max(floor for _, floor in found)
 
 
 def check_waiting(database: sqlite3.Connection) -> None:

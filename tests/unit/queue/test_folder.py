@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -47,22 +48,22 @@ def test_new_checkpoint_that_was_stored_before_its_file_moved_is_not_stored_twic
 ) -> None:
     spool = open_spool(tmp_path)
     file = spool._folder._file
-    commit = file._commit
+    check, checks = file._check_in_place, count(1)
 
-    def commit_and_damage(work: object) -> object:
-        result = commit(work)  # type: ignore[arg-type]
-        monkeypatch.undo()
-        # Another process finds damage, moves the file away and salvages it.
-        with closing(open_spool(tmp_path)) as other:
-            other._folder._replace(other._folder._file, is_damaged=True)
-        return result
+    def check_amid_damage() -> None:
+        if next(checks) == 2:  # the first is before the commit, the second after it
+            # Another process finds damage, moves the file away and salvages it.
+            with closing(open_spool(tmp_path)) as other:
+                other._folder._replace(other._folder._file, is_damaged=True)
+        check()
 
-    monkeypatch.setattr(file, "_commit", commit_and_damage)
+    spool.put(FakeEntry(run_id="build-2"))
+    monkeypatch.setattr(file, "_check_in_place", check_amid_damage)
     (receipt,) = spool.put_all([FakeEntry()], are_new=True)
 
     assert spool._folder._file is not file
-    assert [item.sequence for item in spool.pending()] == [1]
-    assert receipt == spool.receipt(spool.pending()[0].checkpoint_id)
+    assert [(item.run_id, item.sequence) for item in spool.pending()] == [("build-2", 1), ("build-1", 1)]
+    assert receipt == spool.receipt(spool.pending()[1].checkpoint_id)
     spool.close()
 
 
