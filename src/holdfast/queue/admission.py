@@ -8,7 +8,7 @@ from holdfast.errors import CheckpointChanged, HoldfastError, InvalidCheckpoint,
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Persistence, Progress
 from holdfast.queue.contract import NewItem, QueueLimits
-from holdfast.queue.tables import ItemRow, Totals, make_seal
+from holdfast.queue.rows import ItemRow, Totals, make_seal
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from holdfast.format.triggers import Priority, Trigger
 from holdfast.queue import tables
 from holdfast.queue.contract import DAMAGED, LOST
 from holdfast.queue.pages import Column, carve
-from holdfast.queue.tables import ItemRow, Totals, write_body
+from holdfast.queue.rows import ItemRow, Totals
+from holdfast.queue.tables import write_body
 
 REPORT = "salvage.json"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.clock import Clock
-from holdfast.disk import DatabaseDamaged
 from holdfast.errors import DiskFailed, HoldfastError, SpoolDamaged, SpoolError, SpoolUnwritable, UnknownRun
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
@@ -28,13 +27,17 @@ from holdfast.queue.contract import (
 )
 from holdfast.queue.folder import QueueFolder
 from holdfast.queue.intake import take_in
+from holdfast.queue.rows import ItemRow
 from holdfast.queue.tables import (
-    ItemRow,
     check_count,
-    check_waiting,
+    count_item,
+    find_known,
     find_row,
     find_rows,
+    free_file_bytes,
+    keep_number,
     read_body,
+    read_checked,
     read_item,
     read_numbers,
     read_totals,
@@ -95,19 +98,18 @@ class SqliteQueue:
         check_limits(self._folder.look(read_totals), 1, self._limits)
 
     def pending(self, now: float | None = None) -> list[QueueItem]:
-        def work(database: sqlite3.Connection) -> list[tuple[float, QueueItem]]:
+        def work(database: sqlite3.Connection) -> dict[tuple[Any, ...], QueueItem]:
             rows = database.execute(tables.SELECT_WAITING).fetchall()
             check_count(database, len(rows))
             # A drain lists again and again, and most rows are those of the last time.
             known = self._items
-            self._items = {row: known.get(row) or read_item(row[:-1]) for row in rows}
-            return [(row[-1], item) for row, item in self._items.items()]
+            return {row: known.get(row) or read_item(row[:-1]) for row in rows}
 
-        found = self._folder.look(work)
-        return [item for not_before, item in found if now is None or not_before <= now]
+        self._items = found = self._folder.look(work)
+        return [item for row, item in found.items() if now is None or row[-1] <= now]
 
     def read(self, item: QueueItem) -> bytes:
-        body, fault = self._folder.look(lambda database: _read_checked(database, item.checkpoint_id))
+        body, fault = self._folder.look(lambda database: read_checked(database, item.checkpoint_id))
         if fault is None:
             return body
         self.set_aside(item, DAMAGED)
@@ -118,17 +120,17 @@ class SqliteQueue:
         path = self._layout.checkpoint_path(item.run_id, sequence, item.trigger)
 
         def work(database: sqlite3.Connection) -> QueueItem:
-            row = _find_known(database, item.checkpoint_id)
+            row = find_known(database, item.checkpoint_id)
             if row.status in _SETTLED:
                 raise UnknownRun(f"checkpoint {item.checkpoint_id} does not wait in the spool any more")
             moved = row._replace(sequence=sequence, size=len(body), digest=digest).sealed()
             changes = (sequence, len(body), digest, moved.seal, path, self._clock.now(), row.arrival)
             database.execute(tables.SET_NUMBER, changes)
-            _keep_number(database, row)
+            keep_number(database, row)
             database.execute(tables.DELETE_BODY, (row.arrival,))
             write_body(database, row.arrival or 0, digest, body)
-            _count(database, row, waiting=-1)
-            _count(database, moved, waiting=+1)
+            count_item(database, row, waiting=-1)
+            count_item(database, moved, waiting=+1)
             return read_item(moved[1:9])
 
         return self._folder.change(work)
@@ -148,7 +150,7 @@ class SqliteQueue:
                     continue
                 if database.execute(tables.DELETE_BODY, (row.arrival,)).rowcount:
                     is_aside = row.status == Progress.REFUSED
-                    _count(database, row, waiting=is_aside - 1, aside=-is_aside)
+                    count_item(database, row, waiting=is_aside - 1, aside=-is_aside)
                 database.execute(tables.CLEAR_BACKOFF, (row.arrival,))
                 self._deliver(database, row, outcomes[row.checkpoint_id], Progress.VERIFIED)
 
@@ -165,16 +167,19 @@ class SqliteQueue:
 
     def set_aside(self, item: QueueItem, reason: str) -> None:
         def work(database: sqlite3.Connection) -> None:
-            row = _find_known(database, item.checkpoint_id)
+            row = find_known(database, item.checkpoint_id)
             if row.status not in _SETTLED:
                 self._set_status(database, row, Progress.REFUSED, reason)
-                _count(database, row, waiting=-1, aside=+1)
+                count_item(database, row, waiting=-1, aside=+1)
 
         self._folder.change(work)
 
     def set_aside_entries(self) -> list[Quarantined]:
-        rows = self._folder.look(lambda database: database.execute(tables.SELECT_SET_ASIDE).fetchall())
-        return [Quarantined(read_item(row[:-1]), row[-1] or "") for row in rows]
+        def work(database: sqlite3.Connection) -> list[Quarantined]:
+            rows = database.execute(tables.SELECT_SET_ASIDE).fetchall()
+            return [Quarantined(read_item(row[:-1]), row[-1] or "") for row in rows]
+
+        return self._folder.look(work)
 
     def is_kept_aside(self, checkpoint_id: str) -> bool:
         return any(
@@ -184,7 +189,7 @@ class SqliteQueue:
 
     def restore(self, checkpoint_id: str) -> Receipt:
         def work(database: sqlite3.Connection) -> Receipt:
-            row = _find_known(database, checkpoint_id)
+            row = find_known(database, checkpoint_id)
             if row.status != Progress.REFUSED:
                 return row.receipt
             body = read_body(database, row.arrival or 0)
@@ -193,7 +198,7 @@ class SqliteQueue:
             if hashlib.sha256(body).digest() != row.digest:
                 raise SpoolDamaged(f"the body of checkpoint {checkpoint_id} is damaged; it stays set aside")
             self._set_status(database, row, Progress.SPOOLED, None)
-            _count(database, row, waiting=+1, aside=-1)
+            count_item(database, row, waiting=+1, aside=-1)
             return row._replace(status=Progress.SPOOLED, reason=None).receipt
 
         return self._folder.change(work)
@@ -286,13 +291,13 @@ class SqliteQueue:
         changes = (str(status), delivery.sequence, seal, path, commit_sha, blob_sha, now, row.arrival)
         database.execute(tables.SET_DELIVERY, changes)
         if delivery.sequence != row.sequence:
-            _keep_number(database, row)
+            keep_number(database, row)
 
     def _check_free_space(self, size_bytes: int) -> None:
         """Refuse before the disk is full: an SQLite file needs room to be drained, too."""
         least_bytes = self._limits.min_free_bytes + size_bytes
         free_bytes = free_disk_bytes(self._folder.path)
-        if free_bytes >= least_bytes or free_bytes + self._folder.look(_free_bytes) >= least_bytes:
+        if free_bytes >= least_bytes or free_bytes + self._folder.look(free_file_bytes) >= least_bytes:
             return
         raise SpoolUnwritable(
             f"the disk of {self._folder.path} has {free_bytes:,} bytes left, and "
@@ -303,7 +308,7 @@ class SqliteQueue:
     def _compact_if_worth_it(self) -> None:
         """Give the space of an emptied queue back to the disk."""
         totals, free_bytes = self._folder.look(
-            lambda database: (read_totals(database), _free_bytes(database))
+            lambda database: (read_totals(database), free_file_bytes(database))
         )
         if totals.depth or free_bytes < _WORTH_COMPACTING_BYTES or totals.set_aside_bytes > free_bytes:
             return
@@ -322,49 +327,3 @@ def free_disk_bytes(folder: Path) -> int:
     except OSError as error:
         raise SpoolUnwritable(f"{folder} cannot be looked at: {error}") from error
     return disk.f_bavail * disk.f_frsize
-
-
-def _free_bytes(database: sqlite3.Connection) -> int:
-    """Return how much the file has room for without growing."""
-    (pages,) = database.execute("pragma freelist_count").fetchone()
-    (page_bytes,) = database.execute("pragma page_size").fetchone()
-    return int(pages * page_bytes)
-
-
-def _find_known(database: sqlite3.Connection, checkpoint_id: str) -> ItemRow:
-    """Return the row of a checkpoint. Raises UnknownRun; DatabaseDamaged if it has got lost."""
-    row = find_row(database, checkpoint_id)
-    if row:
-        return row
-    check_waiting(database)
-    if read_totals(database).lost:
-        raise SpoolDamaged(
-            f"checkpoint {checkpoint_id} is not in the spool, which was damaged and has lost some"
-        )
-    raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool")
-
-
-def _read_checked(database: sqlite3.Connection, checkpoint_id: str) -> tuple[bytes, str | None]:
-    """Return a body, and what is wrong with it."""
-    row = _find_known(database, checkpoint_id)
-    body = read_body(database, row.arrival or 0)
-    if not row.is_sound:
-        raise DatabaseDamaged(f"the row of checkpoint {checkpoint_id} does not match its seal")
-    if body is not None:
-        return body, None if hashlib.sha256(body).digest() == row.digest else DAMAGED
-    if row.status == Progress.REFUSED:
-        return b"", row.reason
-    if row.status == Progress.VERIFIED:
-        raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool any more")
-    raise DatabaseDamaged(f"checkpoint {checkpoint_id} has lost its body")
-
-
-def _keep_number(database: sqlite3.Connection, row: ItemRow) -> None:
-    """See to it that nobody is given the number that an item has just lost."""
-    database.execute(tables.RAISE_RUN, (row.run_id, row.sequence, 0))
-
-
-def _count(database: sqlite3.Connection, row: ItemRow, *, waiting: int = 0, aside: int = 0) -> None:
-    """Let the totals say that an item has entered (+1) or left (-1) the line, or what is set aside."""
-    changes = (waiting, waiting * row.size, aside, aside * row.size, 0, 0)
-    database.execute(tables.ADD_TO_TOTAL, changes)

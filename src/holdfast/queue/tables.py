@@ -1,4 +1,4 @@
-"""The tables of the queue, the statements that speak to them, and a row of `item` as a value.
+"""The tables of the queue, the statements that speak to them, and what notices that rows do not agree.
 
 `item` has a row for every checkpoint that is known, `body` one for each that waits or is set aside. The SQL
 is plain, so that another database can carry the same tables. A row of `item` has a seal over what must not
@@ -8,13 +8,13 @@ change unnoticed; a body has its digest beside it.
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
-
-import orjson
+from typing import Any
 
 from holdfast.disk import DatabaseDamaged
-from holdfast.format.receipt import Persistence, Progress, QueueItem, Receipt
-from holdfast.format.triggers import Priority, Trigger
+from holdfast.errors import SpoolDamaged, UnknownRun
+from holdfast.format.receipt import Persistence, Progress, QueueItem
+from holdfast.queue.contract import DAMAGED
+from holdfast.queue.rows import ItemRow, Totals, make_item
 
 FORMAT = 3
 
@@ -146,113 +146,45 @@ ADD_TO_TOTAL = (
 # SQLite and its driver copy a value thrice on its way; a body beyond this is written in place.
 _LARGE_BYTES = 1024**2
 
-_TRIGGERS = {str(each): each for each in Trigger}
-_PRIORITIES = tuple(Priority)
-
-
-class Totals(NamedTuple):
-    """Running totals, changed in the same transaction as the rows that they count."""
-
-    depth: int = 0
-    bytes: int = 0
-    set_aside: int = 0
-    set_aside_bytes: int = 0
-    salvaged: int = 0
-    lost: int = 0
-
-
-class ItemRow(NamedTuple):
-    """A row of `item`, column by column."""
-
-    arrival: int | None
-    checkpoint_id: str
-    run_id: str
-    sequence: int
-    trigger: str
-    priority: int
-    size: int
-    arrived_at: float
-    is_automatic: int
-    digest: bytes
-    seal: bytes
-    fingerprint: str | None
-    persistence: str
-    status: str
-    file_path: str
-    commit_sha: str | None = None
-    blob_sha: str | None = None
-    reason: str | None = None
-    attempts: int = 0
-    not_before: float = 0.0
-    changed_at: float = 0.0
-
-    @property
-    def receipt(self) -> Receipt:
-        """What its caller is told."""
-        try:
-            return Receipt(
-                self.checkpoint_id,
-                self.run_id,
-                self.sequence,
-                Progress(self.status),
-                Persistence(self.persistence),
-                self.file_path,
-                self.commit_sha,
-                self.blob_sha,
-                self.reason,
-            )
-        except ValueError as error:
-            raise DatabaseDamaged(
-                f"the row of checkpoint {self.checkpoint_id} is damaged: {error}"
-            ) from error
-
-    def sealed(self) -> "ItemRow":
-        """Return the row with the seal that it must have."""
-        return self._replace(seal=make_seal(self[1:9], self.digest))
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether nothing that the seal covers was altered."""
-        return self.seal == make_seal(self[1:9], self.digest)
-
-
-def make_seal(identity: tuple[Any, ...], digest: bytes) -> bytes:
-    """Return the seal over the columns that make an item, and the digest of its body.
-
-    It covers neither the arrival, which the database gives, nor what changes on the way.
-    """
-    return hashlib.sha256(orjson.dumps(identity) + digest).digest()
-
-
-def read_item(columns: tuple[Any, ...]) -> QueueItem:
-    """Return the item that the second to ninth columns of `item` stand for. Raises DatabaseDamaged."""
-    checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic = columns
-    try:
-        return QueueItem(
-            checkpoint_id,
-            run_id,
-            sequence,
-            _TRIGGERS[trigger],
-            _PRIORITIES[priority],
-            size,
-            arrived_at,
-            bool(is_automatic),
-        )
-    except (LookupError, TypeError) as error:
-        raise DatabaseDamaged(f"the row of checkpoint {checkpoint_id!r} is damaged") from error
+_STATUSES = frozenset(Progress)
+_PERSISTENCES = frozenset(Persistence)
 
 
 def find_rows(database: sqlite3.Connection, checkpoint_ids: Iterable[str]) -> Iterator[ItemRow]:
-    """Yield the rows of these checkpoints; unknown ones are left out."""
+    """Yield the rows of these checkpoints; unknown ones are left out. Raises DatabaseDamaged."""
     for checkpoint_id in checkpoint_ids:
         found = database.execute(SELECT_ITEM, (checkpoint_id,)).fetchone()
         if found:
-            yield ItemRow._make(found)
+            row = ItemRow._make(found)
+            if row.status not in _STATUSES or row.persistence not in _PERSISTENCES:
+                raise DatabaseDamaged(f"the row of checkpoint {checkpoint_id} is damaged")
+            yield row
 
 
 def find_row(database: sqlite3.Connection, checkpoint_id: str) -> ItemRow | None:
     """Return the row of a checkpoint, if it is known."""
     return next(find_rows(database, [checkpoint_id]), None)
+
+
+def find_known(database: sqlite3.Connection, checkpoint_id: str) -> ItemRow:
+    """Return the row of a checkpoint. Raises UnknownRun; DatabaseDamaged if it has got lost."""
+    row = find_row(database, checkpoint_id)
+    if row:
+        return row
+    check_waiting(database)
+    if read_totals(database).lost:
+        raise SpoolDamaged(
+            f"checkpoint {checkpoint_id} is not in the spool, which was damaged and has lost some"
+        )
+    raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool")
+
+
+def read_item(columns: tuple[Any, ...]) -> QueueItem:
+    """Return the item that the second to ninth columns of `item` stand for. Raises DatabaseDamaged."""
+    try:
+        return make_item(columns)
+    except (LookupError, TypeError) as error:
+        raise DatabaseDamaged(f"the row of checkpoint {columns[0]!r} is damaged") from error
 
 
 def read_totals(database: sqlite3.Connection) -> Totals:
@@ -301,3 +233,36 @@ def read_body(database: sqlite3.Connection, arrival: int) -> bytes | None:
         raise DatabaseDamaged(f"body {arrival} of the spool is not made of bytes")
     with database.blobopen("body", "bytes", arrival, readonly=True) as blob:
         return blob.read()
+
+
+def read_checked(database: sqlite3.Connection, checkpoint_id: str) -> tuple[bytes, str | None]:
+    """Return a body, and what is wrong with it."""
+    row = find_known(database, checkpoint_id)
+    body = read_body(database, row.arrival or 0)
+    if not row.is_sound:
+        raise DatabaseDamaged(f"the row of checkpoint {checkpoint_id} does not match its seal")
+    if body is not None:
+        return body, None if hashlib.sha256(body).digest() == row.digest else DAMAGED
+    if row.status == Progress.REFUSED:
+        return b"", row.reason
+    if row.status == Progress.VERIFIED:
+        raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool any more")
+    raise DatabaseDamaged(f"checkpoint {checkpoint_id} has lost its body")
+
+
+def keep_number(database: sqlite3.Connection, row: ItemRow) -> None:
+    """See to it that nobody is given the number that an item has just lost."""
+    database.execute(RAISE_RUN, (row.run_id, row.sequence, 0))
+
+
+def count_item(database: sqlite3.Connection, row: ItemRow, *, waiting: int = 0, aside: int = 0) -> None:
+    """Let the totals say that an item has entered (+1) or left (-1) the line, or what is set aside."""
+    changes = (waiting, waiting * row.size, aside, aside * row.size, 0, 0)
+    database.execute(ADD_TO_TOTAL, changes)
+
+
+def free_file_bytes(database: sqlite3.Connection) -> int:
+    """Return how much the file has room for without growing."""
+    (pages,) = database.execute("pragma freelist_count").fetchone()
+    (page_bytes,) = database.execute("pragma page_size").fetchone()
+    return int(pages * page_bytes)
