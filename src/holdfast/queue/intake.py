@@ -4,6 +4,7 @@ import math
 import sqlite3
 from collections.abc import Sequence
 
+from holdfast.disk import DatabaseDamaged
 from holdfast.errors import HoldfastError
 from holdfast.queue import tables
 from holdfast.queue.admission import (
@@ -52,6 +53,8 @@ class _Intake:
             is_surely_new = self._terms.are_new and not new_item.fingerprint
             known = None if is_surely_new else self._answer_known(new_item)
             return known or self._accept(prepared)
+        except DatabaseDamaged:
+            raise
         except HoldfastError as error:
             return error
 

@@ -10,6 +10,8 @@ from holdfast.format.triggers import Priority, Trigger
 
 _TRIGGERS = {str(each): each for each in Trigger}
 _PRIORITIES = tuple(Priority)
+_STATUSES = frozenset(Progress)
+_PERSISTENCES = frozenset(Persistence)
 
 
 class Totals(NamedTuple):
@@ -62,6 +64,11 @@ class ItemRow(NamedTuple):
             self.blob_sha,
             self.reason,
         )
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether the words that no seal covers are some that we know."""
+        return self.status in _STATUSES and self.persistence in _PERSISTENCES
 
     def sealed(self) -> "ItemRow":
         """Return the row with the seal that it must have."""

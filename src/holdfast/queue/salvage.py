@@ -60,7 +60,7 @@ class Salvage:
         self._runs: dict[str, tuple[int, int]] = {}
         self._notes: dict[str, bytes] = {}
         self._before = Totals()
-        self._sound_bodies: set[int] = set()
+        self._sound_bodies: dict[int, set[bytes]] = {}
         self._kept: set[str] = set()
         for rowid, columns in carve(damaged):
             self._sort_in(rowid, columns)
@@ -91,7 +91,7 @@ class Salvage:
             return
         match columns:
             case (None, bytes(digest), bytes(body)) if hashlib.sha256(body).digest() == digest:
-                self._sound_bodies.add(rowid)
+                self._sound_bodies.setdefault(rowid, set()).add(digest)
             case (str(run_id), int(highest), int(floor)):
                 known_highest, known_floor = self._runs.get(run_id, (0, 0))
                 self._runs[run_id] = max(highest, known_highest), max(floor, known_floor)
@@ -101,13 +101,18 @@ class Salvage:
                 self._before = Totals(*columns)  # type: ignore[arg-type]
 
     def _bodies(self) -> Iterator[tuple[int, bytes, bytes]]:
-        """Yield arrival, digest and bytes of each body: the sound one, if there are several."""
-        for rowid, columns in carve(self._damaged):
+        """Yield arrival, digest and bytes of each body; an empty digest if it is not sound.
+
+        Of several versions of one, that which its row speaks of is best, and any sound one better than none.
+        """
+        for arrival, columns in carve(self._damaged):
             match columns:
                 case (None, bytes(digest), bytes(body)):
                     is_sound = hashlib.sha256(body).digest() == digest
-                    if is_sound or rowid not in self._sound_bodies:
-                        yield rowid, digest if is_sound else b"", body
+                    found, row = self._sound_bodies.get(arrival, set()), self._by_arrival.get(arrival)
+                    best = found & {row.digest} if row else found
+                    if digest in (best or found) if is_sound else not found:
+                        yield arrival, digest if is_sound else b"", body
 
     def _keep(self, database: sqlite3.Connection, arrival: int, digest: bytes, body: bytes) -> None:
         row = self._by_arrival.get(arrival)
@@ -157,6 +162,8 @@ class Salvage:
         except (ValueError, TypeError, LookupError):
             return None
         known = self._rows.get(checkpoint_id)
+        if known and known.digest in self._sound_bodies.get(known.arrival or 0, set()):
+            return None  # this is an older version of a checkpoint that is whole elsewhere
         return ItemRow(
             arrival=arrival,
             checkpoint_id=checkpoint_id,
@@ -189,7 +196,7 @@ def _as_item(rowid: int, columns: tuple[Column, ...]) -> ItemRow | None:
             not_before=float(row.not_before),
             changed_at=float(row.changed_at),
         )
-        is_ours = row.is_sound and row.status in _STATUSES
+        is_ours = row.is_plausible and row.is_sound
     except (TypeError, ValueError):
         return None
     return row if is_ours else None

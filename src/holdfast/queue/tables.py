@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.disk import DatabaseDamaged
 from holdfast.errors import SpoolDamaged, UnknownRun
-from holdfast.format.receipt import Persistence, Progress, QueueItem
+from holdfast.format.receipt import Progress, QueueItem
 from holdfast.queue.contract import DAMAGED
 from holdfast.queue.rows import ItemRow, Totals, make_item
 
@@ -129,7 +129,8 @@ SELECT_RUN = (
 )
 RAISE_RUN = (
     "insert into run values (?, ?, ?) on conflict (run_id) do update set"
-    " highest = max(run.highest, excluded.highest), floor = max(run.floor, excluded.floor)"
+    " highest = case when excluded.highest > run.highest then excluded.highest else run.highest end,"
+    " floor = case when excluded.floor > run.floor then excluded.floor else run.floor end"
     " where excluded.highest > run.highest or excluded.floor > run.floor"
 )
 
@@ -146,9 +147,6 @@ ADD_TO_TOTAL = (
 # SQLite and its driver copy a value thrice on its way; a body beyond this is written in place.
 _LARGE_BYTES = 1024**2
 
-_STATUSES = frozenset(Progress)
-_PERSISTENCES = frozenset(Persistence)
-
 
 def find_rows(database: sqlite3.Connection, checkpoint_ids: Iterable[str]) -> Iterator[ItemRow]:
     """Yield the rows of these checkpoints; unknown ones are left out. Raises DatabaseDamaged."""
@@ -156,7 +154,7 @@ def find_rows(database: sqlite3.Connection, checkpoint_ids: Iterable[str]) -> It
         found = database.execute(SELECT_ITEM, (checkpoint_id,)).fetchone()
         if found:
             row = ItemRow._make(found)
-            if row.status not in _STATUSES or row.persistence not in _PERSISTENCES:
+            if not row.is_plausible:
                 raise DatabaseDamaged(f"the row of checkpoint {checkpoint_id} is damaged")
             yield row
 

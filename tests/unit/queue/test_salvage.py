@@ -1,5 +1,6 @@
 """Damage on disk: every flipped bit is found, and every sound row is saved."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -14,7 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from holdfast.errors import SpoolDamaged, SpoolUnwritable, UnknownRun
-from holdfast.format.receipt import Delivery, Progress
+from holdfast.format.receipt import Delivery, Persistence, Progress
 from holdfast.queue import Queue
 from holdfast.queue.folder import DATABASE
 from holdfast.queue.salvage import REPORT
@@ -276,6 +277,35 @@ def test_body_that_is_not_made_of_bytes_is_missed(tmp_path: Path, value: str) ->
     assert receipt is not None
     assert receipt.status == Progress.REFUSED
     spool.close()
+
+
+def test_row_that_a_put_finds_damaged_is_salvaged_before_it_is_answered(tmp_path: Path) -> None:
+    bodies = fill(tmp_path, 3)
+    victim = list(bodies)[1]
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        alter(tmp_path, "update item set persistence = 'nonsense' where arrival = 2")
+        state = bytes.fromhex(json.loads(bodies[victim])["state_snapshot"])
+
+        receipt = spool.put(JsonEntry(checkpoint_id=victim, content=state, fingerprint=None))
+
+        assert (receipt.sequence_number, receipt.persistence) == (2, Persistence.NORMAL)
+        assert drain(spool) == bodies
+        assert len(damaged_folders(tmp_path)) == 1
+
+
+def test_older_version_of_a_body_does_not_come_back(tmp_path: Path) -> None:
+    fill(tmp_path, 3)
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        item = spool.pending()[1]
+        old = spool.read(item)
+        moved = spool.renumber(item, 9, old.replace(b'"sequence_number": 2', b'"sequence_number": 9'))
+    # A page that was freed may still hold the old one.
+    alter(tmp_path, "insert into body values (0, ?, ?)", hashlib.sha256(old).digest(), old)
+    alter(tmp_path, "delete from total")
+
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        assert [each.sequence for each in spool.pending()] == [1, 9, 3]
+        assert json.loads(spool.read(moved))["sequence_number"] == 9
 
 
 def test_body_that_vanished_is_missed(tmp_path: Path) -> None:
