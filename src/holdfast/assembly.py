@@ -15,7 +15,7 @@ from holdfast.drain.chunks import DrainPolicy
 from holdfast.format.parts import MAX_FILE_BYTES
 from holdfast.format.paths import Layout
 from holdfast.github.tokens import TokenSource
-from holdfast.queue import Spool, SpoolLimits
+from holdfast.queue import Queue, QueueLimits, SqliteQueue
 from holdfast.ratelimit.limits import Limits
 from holdfast.retention.rules import RetentionRules
 from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH, Settings
@@ -106,15 +106,15 @@ class Assembly:
         return TokenSource(token.get_secret_value() if token else None, self.settings.api_token_file)
 
     @cached_property
-    def spool(self) -> Spool:
+    def spool(self) -> Queue:
         """Return the durable queue."""
         settings = self.settings
-        limits = SpoolLimits(
+        limits = QueueLimits(
             max_bytes=settings.max_spool_bytes,
             max_items=settings.max_spool_items,
             min_free_bytes=settings.min_free_bytes,
         )
-        spool = Spool.open(self.folder / "spool", limits=limits, clock=self.clock, layout=self.layout)
+        spool = SqliteQueue.open(self.folder / "spool", limits=limits, clock=self.clock, layout=self.layout)
         self._open.callback(spool.close)
         return spool
 

@@ -11,14 +11,14 @@ from holdfast.drain.outage import NOTE, Outage, parse_outage
 from holdfast.drain.plan import forecast_drain_s, plan_drain
 from holdfast.errors import SpoolError
 from holdfast.format.receipt import QueueItem
-from holdfast.queue import SetAside, Spool, SpoolLimits, SpoolStatus
+from holdfast.queue import Quarantined, QueueLimits, QueueStatus, SqliteQueue
 from holdfast.ratelimit.budget import Budget
 from holdfast.ratelimit.report import report_budget
 
 SHOWN_SET_ASIDE = 100
 
 _SPOOL = "spool"
-_NOTHING = SpoolStatus(depth=0, bytes=0, oldest_age_s=0.0, set_aside=0, set_aside_bytes=0, salvaged=0, lost=0)
+_NOTHING = QueueStatus(depth=0, bytes=0, oldest_age_s=0.0, set_aside=0, set_aside_bytes=0, salvaged=0, lost=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Status:
     repository: str
     branch: str
     is_embedded: bool
-    spool: SpoolStatus
+    spool: QueueStatus
     budget: Mapping[str, Any]
     last_error: str | None
     next_try: NextTry | None
@@ -76,7 +76,7 @@ def overview(assembly: Assembly) -> dict[str, Any]:
 
 def _status(
     assembly: Assembly,
-    spool: SpoolStatus,
+    spool: QueueStatus,
     budget: Mapping[str, Any],
     *,
     last_error: str | None = None,
@@ -127,7 +127,7 @@ def _next_try(
     return NextTry(round(wait_s, 1), round(now + wait_s, 3), reason) if reason else None
 
 
-def _refused_checkpoint(entry: SetAside) -> RefusedCheckpoint:
+def _refused_checkpoint(entry: Quarantined) -> RefusedCheckpoint:
     item = entry.item
     return RefusedCheckpoint(item.checkpoint_id, item.run_id, item.sequence, entry.reason)
 
@@ -143,10 +143,10 @@ def _other_targets(assembly: Assembly) -> Iterator[OtherTarget]:
             yield OtherTarget(_repository_of(folder), str(folder), *numbers)
 
 
-def _look_into(folder: Path, assembly: Assembly) -> SpoolStatus | None:
+def _look_into(folder: Path, assembly: Assembly) -> QueueStatus | None:
     """Return another spool in numbers; None if it cannot be opened."""
     try:
-        spool = Spool.open(folder, limits=SpoolLimits(), clock=assembly.clock, layout=assembly.layout)
+        spool = SqliteQueue.open(folder, limits=QueueLimits(), clock=assembly.clock, layout=assembly.layout)
         try:
             return spool.status(assembly.clock.now())
         finally:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.retention import Sweeper
 from holdfast.retention.rules import RetentionRules
 from tests.fakes.assembly import BRANCH, make_assembly
@@ -22,7 +22,7 @@ class Desk:
 
     repository: MemoryGateway
     sweeper: Sweeper
-    spool: Spool
+    spool: Queue
     clock: VirtualClock
 
     def names(self, run_id: str) -> set[str]:

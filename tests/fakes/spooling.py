@@ -9,7 +9,7 @@ from uuid import uuid4
 from holdfast.clock import Clock
 from holdfast.format.paths import Layout
 from holdfast.format.triggers import Priority, Trigger
-from holdfast.queue import Spool, SpoolLimits
+from holdfast.queue import QueueLimits, SqliteQueue
 from tests.fakes.clock import VirtualClock
 
 ROOT = Path(__file__).parents[2]
@@ -40,10 +40,10 @@ class FakeEntry:
         return replace(self, sequence=None)
 
 
-def open_spool(folder: Path, *, clock: Clock | None = None, limits: SpoolLimits | None = None) -> Spool:
-    return Spool.open(
+def open_spool(folder: Path, *, clock: Clock | None = None, limits: QueueLimits | None = None) -> SqliteQueue:
+    return SqliteQueue.open(
         folder,
-        limits=limits or SpoolLimits(min_free_bytes=0),
+        limits=limits or QueueLimits(min_free_bytes=0),
         clock=clock or VirtualClock(),
         layout=Layout(),
     )

@@ -14,7 +14,7 @@ from holdfast.format.checkpoint import draft_from_mapping
 from holdfast.format.parts import MAX_FILE_BYTES
 from holdfast.format.receipt import Receipt
 from holdfast.github.calls import Gateway
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.ratelimit.limits import Limits
 from holdfast.repository.reader import Reader
 from holdfast.repository.runs import Runs
@@ -37,7 +37,7 @@ class Workshop:
         return self.worker.contents.gateway
 
     @property
-    def spool(self) -> Spool:
+    def spool(self) -> Queue:
         return self.assembly.spool
 
     @property
@@ -57,7 +57,7 @@ class Workshop:
         return self.assembly.stop
 
     def save(self, run_id: str = "r", *, trigger: str = "manual", **fields: Any) -> Receipt:
-        """Spool one checkpoint."""
+        """Queue one checkpoint."""
         checkpoint = {"run_id": run_id, "trigger": trigger, "state": {"n": str(uuid4())}, **fields}
         return self.spool.put(draft_from_mapping(checkpoint, now="2026-11-16T10:00:00Z", new_id=_new_id))
 

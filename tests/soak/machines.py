@@ -11,13 +11,13 @@ import httpx
 import structlog
 
 from holdfast.cache.local_copy import RepositoryCache
-from holdfast.cache.store import Store
 from holdfast.drain.worker import Worker
 from holdfast.emulator import Emulator, EmulatorTransport
 from holdfast.format.paths import Layout
 from holdfast.github.client import GitHubClient
 from holdfast.github.wrappers.retrying import READ_ATTEMPTS
-from holdfast.queue import Spool, SpoolLimits
+from holdfast.queue import Queue, QueueLimits, SqliteQueue
+from holdfast.queue.sqlite_file import SqliteFile
 from holdfast.ratelimit.limits import Limits
 from tests.fakes.assembly import make_assembly
 from tests.soak.schedules import Budget, Death, Drain, Moment
@@ -70,18 +70,19 @@ def count_event(logger: Any, method: str, event: Any) -> Any:
     raise structlog.DropEvent
 
 
-def open_spool(folder: Path, world: Simulation) -> Spool:
+def open_spool(folder: Path, world: Simulation) -> Queue:
     """Open a spool at whose every step its process may die."""
-    spool = Spool.open(folder / "spool", limits=SpoolLimits(min_free_bytes=0), clock=world, layout=LAYOUT)
-    use = spool._home.use
+    limits = QueueLimits(min_free_bytes=0)
+    spool = SqliteQueue.open(folder / "spool", limits=limits, clock=world, layout=LAYOUT)
+    use = spool._folder._use
 
-    def use_or_die(work: Callable[[Store], T]) -> T:
+    def use_or_die(work: Callable[[SqliteFile], T]) -> T:
         meet("before_spool")
         result = use(work)
         meet("after_spool")
         return result
 
-    spool._home.use = use_or_die  # type: ignore[method-assign]
+    spool._folder._use = use_or_die  # type: ignore[method-assign, assignment]
     return spool
 
 
@@ -135,7 +136,7 @@ class Line(httpx.BaseTransport):
 class Life:
     """One process on a machine, from its start to its end."""
 
-    spool: Spool
+    spool: Queue
     cache: RepositoryCache
     client: GitHubClient
     worker: Worker

@@ -12,7 +12,7 @@ import structlog
 from holdfast.emulator import Emulator, EmulatorOptions, Request, parse_fault
 from holdfast.format.checkpoint import Draft, draft_from_mapping, draft_from_text
 from holdfast.format.moments import format_moment
-from holdfast.queue import Spool, export_spool, import_spool
+from holdfast.queue import Queue, export_spool, import_spool
 from tests.soak.machines import BRANCH, MAX_FILE_BYTES, Doom, Killed, Workplace, count_event, open_spool
 from tests.soak.schedules import Call, Drain, Exhaust, Machine, Schedule, Stranger, Submit, Transfer
 from tests.soak.simulation import Simulation
@@ -86,7 +86,7 @@ class _Stage:
             )
             for number, machine in enumerate(schedule.machines)
         ]
-        self._spools: list[Spool] = [open_spool(place.folder, self._world) for place in self._workplaces]
+        self._spools: list[Queue] = [open_spool(place.folder, self._world) for place in self._workplaces]
         self._acknowledged: list[Acknowledged] = []
         self._crashes = 0
         self._strangers = 0

@@ -11,7 +11,7 @@ from typing import Any
 import pygit2
 
 from holdfast.format.receipt import Progress
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from tests.fakes.repository import check_files, files_of_run, read_branch
 from tests.soak.machines import BRANCH
 
@@ -67,7 +67,7 @@ def check_repository(repository: Path, acknowledged: Sequence[Acknowledged]) -> 
 
 
 def check_receipts(
-    spools: Sequence[Spool], acknowledged: Sequence[Acknowledged], entries: dict[str, Any], repository: Path
+    spools: Sequence[Queue], acknowledged: Sequence[Acknowledged], entries: dict[str, Any], repository: Path
 ) -> None:
     """Assert that every machine's receipts say what the index says, and that its spool is empty."""
     git = pygit2.Repository(str(repository))

@@ -30,7 +30,7 @@ from holdfast.github.listing import read_snapshot
 from holdfast.github.presence import GraphqlPresence
 from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS, is_worth_repeating, repeat
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.repository.branch import ensure_branch
 from holdfast.repository.runs import MAX_REMEMBERED_RUNS, Runs
 
@@ -40,7 +40,7 @@ class CommitWriter:
     """Writes checkpoints of many runs in one commit through GraphQL."""
 
     gateway: Gateway
-    spool: Spool
+    spool: Queue
     runs: Runs
     layout: Layout
     branch: str

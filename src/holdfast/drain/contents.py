@@ -24,7 +24,7 @@ from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.github.calls import Gateway, ReadHead, WriteFile
 from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS, repeat
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.repository.branch import perform_on_branch
 from holdfast.repository.runs import Runs
 
@@ -46,7 +46,7 @@ class ContentsWriter:
     """Writes the checkpoints of one run at a time through the contents API."""
 
     gateway: Gateway
-    spool: Spool
+    spool: Queue
     runs: Runs
     layout: Layout
     branch: str

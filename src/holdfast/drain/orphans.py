@@ -11,7 +11,7 @@ from holdfast.format.paths import INDEX, Layout, is_single
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.github.calls import DeleteFile, Gateway
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.repository.runs import Runs
 
 
@@ -20,7 +20,7 @@ class OrphanFiles:
     """The orphan files of one spool's writes. No checkpoint waits for any of them."""
 
     gateway: Gateway
-    spool: Spool
+    spool: Queue
     runs: Runs
     layout: Layout
     branch: str

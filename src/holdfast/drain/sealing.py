@@ -9,7 +9,7 @@ from holdfast.format.checkpoint import Envelope, renumber_body
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 
 Seal = Callable[[bytes], Envelope]
 """Makes of a body what the repository will hold."""
@@ -27,7 +27,7 @@ class SealedItem:
 
 
 def seal_items(
-    spool: Spool,
+    spool: Queue,
     view: RunSnapshot,
     items: Sequence[QueueItem],
     seal: Seal,
@@ -63,7 +63,7 @@ def seal_items(
     return [moved.get(each.item.checkpoint_id, each) for each in sealed]
 
 
-def _learn_highest(spool: Spool, view: RunSnapshot) -> None:
+def _learn_highest(spool: Queue, view: RunSnapshot) -> None:
     """Have the queue go on above the highest number that the repository has ever had for the run."""
     newest = view.index.newest
     highest = max(newest.sequence if newest else 0, view.pruned_through)
@@ -71,7 +71,7 @@ def _learn_highest(spool: Spool, view: RunSnapshot) -> None:
         spool.learn_sequence(view.run_id, highest)
 
 
-def _renumber(spool: Spool, item: QueueItem, sequence: int, seal: Seal) -> SealedItem:
+def _renumber(spool: Queue, item: QueueItem, sequence: int, seal: Seal) -> SealedItem:
     body = renumber_body(spool.read(item), sequence)
     log.info(
         "checkpoint_renumbered",
@@ -84,7 +84,7 @@ def _renumber(spool: Spool, item: QueueItem, sequence: int, seal: Seal) -> Seale
 
 
 def _read(
-    spool: Spool, items: Sequence[QueueItem], seal: Seal, breathe: Callable[[], None]
+    spool: Queue, items: Sequence[QueueItem], seal: Seal, breathe: Callable[[], None]
 ) -> list[SealedItem]:
     sealed = []
     for item in items:

@@ -17,7 +17,7 @@ from holdfast.errors import GatewayError, Refused, Throttled, Unavailable
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, QueueItem
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 
 RELEASE_PAUSE_S = 15.0
 LONGEST_RELEASE_PAUSE_S = 900.0
@@ -31,7 +31,7 @@ class StepWriter:
     order stays, and a pending write is not lost to another one.
     """
 
-    spool: Spool
+    spool: Queue
     contents: ContentsWriter
     commits: CommitWriter
     layout: Layout
@@ -126,8 +126,8 @@ class StepWriter:
 
     def _release(self, items: Sequence[QueueItem], error: GatewayError) -> None:
         """Keep in the queue what could not be stored just now, with a backoff that doubles each time."""
-        hold = self.spool.hold(items[0].checkpoint_id)
-        pause_s = min(RELEASE_PAUSE_S * 2.0 ** (hold.attempts if hold else 0), LONGEST_RELEASE_PAUSE_S)
+        backoff = self.spool.backoff(items[0].checkpoint_id)
+        pause_s = min(RELEASE_PAUSE_S * 2.0 ** (backoff.attempts if backoff else 0), LONGEST_RELEASE_PAUSE_S)
         self.spool.release(items, str(error), not_before=self.clock.now() + pause_s)
         log.error("checkpoints_released", checkpoints=len(items), cause=str(error))
 

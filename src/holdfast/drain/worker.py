@@ -17,7 +17,7 @@ from holdfast.errors import GatewayError, Stopped, Throttled, Unavailable
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import QueueItem
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.ratelimit.shared_file import RateLimiter
 
 LONGEST_SLEEP_S = 300.0
@@ -72,7 +72,7 @@ class PassResult:
 class Worker:
     """Moves checkpoints from the spool into the repository. One at a time drains a spool."""
 
-    spool: Spool
+    spool: Queue
     contents: ContentsWriter
     commits: CommitWriter
     rate_limiter: RateLimiter

@@ -1,19 +1,19 @@
 """The spool: the durable queue between a caller who was answered and the repository."""
 
-from holdfast.queue.admission import Entry, SpoolLimits
-from holdfast.queue.queue import SetAside, Spool, SpoolStatus
-from holdfast.queue.records import Hold
+from holdfast.queue.contract import Backoff, NewItem, Quarantined, Queue, QueueLimits, QueueStatus
+from holdfast.queue.sqlite_queue import SqliteQueue
 from holdfast.queue.transfer import ImportReport, Manifest, export_spool, import_spool
 
 __all__ = [
-    "Entry",
-    "Hold",
+    "Backoff",
     "ImportReport",
     "Manifest",
-    "SetAside",
-    "Spool",
-    "SpoolLimits",
-    "SpoolStatus",
+    "NewItem",
+    "Quarantined",
+    "Queue",
+    "QueueLimits",
+    "QueueStatus",
+    "SqliteQueue",
     "export_spool",
     "import_spool",
 ]

@@ -1,29 +1,37 @@
-"""Rebuilding the spool from a damaged database: sound rows are saved, lost ones counted and named."""
+"""Rebuilding the queue from a damaged file: sound rows are saved, lost ones counted and named.
 
+A row of `item` is believed if it matches its seal, a body if it matches its digest. Where only the body of a
+checkpoint is left, its JSON text says the rest.
+"""
+
+import hashlib
+import sqlite3
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import orjson
 
-from holdfast.cache.database import DATABASE
-from holdfast.cache.store import open_store
-from holdfast.disk import SEAL_BYTES, DatabaseDamaged, RowDamaged, digest_of, sync_folder, unseal
+from holdfast.disk import sync_folder
 from holdfast.format.paths import Layout
-from holdfast.format.receipt import Persistence, Progress, Receipt
-from holdfast.queue import keys
-from holdfast.queue.carving import carve
-from holdfast.queue.records import DAMAGED, Record, RunNumbers, Totals
+from holdfast.format.receipt import Persistence, Progress
+from holdfast.format.triggers import Priority, Trigger
+from holdfast.queue import tables
+from holdfast.queue.contract import DAMAGED, LOST
+from holdfast.queue.pages import Column, carve
+from holdfast.queue.rows import ItemRow, Totals
+from holdfast.queue.tables import write_body
 
 REPORT = "salvage.json"
-LOST = "lost: the spool's database was damaged, and this checkpoint could not be read from it"
 
-_BATCH_BYTES = 8 * 1024**2
+# Which of several versions of a row is the newest, if the time does not say.
+_STATUSES = (Progress.SPOOLED, Progress.COMMITTED, Progress.REFUSED, Progress.VERIFIED)
 
 
 @dataclass(slots=True)
 class SalvageReport:
-    """What became of the items of a damaged database. Nothing of it is deleted."""
+    """What became of the items of a damaged file. Nothing of it is deleted."""
 
     salvaged: int = 0
     set_aside: int = 0
@@ -35,192 +43,164 @@ class SalvageReport:
         return {"salvaged": self.salvaged, "set_aside": self.set_aside, "lost": self.lost}
 
     def write_to(self, folder: Path) -> None:
-        """Leave the report beside the damaged database; it marks the salvage as finished."""
+        """Leave the report beside the damaged file; it marks the salvage as finished."""
         (folder / REPORT).write_bytes(orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2))
         sync_folder(folder)
 
 
-def salvage(damaged: Path, target: Path, *, layout: Layout, now: float) -> SalvageReport:
-    """Save every sound row of the database in `damaged` into a new one in `target`.
+class Salvage:
+    """What a damaged file still says, read twice: first all but the bodies, which may be many, then those."""
 
-    Raises SpoolUnwritable if there is no room for it.
-    """
-    find = _Find(damaged / DATABASE)
-    plan = _Plan(find, layout, now)
-    store = open_store(target, is_durable=True)
-    try:
-        for rows in _in_batches(plan.bodies(find)):
-            store.set_many(rows)
-        plan.settle()
-        store.set_many(plan.small_rows())
-    finally:
-        store.close()
-    return plan.report
-
-
-class _Find:
-    """What a first reading of the damaged file found: small rows, and which bodies are sound."""
-
-    def __init__(self, database: Path) -> None:
-        self._database = database
-        self.small: dict[str, bytes] = {}
-        self.records: dict[str, Record] = {}
-        self.bodies: dict[str, bool] = {}
-        for key, sealed in carve(database):
-            self._sort_in(key, sealed)
-
-    def read_bodies(self) -> Iterator[tuple[str, bytes]]:
-        """Yield every body again, sound or not, without its digest."""
-        for key, sealed in carve(self._database):
-            if key in self.bodies and _is_sound(key, sealed) == self.bodies[key]:
-                yield key, sealed[SEAL_BYTES:]
-
-    def _sort_in(self, key: str, sealed: bytes) -> None:
-        is_sound = _is_sound(key, sealed)
-        if key.startswith((keys.TICKET, keys.ASIDE)):
-            if _is_slot(key):
-                self.bodies[key] = is_sound or self.bodies.get(key, False)
-        elif is_sound and key.startswith(keys.RECEIPT):
-            record = Record.decode(sealed[SEAL_BYTES:])
-            known = self.records.get(record.receipt.checkpoint_id)
-            if known is None or known.updated_at <= record.updated_at:
-                self.records[record.receipt.checkpoint_id] = record
-        elif is_sound:
-            self.small[key] = sealed[SEAL_BYTES:]
-
-
-class _Plan:
-    """What the new database is to hold: one body at most for each checkpoint, and receipts that agree."""
-
-    def __init__(self, find: _Find, layout: Layout, now: float) -> None:
+    def __init__(self, damaged: Path, layout: Layout, now: float) -> None:
         self.report = SalvageReport()
+        self._damaged = damaged
         self._layout = layout
         self._now = now
-        self._records = dict(find.records)
-        self._small = dict(find.small)
-        self._old_totals = Totals.decode(find.small.get(keys.TOTALS))
-        self._totals = replace(self._old_totals, depth=0, depth_bytes=0, aside=0, aside_bytes=0)
-        self._chosen = self._choose(find.bodies)
-        self._written: set[str] = set()
+        self._rows: dict[str, ItemRow] = {}
+        self._runs: dict[str, tuple[int, int]] = {}
+        self._notes: dict[str, bytes] = {}
+        self._before = Totals()
+        self._sound_bodies: dict[int, set[bytes]] = {}
+        self._kept: set[str] = set()
+        for rowid, columns in carve(damaged):
+            self._sort_in(rowid, columns)
+        self._by_arrival = {row.arrival: row for row in sorted(self._rows.values(), key=_age)}
+        self._after = self._before._replace(depth=0, bytes=0, set_aside=0, set_aside_bytes=0)
 
-    def bodies(self, find: _Find) -> Iterator[tuple[str, bytes]]:
-        """Yield the bodies under their new keys, and bring the receipts into line with them."""
-        for old_key, body in find.read_bodies():
-            slot = keys.parse_slot(old_key)
-            checkpoint_id = slot.item.checkpoint_id
-            if self._chosen.get(checkpoint_id) != old_key or checkpoint_id in self._written:
-                continue
-            self._written.add(checkpoint_id)
-            record = self._records.get(checkpoint_id) or self._make_record(slot, body)
-            is_sound = find.bodies[old_key]
-            if is_sound and old_key.startswith(keys.TICKET):
-                self._keep(replace(record, slot=slot.name, body_sha256=digest_of(body).hex()), len(body))
-                yield keys.TICKET + slot.name, body
-            else:
-                reason = record.receipt.reason if is_sound else DAMAGED
-                self._set_aside(replace(record, slot=slot.name), len(body), reason or DAMAGED)
-                yield keys.ASIDE + slot.name, body
+    def write_to(self, database: sqlite3.Connection) -> None:
+        """Write all that is sound into a new database."""
+        for arrival, digest, body in self._bodies():
+            self._keep(database, arrival, digest, body)
+        for row in self._rows.values():
+            if row.checkpoint_id not in self._kept:
+                self._keep_receipt(database, row)
+        before = self._before.depth + self._before.set_aside
+        unaccounted = before - self._after.depth - self._after.set_aside
+        report = self.report
+        report.lost = max(len(report.lost_checkpoints), unaccounted)
+        database.executemany(tables.RAISE_RUN, [(run, *numbers) for run, numbers in self._runs.items()])
+        database.executemany(tables.INSERT_NOTE, list(self._notes.items()))
+        salvaged, lost = self._after.salvaged + report.salvaged, self._after.lost + report.lost
+        database.execute(tables.ADD_TO_TOTAL, self._after._replace(salvaged=salvaged, lost=lost))
 
-    def settle(self) -> None:
-        """Name as lost what has a receipt that waits, but no body; count what not even that is left of."""
-        for checkpoint_id, record in self._records.items():
-            is_waiting = record.receipt.status in {Progress.SPOOLED, Progress.COMMITTED}
-            if is_waiting and checkpoint_id not in self._written:
-                self._records[checkpoint_id] = record.with_receipt(
-                    self._now, status=Progress.REFUSED, reason=LOST
-                )
-                self.report.lost_checkpoints.append(checkpoint_id)
-        before = self._old_totals.depth + self._old_totals.aside
-        unaccounted = before - self._totals.depth - self._totals.aside
-        self.report.lost = max(len(self.report.lost_checkpoints), unaccounted)
-        self._totals.salvaged += self.report.salvaged
-        self._totals.lost += self.report.lost
+    def _sort_in(self, rowid: int, columns: tuple[Column, ...]) -> None:
+        if row := _as_item(rowid, columns):
+            known = self._rows.get(row.checkpoint_id)
+            if known is None or _age(known) <= _age(row):
+                self._rows[row.checkpoint_id] = row
+            return
+        match columns:
+            case (None, bytes(digest), bytes(body)) if hashlib.sha256(body).digest() == digest:
+                self._sound_bodies.setdefault(rowid, set()).add(digest)
+            case (str(run_id), int(highest), int(floor)):
+                known_highest, known_floor = self._runs.get(run_id, (0, 0))
+                self._runs[run_id] = max(highest, known_highest), max(floor, known_floor)
+            case (str(name), bytes(value)):
+                self._notes[name] = value
+            case (int(), int(), int(), int(), int(), int()):
+                self._before = Totals(*columns)  # type: ignore[arg-type]
 
-    def small_rows(self) -> dict[str, bytes]:
-        """Return all rows but the bodies."""
-        rows = {key: row for key, row in self._small.items() if not key.startswith(keys.HOLD)}
-        numbers = {
-            key: RunNumbers.decode(row) for key, row in self._small.items() if key.startswith(keys.RUN)
-        }
-        for checkpoint_id, record in self._records.items():
-            rows[keys.RECEIPT + checkpoint_id] = record.encode()
-            run = numbers.setdefault(keys.RUN + record.receipt.run_id, RunNumbers())
-            run.mark(record.receipt.sequence_number)
-        rows |= {key: each.encode() for key, each in numbers.items()}
-        rows[keys.TOTALS] = self._totals.encode()
-        return rows
+    def _bodies(self) -> Iterator[tuple[int, bytes, bytes]]:
+        """Yield arrival, digest and bytes of each body; an empty digest if it is not sound.
 
-    def _choose(self, bodies: dict[str, bool]) -> dict[str, str]:
-        """Return the key of the best body for each checkpoint that is not verified."""
-        chosen: dict[str, str] = {}
-        for key in sorted(bodies, key=lambda each: (bodies[each], self._is_current(each))):
-            slot = keys.parse_slot(key)
-            self._totals.arrivals = max(self._totals.arrivals, slot.arrival)
-            record = self._records.get(slot.item.checkpoint_id)
-            is_verified = record is not None and record.receipt.status == Progress.VERIFIED
-            # A damaged body without a receipt may have a damaged name, too: it stays in the old file.
-            if not is_verified and (record or bodies[key]):
-                chosen[slot.item.checkpoint_id] = key
-        return chosen
+        Of several versions of one, that which its row speaks of is best, and any sound one better than none.
+        """
+        for arrival, columns in carve(self._damaged):
+            match columns:
+                case (None, bytes(digest), bytes(body)):
+                    is_sound = hashlib.sha256(body).digest() == digest
+                    found, row = self._sound_bodies.get(arrival, set()), self._by_arrival.get(arrival)
+                    best = found & {row.digest} if row else found
+                    if digest in (best or found) if is_sound else not found:
+                        yield arrival, digest if is_sound else b"", body
 
-    def _is_current(self, key: str) -> bool:
-        slot = keys.parse_slot(key)
-        record = self._records.get(slot.item.checkpoint_id)
-        return record is not None and record.slot == slot.name
+    def _keep(self, database: sqlite3.Connection, arrival: int, digest: bytes, body: bytes) -> None:
+        row = self._by_arrival.get(arrival)
+        if digest and (row is None or row.digest != digest):
+            row = self._rebuild(arrival, digest, body) or row
+        # A damaged body without a row may be anything: it stays in the old file.
+        if row is None or row.status == Progress.VERIFIED or row.checkpoint_id in self._kept:
+            return
+        is_sound = digest == row.digest
+        if is_sound and row.status == Progress.REFUSED and row.reason not in (DAMAGED, LOST):
+            self._insert(database, row, body)
+        elif is_sound:
+            status = row.status if row.status == Progress.COMMITTED else str(Progress.SPOOLED)
+            self._insert(database, row._replace(status=status, reason=None), body)
+        else:
+            self._insert(database, row._replace(status=str(Progress.REFUSED), reason=DAMAGED), body)
 
-    def _keep(self, record: Record, size_bytes: int) -> None:
-        self._totals.enter(size_bytes)
-        self.report.salvaged += 1
-        if record.receipt.status == Progress.REFUSED:
-            record = record.with_receipt(self._now, status=Progress.SPOOLED, reason=None)
-        self._records[record.receipt.checkpoint_id] = record
+    def _insert(self, database: sqlite3.Connection, row: ItemRow, body: bytes) -> None:
+        row = row._replace(attempts=0, not_before=0.0, changed_at=self._now)
+        if not database.execute(tables.INSERT_ITEM, row).rowcount:
+            return
+        write_body(database, row.arrival or 0, hashlib.sha256(body).digest(), body)
+        self._kept.add(row.checkpoint_id)
+        totals = self._after
+        if row.status == Progress.REFUSED:
+            self.report.set_aside += 1
+            aside = totals.set_aside + 1, totals.set_aside_bytes + row.size
+            self._after = totals._replace(set_aside=aside[0], set_aside_bytes=aside[1])
+        else:
+            self.report.salvaged += 1
+            self._after = totals._replace(depth=totals.depth + 1, bytes=totals.bytes + row.size)
 
-    def _set_aside(self, record: Record, size_bytes: int, reason: str) -> None:
-        self._totals.enter(size_bytes)
-        self._totals.shelve(size_bytes)
-        self.report.set_aside += 1
-        record = record.with_receipt(self._now, status=Progress.REFUSED, reason=reason)
-        self._records[record.receipt.checkpoint_id] = record
+    def _keep_receipt(self, database: sqlite3.Connection, row: ItemRow) -> None:
+        """Keep what is known of a checkpoint without a body; one that should have a body is lost."""
+        if row.status in (Progress.SPOOLED, Progress.COMMITTED):
+            self.report.lost_checkpoints.append(row.checkpoint_id)
+            row = row._replace(status=str(Progress.REFUSED), reason=LOST, changed_at=self._now)
+        database.execute(tables.INSERT_ITEM, row)
 
-    def _make_record(self, slot: keys.Slot, body: bytes) -> Record:
-        item = slot.item
-        path = self._layout.checkpoint_path(item.run_id, item.sequence, item.trigger)
-        receipt = Receipt(
-            item.checkpoint_id,
-            item.run_id,
-            item.sequence,
-            Progress.SPOOLED,
-            Persistence.NORMAL,
-            path,
+    def _rebuild(self, arrival: int, digest: bytes, body: bytes) -> ItemRow | None:
+        """Return the row of a checkpoint of which only the body is left; None if that does not say enough."""
+        try:
+            fields: dict[str, Any] = orjson.loads(body)
+            trigger, priority = Trigger(fields["trigger"]), Priority(fields["priority"])
+            checkpoint_id, run_id = str(fields["checkpoint_id"]), str(fields["run_id"])
+            sequence = int(fields["sequence_number"])
+        except (ValueError, TypeError, LookupError):
+            return None
+        known = self._rows.get(checkpoint_id)
+        if known and known.digest in self._sound_bodies.get(known.arrival or 0, set()):
+            return None  # this is an older version of a checkpoint that is whole elsewhere
+        return ItemRow(
+            arrival=arrival,
+            checkpoint_id=checkpoint_id,
+            run_id=run_id,
+            sequence=sequence,
+            trigger=str(trigger),
+            priority=priority.rank,
+            size=len(body),
+            arrived_at=self._now,
+            is_automatic=0,
+            digest=digest,
+            seal=b"",
+            fingerprint=known.fingerprint if known else None,
+            persistence=str(Persistence.NORMAL),
+            status=known.status if known else str(Progress.SPOOLED),
+            file_path=self._layout.checkpoint_path(run_id, sequence, trigger),
+            reason=known.reason if known else None,
+        ).sealed()
+
+
+def _as_item(rowid: int, columns: tuple[Column, ...]) -> ItemRow | None:
+    """Return the row of `item` that these columns are; None if they are none, or not sound."""
+    if len(columns) != len(ItemRow._fields) or columns[0] is not None:
+        return None
+    row = ItemRow._make((rowid, *columns[1:]))
+    try:
+        # SQLite stores a whole number as such, though the column is of floating point.
+        row = row._replace(
+            arrived_at=float(row.arrived_at),
+            not_before=float(row.not_before),
+            changed_at=float(row.changed_at),
         )
-        return Record(receipt, slot.name, digest_of(body).hex(), None, self._now)
+        is_ours = row.is_plausible and row.is_sound
+    except (TypeError, ValueError):
+        return None
+    return row if is_ours else None
 
 
-def _is_sound(key: str, sealed: bytes) -> bool:
-    try:
-        unseal(key, sealed)
-    except RowDamaged:
-        return False
-    return True
-
-
-def _is_slot(key: str) -> bool:
-    try:
-        keys.parse_slot(key)
-    except DatabaseDamaged:
-        return False
-    return True
-
-
-def _in_batches(rows: Iterator[tuple[str, bytes]]) -> Iterator[dict[str, bytes]]:
-    """Gather rows into batches that fit into memory, each stored by one transaction."""
-    batch: dict[str, bytes] = {}
-    size_bytes = 0
-    for key, value in rows:
-        batch[key] = value
-        size_bytes += len(value)
-        if size_bytes >= _BATCH_BYTES:
-            yield batch
-            batch, size_bytes = {}, 0
-    if batch:
-        yield batch
+def _age(row: ItemRow) -> tuple[float, int]:
+    return row.changed_at, _STATUSES.index(Progress(row.status))

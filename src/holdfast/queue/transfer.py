@@ -1,4 +1,4 @@
-"""Moving unsent checkpoints by hand: out of one spool into a folder of files, and into another spool.
+"""Moving unsent checkpoints by hand: out of one queue into a folder of files, and into another queue.
 
 A folder holds `<checkpoint_id>.json` for each checkpoint, byte for byte as it was spooled, and
 `manifest.json`, which is written last: a folder without it is not a whole export.
@@ -17,8 +17,7 @@ import orjson
 from holdfast.disk import digest_of, sync_folder, translate
 from holdfast.errors import HoldfastError, InvalidCheckpoint, SpoolDamaged, SpoolError
 from holdfast.format.receipt import QueueItem
-from holdfast.queue.admission import Entry
-from holdfast.queue.queue import Spool
+from holdfast.queue.contract import NewItem, Queue
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
@@ -59,7 +58,7 @@ class ImportReport:
     refused: dict[str, str]
 
 
-def export_spool(spool: Spool, folder: Path) -> Manifest:
+def export_spool(spool: Queue, folder: Path) -> Manifest:
     """Write every unsent checkpoint of `spool`, waiting or set aside, to `folder`. The spool stays as it is.
 
     An export that is there already, of whatever spool, is added to. Raises InvalidCheckpoint if its manifest
@@ -91,7 +90,7 @@ def export_spool(spool: Spool, folder: Path) -> Manifest:
     return manifest
 
 
-def import_spool(spool: Spool, folder: Path, read_entry: Callable[[bytes], Entry]) -> ImportReport:
+def import_spool(spool: Queue, folder: Path, read_item: Callable[[bytes], NewItem]) -> ImportReport:
     """Put every checkpoint of an export into `spool`; importing it again changes nothing.
 
     Raises InvalidCheckpoint if there is no usable manifest, SpoolFull and SpoolUnwritable as `put` does.
@@ -107,8 +106,8 @@ def import_spool(spool: Spool, folder: Path, read_entry: Callable[[bytes], Entry
             continue
         is_known = spool.receipt(checkpoint_id) is not None
         try:
-            entry = read_entry(body)
-            spool.put(entry.without_number() if is_automatic else entry)
+            new_item = read_item(body)
+            spool.put(new_item.without_number() if is_automatic else new_item)
         except SpoolError:
             raise
         except HoldfastError as error:

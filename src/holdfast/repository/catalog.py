@@ -14,7 +14,7 @@ from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.format.stored_file import entry_of, open_checkpoint
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.repository.queued import open_item
 from holdfast.repository.snapshot import check_owner, read_index
 from holdfast.repository.sources import RunSource
@@ -58,7 +58,7 @@ def read_indexes(
             yield from _rebuild(StoredRun(source, layout, run_id))
 
 
-def summarise_runs(indexes: Sequence[Index], pending: Sequence[QueueItem], spool: Spool) -> list[RunSummary]:
+def summarise_runs(indexes: Sequence[Index], pending: Sequence[QueueItem], spool: Queue) -> list[RunSummary]:
     """Return every run, stored or spooled, the one last written to first.
 
     `pending` is what waited before the indexes were read: what has left the spool since is in them.
@@ -87,7 +87,7 @@ def is_workflow(stored: str | None, wanted: str) -> bool:
     return path == wanted or path.endswith(f"/{wanted}") or (bool(stem) and stem == wanted)
 
 
-def _summarise(index: Index, items: Sequence[QueueItem], spool: Spool) -> RunSummary:
+def _summarise(index: Index, items: Sequence[QueueItem], spool: Queue) -> RunSummary:
     """Return the run in a line; of what is spooled only the newest is opened, and it counts as the newest."""
     added = [item for item in items if item.checkpoint_id not in index.by_id]
     newest = max(added, key=lambda item: item.sequence, default=None)
@@ -103,7 +103,7 @@ def _summarise(index: Index, items: Sequence[QueueItem], spool: Spool) -> RunSum
     )
 
 
-def _header_of(item: QueueItem, spool: Spool) -> Header | None:
+def _header_of(item: QueueItem, spool: Queue) -> Header | None:
     try:
         envelope = open_item(spool, item)
     except SpoolDamaged as error:

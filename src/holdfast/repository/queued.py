@@ -7,10 +7,10 @@ from holdfast.errors import SpoolDamaged, UnknownRun
 from holdfast.format.checkpoint import Envelope, seal
 from holdfast.format.receipt import QueueItem
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 
 
-def open_item(spool: Spool, item: QueueItem) -> Envelope | None:
+def open_item(spool: Queue, item: QueueItem) -> Envelope | None:
     """Return a checkpoint of the spool as the repository will hold it; None if it has left the spool.
 
     Raises SpoolDamaged.
@@ -28,7 +28,7 @@ class SpooledRun:
     `reasons` say of the latter why, by checkpoint. `warnings` grow with what is found to be damaged.
     """
 
-    spool: Spool
+    spool: Queue
     run_id: str
     pending: list[QueueItem]
     aside: list[QueueItem]
@@ -36,7 +36,7 @@ class SpooledRun:
     warnings: list[str] = field(default_factory=list)
 
     @classmethod
-    def look(cls, spool: Spool, run_id: str) -> "SpooledRun":
+    def look(cls, spool: Queue, run_id: str) -> "SpooledRun":
         """Return what waits now."""
         pending = [item for item in spool.pending() if item.run_id == run_id]
         aside = [entry for entry in spool.set_aside_entries() if entry.item.run_id == run_id]

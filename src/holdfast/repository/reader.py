@@ -20,7 +20,7 @@ from holdfast.format.paths import Layout
 from holdfast.format.stored_file import entry_of
 from holdfast.github.calls import Gateway
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.repository.catalog import RunSummary, is_workflow, read_indexes, summarise_runs
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.run_list import list_known_runs, list_runs
@@ -67,7 +67,7 @@ class Reader:
     """
 
     gateway: Gateway
-    spool: Spool
+    spool: Queue
     cache: RepositoryCache
     layout: Layout
     branch: str

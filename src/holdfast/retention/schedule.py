@@ -6,7 +6,7 @@ from math import inf
 from holdfast.clock import Deadline
 from holdfast.errors import HoldfastError
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.retention.sweep import Sweeper
 
 # After a start, what was spooled goes first.
@@ -21,7 +21,7 @@ class Schedule:
     """Sweeps every `every_s` seconds; when it last did is noted, so that restarts do not put it off."""
 
     sweeper: Sweeper
-    spool: Spool
+    spool: Queue
     deadline: Deadline
     every_s: float
 

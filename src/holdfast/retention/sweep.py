@@ -20,7 +20,7 @@ from holdfast.format.paths import RETENTION_LOG, Layout
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.wrappers.retrying import SWEEP_ATTEMPTS, plan_and_repeat
 from holdfast.logs import log
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.retention.commit import Committer, FileChanges
 from holdfast.retention.disposal import RunPlan
 from holdfast.retention.plan import RetentionPlan, describe_sweep, plan_pruning, plan_retention
@@ -56,7 +56,7 @@ class Sweeper:
 
     scanner: Scanner
     committer: Committer
-    spool: Spool
+    spool: Queue
     cache: RepositoryCache
     layout: Layout
     rules: RetentionRules

@@ -15,7 +15,7 @@ from holdfast.format.git_ids import blob_sha
 from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.github.calls import Call, DeleteFile, ListFolder, ReadBlob, ResultT, WriteFile
-from holdfast.queue import Spool
+from holdfast.queue import SqliteQueue
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run
@@ -166,9 +166,9 @@ def test_file_of_a_write_without_an_answer_is_noted_for_deletion_once(
     tmp_path: Path, repository: MemoryGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted: list[str] = []
-    note = Spool.note
+    note = SqliteQueue.note
 
-    def watch(spool: Spool, name: str, content: bytes) -> None:
+    def watch(spool: SqliteQueue, name: str, content: bytes) -> None:
         noted.append(name)
         note(spool, name, content)
 
@@ -181,7 +181,7 @@ def test_file_of_a_write_without_an_answer_is_noted_for_deletion_once(
         other.save(sequence_number=2, trigger="iteration")
         other.worker.drain()
         repository.fail_next(WriteFile, Unavailable("x", "no answer"))
-        monkeypatch.setattr(Spool, "note", watch)
+        monkeypatch.setattr(SqliteQueue, "note", watch)
         one.save()
         one.worker.drain()
 

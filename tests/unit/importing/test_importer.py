@@ -8,21 +8,21 @@ from holdfast.errors import SpoolFull
 from holdfast.format.checkpoint import draft_from_text
 from holdfast.format.receipt import Receipt
 from holdfast.importing.importer import Importer
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from tests.fakes.spooling import open_spool
 
 NATIVES = Path(__file__).parents[3] / "fixtures/natives"
 
 
 @pytest.fixture
-def spool(tmp_path: Path) -> Iterator[Spool]:
+def spool(tmp_path: Path) -> Iterator[Queue]:
     spool = open_spool(tmp_path)
     yield spool
     spool.close()
 
 
 @pytest.fixture
-def importer(spool: Spool) -> Importer:
+def importer(spool: Queue) -> Importer:
     def submit(text: bytes) -> Receipt:
         return spool.put(draft_from_text(text, now="2026-11-16T10:00:00Z", new_id=str))
 
@@ -33,7 +33,7 @@ def read(*names: str) -> list[tuple[str, bytes]]:
     return [(name, (NATIVES / name).read_bytes()) for name in names]
 
 
-def test_every_native_sample_is_taken_in_once(importer: Importer, spool: Spool) -> None:
+def test_every_native_sample_is_taken_in_once(importer: Importer, spool: Queue) -> None:
     sources = read(*sorted(path.name for path in NATIVES.iterdir()))
 
     first = importer.take_in(sources)
@@ -106,7 +106,7 @@ def test_changed_content_under_a_known_uuid_is_refused(importer: Importer) -> No
     assert "other content" in str(one.reason)
 
 
-def test_full_spool_is_told(spool: Spool) -> None:
+def test_full_spool_is_told(spool: Queue) -> None:
     def refuse(_text: bytes) -> Receipt:
         raise SpoolFull("the spool is full")
 

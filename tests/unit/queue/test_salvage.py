@@ -1,27 +1,46 @@
 """Damage on disk: every flipped bit is found, and every sound row is saved."""
 
+import hashlib
 import json
 import os
 import pickle
 import random
 import shutil
 import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from holdfast.errors import SpoolDamaged, SpoolUnwritable, UnknownRun
-from holdfast.format.receipt import Delivery, Progress
-from holdfast.queue import Spool
+from holdfast.format.receipt import Delivery, Persistence, Progress
+from holdfast.queue import Queue
+from holdfast.queue.folder import DATABASE
 from holdfast.queue.salvage import REPORT
 from tests.fakes.spooling import FakeEntry, open_spool, start_python
 
 PAGE = 4096
 
 
+class JsonEntry(FakeEntry):
+    """A checkpoint whose body says what it is, as every real one does."""
+
+    def body(self, sequence: int) -> bytes:
+        fields = {
+            "checkpoint_id": self.checkpoint_id,
+            "run_id": self.run_id,
+            "sequence_number": sequence,
+            "trigger": str(self.trigger),
+            "priority": str(self.priority),
+            "state_snapshot": self.content.hex(),
+        }
+        return json.dumps(fields).encode()
+
+
 def database(tmp_path: Path) -> Path:
-    return tmp_path / "spool" / "queue" / "cache.db"
+    return tmp_path / "spool" / "queue" / DATABASE
 
 
 def damaged_folders(tmp_path: Path) -> list[Path]:
@@ -31,14 +50,14 @@ def damaged_folders(tmp_path: Path) -> list[Path]:
 def fill(tmp_path: Path, count: int, size_bytes: int = 300) -> dict[str, bytes]:
     """Put `count` checkpoints and close the spool; return their bodies by id."""
     spool = open_spool(tmp_path / "spool")
-    entries = [FakeEntry(content=os.urandom(size_bytes), fingerprint="f") for _ in range(count)]
+    entries = [JsonEntry(content=os.urandom(size_bytes // 2), fingerprint="f") for _ in range(count)]
     spool.put_all(entries)
     bodies = {item.checkpoint_id: spool.read(item) for item in spool.pending()}
     spool.close()
     return bodies
 
 
-def drain(spool: Spool) -> dict[str, bytes]:
+def drain(spool: Queue) -> dict[str, bytes]:
     """Read everything that waits, as a drain does; what is damaged is passed over."""
     bodies = {}
     for item in spool.pending():
@@ -124,8 +143,7 @@ def test_every_row_that_is_whole_is_saved_and_the_rest_is_named(tmp_path: Path, 
     status = spool.status(0.0)
     assert status.depth == len(whole)
     (folder,) = damaged_folders(tmp_path)
-    # Opening a file that does not look damaged writes to its first pages, where the settings are.
-    assert (folder / "cache.db").read_bytes()[3 * PAGE :] == content[3 * PAGE :]
+    assert (folder / DATABASE).read_bytes() == content
     (event,) = [log for log in logs if log["event"] == "spool_salvaged"]
     assert (event["salvaged"], status.salvaged) == (len(whole), len(whole))
     named = json.loads((folder / REPORT).read_bytes())["lost_checkpoints"]
@@ -138,7 +156,8 @@ def test_every_row_that_is_whole_is_saved_and_the_rest_is_named(tmp_path: Path, 
     # Life goes on: known ones are known, new ones get new numbers, and a second opening finds no damage.
     known = next(iter(whole), None)
     if known:
-        assert spool.put(FakeEntry(checkpoint_id=known, content=whole[known].partition(b":")[2])).status
+        state = bytes.fromhex(json.loads(whole[known])["state_snapshot"])
+        assert spool.put(JsonEntry(checkpoint_id=known, content=state)).status
     spool.put(FakeEntry())
     numbers = [item.sequence for item in spool.pending()]
     assert len(set(numbers)) == len(numbers)
@@ -196,13 +215,9 @@ def test_damage_found_while_running_does_not_stop_the_rest(tmp_path: Path) -> No
     spool = open_spool(tmp_path / "spool")
     items = spool.pending()
     victim = items[50]
-    alter(
-        tmp_path,
-        "UPDATE Cache SET mode = 4, value = ? WHERE key LIKE ?",
-        pickle.dumps(1),
-        f"ticket|%{victim.checkpoint_id}",
-    )
-    alter(tmp_path, "DELETE FROM Cache WHERE key = ?", f"receipt|{items[60].checkpoint_id}")
+    alter(tmp_path, "update body set bytes = ? where arrival = 51", pickle.dumps(1))
+    alter(tmp_path, "delete from item where checkpoint_id = ?", items[60].checkpoint_id)
+    alter(tmp_path, "update item set sequence = 999 where checkpoint_id = ?", items[70].checkpoint_id)
 
     survivors = {}
     for item in items:
@@ -219,15 +234,28 @@ def test_damage_found_while_running_does_not_stop_the_rest(tmp_path: Path) -> No
     spool.close()
 
 
-@pytest.mark.parametrize("key", ["ticket|nonsense", "ticket|1|000000000900|1.0|1|manual|1|build-1|planted"])
-def test_planted_ticket_is_neither_sent_nor_in_the_way(tmp_path: Path, key: str) -> None:
+@pytest.mark.parametrize("trigger", ["nonsense", "manual"])
+def test_planted_item_is_neither_sent_nor_in_the_way(tmp_path: Path, trigger: str) -> None:
     bodies = fill(tmp_path, 3)
-    alter(
-        tmp_path,
-        "INSERT INTO Cache (key, raw, mode, value) VALUES (?, 1, 4, ?)",
-        key,
-        pickle.dumps("planted"),
+    columns = (
+        900,
+        "planted",
+        "build-1",
+        1,
+        trigger,
+        1,
+        1,
+        1.0,
+        0,
+        b"d",
+        b"s",
+        None,
+        "normal",
+        "spooled",
+        "p",
     )
+    alter(tmp_path, f"insert into item values ({'?, ' * 15}null, null, null, 0, 0, 0)", *columns)
+    alter(tmp_path, "insert into body values (900, ?, ?)", b"d", pickle.dumps("planted"))
 
     spool = open_spool(tmp_path / "spool")
 
@@ -236,21 +264,96 @@ def test_planted_ticket_is_neither_sent_nor_in_the_way(tmp_path: Path, key: str)
     spool.close()
 
 
-def test_ticket_that_vanished_is_missed(tmp_path: Path) -> None:
-    bodies = fill(tmp_path, 5)
-    victim = min(bodies)
-    alter(tmp_path, "DELETE FROM Cache WHERE key LIKE ?", f"ticket|%{victim}")
+@pytest.mark.parametrize("value", ["'text'", "17", "1.5"])
+def test_body_that_is_not_made_of_bytes_is_missed(tmp_path: Path, value: str) -> None:
+    bodies = fill(tmp_path, 3)
+    victim = list(bodies)[1]
+    alter(tmp_path, f"update body set bytes = {value} where arrival = 2")
 
     spool = open_spool(tmp_path / "spool")
 
-    assert victim not in {item.checkpoint_id for item in spool.pending()}
+    assert drain(spool) == {key: body for key, body in bodies.items() if key != victim}
     receipt = spool.receipt(victim)
+    assert receipt is not None
+    assert receipt.status == Progress.REFUSED
+    spool.close()
+
+
+def test_row_that_a_put_finds_damaged_is_salvaged_before_it_is_answered(tmp_path: Path) -> None:
+    bodies = fill(tmp_path, 3)
+    victim = list(bodies)[1]
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        alter(tmp_path, "update item set persistence = 'nonsense' where arrival = 2")
+        state = bytes.fromhex(json.loads(bodies[victim])["state_snapshot"])
+
+        receipt = spool.put(JsonEntry(checkpoint_id=victim, content=state, fingerprint=None))
+
+        assert (receipt.sequence_number, receipt.persistence) == (2, Persistence.NORMAL)
+        assert drain(spool) == bodies
+        assert len(damaged_folders(tmp_path)) == 1
+
+
+def test_older_version_of_a_body_does_not_come_back(tmp_path: Path) -> None:
+    fill(tmp_path, 3)
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        item = spool.pending()[1]
+        old = spool.read(item)
+        moved = spool.renumber(item, 9, old.replace(b'"sequence_number": 2', b'"sequence_number": 9'))
+    # A page that was freed may still hold the old one.
+    alter(tmp_path, "insert into body values (0, ?, ?)", hashlib.sha256(old).digest(), old)
+    alter(tmp_path, "delete from total")
+
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        assert [each.sequence for each in spool.pending()] == [1, 9, 3]
+        assert json.loads(spool.read(moved))["sequence_number"] == 9
+
+
+def test_body_that_vanished_is_missed(tmp_path: Path) -> None:
+    fill(tmp_path, 5)
+    alter(tmp_path, "delete from body where arrival = 3")
+    spool = open_spool(tmp_path / "spool")
+    victim = spool.pending()[2]
+
+    with pytest.raises(SpoolDamaged):
+        spool.read(victim)
+
+    assert victim not in spool.pending()
+    receipt = spool.receipt(victim.checkpoint_id)
     assert receipt is not None
     assert "lost" in (receipt.reason or "")
     assert spool.status(0.0).lost == 1
     with pytest.raises((SpoolDamaged, UnknownRun)):
-        spool.restore(victim)
+        spool.restore(victim.checkpoint_id)
+    assert spool.set_aside_entries() == []
     spool.close()
+
+
+def test_row_that_vanished_is_made_anew_from_its_body(tmp_path: Path) -> None:
+    bodies = fill(tmp_path, 5)
+    victim = list(bodies)[3]
+    alter(tmp_path, "delete from item where checkpoint_id = ?", victim)
+
+    spool = open_spool(tmp_path / "spool")
+
+    assert drain(spool) == bodies
+    receipt = spool.receipt(victim)
+    assert receipt is not None
+    assert (receipt.status, receipt.sequence_number) == (Progress.SPOOLED, 4)
+    assert receipt.file_path == "checkpoints/build-1/cp_004_manual.json"
+    assert (spool.status(0.0).depth, spool.status(0.0).lost) == (5, 0)
+    spool.close()
+
+
+def test_row_and_body_that_say_nothing_are_counted_as_lost(tmp_path: Path) -> None:
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        spool.put_all([FakeEntry(content=b"no JSON") for _ in range(3)])
+    alter(tmp_path, "delete from item where arrival = 2")
+
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        assert [item.sequence for item in spool.pending()] == [1, 3]
+        assert spool.status(0.0).lost == 1
+        with pytest.raises(SpoolDamaged, match="has lost some"):
+            spool.set_aside(replace(spool.pending()[0], checkpoint_id="gone"), "why")
 
 
 def test_interrupted_salvage_is_finished_at_the_next_opening(tmp_path: Path) -> None:
@@ -258,7 +361,7 @@ def test_interrupted_salvage_is_finished_at_the_next_opening(tmp_path: Path) -> 
     home = tmp_path / "spool"
     (home / "queue").rename(home / "damaged-20260101T000000Z")
     (home / "salvaged").mkdir()
-    (home / "salvaged" / "cache.db").write_bytes(b"half of it")
+    (home / "salvaged" / DATABASE).write_bytes(b"half of it")
 
     spool = open_spool(home)
 
@@ -273,7 +376,7 @@ def test_whoever_still_has_the_old_file_open_follows_to_the_new_one(tmp_path: Pa
     first, second = open_spool(tmp_path / "spool"), open_spool(tmp_path / "spool")
     item = first.pending()[0]
     second.put(FakeEntry(checkpoint_id="late"))
-    alter(tmp_path, "UPDATE Cache SET value = ? WHERE key LIKE 'totals'", b"x" * 50)
+    alter(tmp_path, "delete from total")
 
     assert first.status(0.0).depth == 51
     receipt = second.put(FakeEntry(checkpoint_id="later"))
@@ -330,7 +433,7 @@ def test_salvage_without_room_acknowledges_nothing_and_goes_on_later(
         raise SpoolUnwritable("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr("holdfast.queue.salvage.open_store", refuse)
+        patch.setattr("holdfast.queue.folder.make_database", refuse)
         for _ in range(2):
             with pytest.raises(SpoolUnwritable):
                 open_spool(tmp_path / "spool")

@@ -10,7 +10,7 @@ import pytest
 from holdfast.clock import Deadline
 from holdfast.errors import SweepBusy
 from holdfast.library import Holdfast
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from holdfast.retention import Sweeper, schedule
 from holdfast.retention.plan import RetentionPlan
 from holdfast.retention.schedule import FIRST_PAUSE_S, RETRY_S, Schedule
@@ -30,13 +30,13 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def spool(tmp_path: Path, clock: VirtualClock) -> Iterator[Spool]:
+def spool(tmp_path: Path, clock: VirtualClock) -> Iterator[Queue]:
     spool = open_spool(tmp_path, clock=clock)
     yield spool
     spool.close()
 
 
-def run_rounds(rounds: int, spool: Spool, clock: VirtualClock, outcomes: object = None) -> list[float]:
+def run_rounds(rounds: int, spool: Queue, clock: VirtualClock, outcomes: object = None) -> list[float]:
     """Run a schedule for so many sweeps; return how long it waited before each, and before its end."""
     done = SweepReport(RetentionPlan(()))
     sweeper = Mock(spec=Sweeper, sweep=Mock(side_effect=outcomes, return_value=done))
@@ -56,11 +56,11 @@ def run_rounds(rounds: int, spool: Spool, clock: VirtualClock, outcomes: object 
     return waits
 
 
-def test_first_sweep_comes_soon_and_the_others_at_their_times(spool: Spool, clock: VirtualClock) -> None:
+def test_first_sweep_comes_soon_and_the_others_at_their_times(spool: Queue, clock: VirtualClock) -> None:
     assert run_rounds(2, spool, clock) == [FIRST_PAUSE_S, DAY_S, DAY_S]
 
 
-def test_sweep_that_is_cut_short_is_tried_again_before_long(spool: Spool, clock: VirtualClock) -> None:
+def test_sweep_that_is_cut_short_is_tried_again_before_long(spool: Queue, clock: VirtualClock) -> None:
     cut_short = SweepReport(RetentionPlan(()), rest_because="the rest of the hour is for checkpoints")
 
     waits = run_rounds(2, spool, clock, [cut_short, SweepReport(RetentionPlan(()))])
@@ -68,21 +68,21 @@ def test_sweep_that_is_cut_short_is_tried_again_before_long(spool: Spool, clock:
     assert waits == [FIRST_PAUSE_S, RETRY_S, DAY_S]
 
 
-def test_service_that_is_started_anew_goes_on_with_its_schedule(spool: Spool, clock: VirtualClock) -> None:
+def test_service_that_is_started_anew_goes_on_with_its_schedule(spool: Queue, clock: VirtualClock) -> None:
     run_rounds(1, spool, clock)
     clock.time -= 0.75 * DAY_S  # of the last wait
 
     assert run_rounds(0, spool, clock) == [0.75 * DAY_S]
 
 
-def test_sweep_that_is_overdue_comes_soon_after_the_start(spool: Spool, clock: VirtualClock) -> None:
+def test_sweep_that_is_overdue_comes_soon_after_the_start(spool: Queue, clock: VirtualClock) -> None:
     run_rounds(1, spool, clock)
     clock.time += 5 * DAY_S
 
     assert run_rounds(0, spool, clock) == [FIRST_PAUSE_S]
 
 
-def test_clock_that_was_set_back_puts_nothing_off(spool: Spool, clock: VirtualClock) -> None:
+def test_clock_that_was_set_back_puts_nothing_off(spool: Queue, clock: VirtualClock) -> None:
     run_rounds(1, spool, clock)
     clock.time -= 400 * DAY_S
 
@@ -91,7 +91,7 @@ def test_clock_that_was_set_back_puts_nothing_off(spool: Spool, clock: VirtualCl
 
 @pytest.mark.parametrize("error", [SweepBusy("another process is cleaning up"), ZeroDivisionError()])
 def test_sweep_that_fails_is_tried_again_before_long(
-    spool: Spool, clock: VirtualClock, error: Exception
+    spool: Queue, clock: VirtualClock, error: Exception
 ) -> None:
     waits = run_rounds(2, spool, clock, [error, SweepReport(RetentionPlan(()))])
 

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.format.receipt import Progress
+from holdfast.queue.folder import DATABASE
 from tests.fakes.spooling import FakeEntry, open_spool, run_python, start_python
 
 SUBMIT_UNTIL_KILLED = """
 import itertools, sys
 from pathlib import Path
+from holdfast.queue.folder import DATABASE
 from tests.fakes.spooling import FakeEntry, open_spool
 spool = open_spool(Path(sys.argv[1]))
 for number in itertools.count():
@@ -20,6 +22,7 @@ for number in itertools.count():
 SUBMIT_MANY = """
 import sys
 from pathlib import Path
+from holdfast.queue.folder import DATABASE
 from tests.fakes.spooling import FakeEntry, open_spool
 spool = open_spool(Path(sys.argv[1]))
 for _ in range(40):
@@ -31,6 +34,7 @@ SUBMIT_WITHOUT_ROOM = """
 import resource, sys
 from pathlib import Path
 from holdfast.errors import SpoolUnwritable
+from holdfast.queue.folder import DATABASE
 from tests.fakes.spooling import FakeEntry, open_spool
 spool = open_spool(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
@@ -81,6 +85,21 @@ def test_four_processes_submit_into_one_run_with_distinct_numbers(tmp_path: Path
     assert [item.sequence for item in items] == list(range(1, 161))
     for item in items:
         assert spool.read(item) == b"%d:state" % item.sequence
+    spool.close()
+
+
+def test_repeat_is_answered_only_after_the_disk_has_confirmed_it(tmp_path: Path) -> None:
+    """Whoever stored it first may have died between its write and its sync."""
+    log = tmp_path / "spool" / "queue" / f"{DATABASE}-wal"
+    spool = open_spool(tmp_path / "spool")
+    entry = FakeEntry(fingerprint="same")
+    first = spool.put(entry)
+    size_bytes = log.stat().st_size
+
+    assert spool.put(entry) == first
+
+    assert log.stat().st_size > size_bytes
+    assert spool.status(0.0).depth == 1
     spool.close()
 
 

@@ -1,4 +1,7 @@
-from collections.abc import Iterator
+"""What every queue keeps, whatever it is made of. `open_queue` opens the same one again at each call."""
+
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +14,19 @@ from holdfast.errors import (
     SpoolUnwritable,
     UnknownRun,
 )
-from holdfast.format.receipt import Delivery, Persistence, Progress
+from holdfast.format.paths import Layout
+from holdfast.format.receipt import Delivery, Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority, Trigger
-from holdfast.queue import Spool, SpoolLimits
+from holdfast.queue import Queue, QueueLimits, SqliteQueue
 from tests.fakes.clock import VirtualClock
-from tests.fakes.spooling import FakeEntry, open_spool, start_python
+from tests.fakes.spooling import FakeEntry
+
+OpenQueue = Callable[..., Queue]
+UNLIMITED = QueueLimits(min_free_bytes=0)
+
+
+def open_sqlite(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue:
+    return SqliteQueue.open(folder, limits=limits, clock=clock, layout=Layout())
 
 
 @pytest.fixture
@@ -23,11 +34,23 @@ def clock() -> VirtualClock:
     return VirtualClock(1000.0)
 
 
+@pytest.fixture(params=[pytest.param(open_sqlite, id="sqlite")])
+def open_queue(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[OpenQueue]:
+    """Return what opens the queue; each opening stands for a process of its own."""
+    opened: list[Queue] = []
+
+    def open_it(limits: QueueLimits = UNLIMITED) -> Queue:
+        opened.append(request.param(tmp_path / "spool", limits, clock))
+        return opened[-1]
+
+    yield open_it
+    for queue in opened:
+        queue.close()
+
+
 @pytest.fixture
-def spool(tmp_path: Path, clock: VirtualClock) -> Iterator[Spool]:
-    spool = open_spool(tmp_path / "spool", clock=clock)
-    yield spool
-    spool.close()
+def spool(open_queue: OpenQueue) -> Queue:
+    return open_queue()
 
 
 def delivery(sequence: int = 1) -> Delivery:
@@ -35,7 +58,7 @@ def delivery(sequence: int = 1) -> Delivery:
     return Delivery(sequence, path, blob_sha="b10b", commit_sha="c0ffee")
 
 
-def test_put_answers_with_a_receipt_and_keeps_the_bytes(spool: Spool) -> None:
+def test_put_answers_with_a_receipt_and_keeps_the_bytes(spool: Queue) -> None:
     entry = FakeEntry(content=bytes(range(256)))
 
     receipt = spool.put(entry, persistence=Persistence.DELAYED)
@@ -51,21 +74,20 @@ def test_put_answers_with_a_receipt_and_keeps_the_bytes(spool: Spool) -> None:
     assert item.size_bytes == 258
 
 
-def test_what_was_put_is_there_after_reopening(tmp_path: Path, clock: VirtualClock) -> None:
-    first = open_spool(tmp_path / "spool", clock=clock)
+def test_what_was_put_is_there_after_reopening(open_queue: OpenQueue) -> None:
+    first = open_queue()
     receipt = first.put(FakeEntry())
     items = first.pending()
     first.close()
 
-    second = open_spool(tmp_path / "spool", clock=clock)
+    second = open_queue()
 
     assert second.pending() == items
     assert second.receipt(receipt.checkpoint_id) == receipt
-    second.close()
 
 
 def test_critical_goes_first_and_within_a_priority_the_order_of_arrival_holds(
-    spool: Spool, clock: VirtualClock
+    spool: Queue, clock: VirtualClock
 ) -> None:
     wanted = [Priority.MEDIUM, Priority.HIGH, Priority.CRITICAL, Priority.MEDIUM, Priority.CRITICAL]
     for number, priority in enumerate(wanted):
@@ -75,24 +97,13 @@ def test_critical_goes_first_and_within_a_priority_the_order_of_arrival_holds(
     assert [item.run_id for item in spool.pending()] == ["run-2", "run-4", "run-1", "run-0", "run-3"]
 
 
-def test_spool_of_an_unknown_format_is_left_alone(tmp_path: Path) -> None:
-    spool = open_spool(tmp_path / "spool")
-    spool.put(FakeEntry())
-    spool._home._store.set("format", b"3")
-    spool.close()
-
-    with pytest.raises(SpoolUnwritable, match="format 3, and this Holdfast knows 2"):
-        open_spool(tmp_path / "spool")
-    assert not list((tmp_path / "spool").glob("damaged-*"))
-
-
-def test_order_within_a_run_stays_beyond_ten_and_a_hundred(spool: Spool) -> None:
+def test_order_within_a_run_stays_beyond_ten_and_a_hundred(spool: Queue) -> None:
     spool.put_all([FakeEntry() for _ in range(120)])
 
     assert [item.sequence for item in spool.pending()] == list(range(1, 121))
 
 
-def test_same_checkpoint_again_changes_nothing(spool: Spool, clock: VirtualClock) -> None:
+def test_same_checkpoint_again_changes_nothing(spool: Queue, clock: VirtualClock) -> None:
     entry = FakeEntry(fingerprint="f1")
     first = spool.put(entry)
     clock.time += 60
@@ -106,7 +117,7 @@ def test_same_checkpoint_again_changes_nothing(spool: Spool, clock: VirtualClock
     assert spool.pending() == []
 
 
-def test_same_id_with_other_content_is_refused(spool: Spool) -> None:
+def test_same_id_with_other_content_is_refused(spool: Queue) -> None:
     entry = FakeEntry(fingerprint="f1")
     spool.put(entry)
 
@@ -117,7 +128,7 @@ def test_same_id_with_other_content_is_refused(spool: Spool) -> None:
     assert spool.known_sequence("build-1") == 1
 
 
-def test_id_that_was_made_here_is_known_by_its_bytes(spool: Spool) -> None:
+def test_id_that_was_made_here_is_known_by_its_bytes(spool: Queue) -> None:
     entry = FakeEntry(content=b"same")
     first = spool.put(entry)
 
@@ -128,7 +139,7 @@ def test_id_that_was_made_here_is_known_by_its_bytes(spool: Spool) -> None:
         spool.put(FakeEntry(checkpoint_id=entry.checkpoint_id, fingerprint="now given", content=b"other"))
 
 
-def test_twice_in_one_batch_is_stored_once(spool: Spool) -> None:
+def test_twice_in_one_batch_is_stored_once(spool: Queue) -> None:
     entry = FakeEntry(fingerprint="f1")
 
     first, second, third = spool.put_all([entry, entry, FakeEntry()])
@@ -138,7 +149,7 @@ def test_twice_in_one_batch_is_stored_once(spool: Spool) -> None:
     assert third == spool.receipt(spool.pending()[1].checkpoint_id)
 
 
-def test_numbers_go_on_after_the_highest_and_a_taken_one_gets_the_next(spool: Spool) -> None:
+def test_numbers_go_on_after_the_highest_and_a_taken_one_gets_the_next(spool: Queue) -> None:
     wanted = [None, 5, None, 5, 3, 3, None]
 
     numbers = [spool.put(FakeEntry(sequence=number)).sequence_number for number in wanted]
@@ -149,7 +160,7 @@ def test_numbers_go_on_after_the_highest_and_a_taken_one_gets_the_next(spool: Sp
     assert spool.known_sequence("unknown") == 0
 
 
-def test_number_of_a_verified_checkpoint_stays_taken(spool: Spool) -> None:
+def test_number_of_a_verified_checkpoint_stays_taken(spool: Queue) -> None:
     entry = FakeEntry()
     spool.put(entry)
     spool.acknowledge({entry.checkpoint_id: delivery(1)})
@@ -158,7 +169,7 @@ def test_number_of_a_verified_checkpoint_stays_taken(spool: Spool) -> None:
     assert spool.put(FakeEntry(sequence=1)).sequence_number == 2
 
 
-def test_sequences_with_gaps_throughout_stay_distinct(spool: Spool) -> None:
+def test_sequences_with_gaps_throughout_stay_distinct(spool: Queue) -> None:
     entries = [FakeEntry(sequence=2 * number) for number in range(1, 701)]
 
     spool.put_all(entries)
@@ -167,15 +178,13 @@ def test_sequences_with_gaps_throughout_stay_distinct(spool: Spool) -> None:
     assert late == [1401, 1402, 1403]
 
 
-def test_body_is_made_once_and_under_the_final_number(spool: Spool, tmp_path: Path) -> None:
+def test_body_is_made_once_and_under_the_final_number(spool: Queue, open_queue: OpenQueue) -> None:
     entries = [FakeEntry() for _ in range(3)]
     for entry in entries:
         spool.put(entry)
     assert [entry.bodies_made for entry in entries] == [1, 1, 1]
 
-    other = open_spool(tmp_path / "spool")
-    other.put(FakeEntry())
-    other.close()
+    open_queue().put(FakeEntry())
     raced = FakeEntry()
     receipt = spool.put(raced)
 
@@ -183,7 +192,7 @@ def test_body_is_made_once_and_under_the_final_number(spool: Spool, tmp_path: Pa
     assert spool.read(spool.pending()[-1]) == b"5:state"
 
 
-def test_learned_sequence_moves_the_next_number_and_never_back(spool: Spool) -> None:
+def test_learned_sequence_moves_the_next_number_and_never_back(spool: Queue) -> None:
     spool.put(FakeEntry())
     spool.learn_sequence("build-1", 40)
     spool.learn_sequence("build-1", 7)
@@ -192,7 +201,7 @@ def test_learned_sequence_moves_the_next_number_and_never_back(spool: Spool) -> 
     assert spool.put(FakeEntry()).sequence_number == 41
 
 
-def test_renumbered_ticket_keeps_its_place_and_its_receipt_follows(spool: Spool) -> None:
+def test_renumbered_ticket_keeps_its_place_and_its_receipt_follows(spool: Queue) -> None:
     spool.put_all([FakeEntry(), FakeEntry()])
     first, second = spool.pending()
 
@@ -208,7 +217,7 @@ def test_renumbered_ticket_keeps_its_place_and_its_receipt_follows(spool: Spool)
     assert spool.status(0.0).bytes == 20 + 7 + 8
 
 
-def test_ticket_that_has_left_cannot_be_renumbered(spool: Spool) -> None:
+def test_ticket_that_has_left_cannot_be_renumbered(spool: Queue) -> None:
     spool.put(FakeEntry())
     (item,) = spool.pending()
     spool.acknowledge({item.checkpoint_id: delivery()})
@@ -220,7 +229,7 @@ def test_ticket_that_has_left_cannot_be_renumbered(spool: Spool) -> None:
     assert spool.pending() == []
 
 
-def test_checkpoint_leaves_only_when_it_is_acknowledged(spool: Spool, clock: VirtualClock) -> None:
+def test_checkpoint_leaves_only_when_it_is_acknowledged(spool: Queue, clock: VirtualClock) -> None:
     spool.put_all([FakeEntry(), FakeEntry()])
     first, second = spool.pending()
 
@@ -244,7 +253,7 @@ def test_checkpoint_leaves_only_when_it_is_acknowledged(spool: Spool, clock: Vir
     assert spool.status(clock.now()).depth == 1
 
 
-def test_released_ticket_waits_until_its_time_and_counts_attempts(spool: Spool, clock: VirtualClock) -> None:
+def test_released_ticket_waits_until_its_time_and_counts_attempts(spool: Queue, clock: VirtualClock) -> None:
     spool.put_all([FakeEntry(), FakeEntry()])
     first, second = spool.pending()
 
@@ -254,17 +263,17 @@ def test_released_ticket_waits_until_its_time_and_counts_attempts(spool: Spool, 
     assert spool.pending() == [first, second]
     assert spool.pending(now=1089.0) == [second]
     assert spool.pending(now=1090.0) == [first, second]
-    hold = spool.hold(first.checkpoint_id)
-    assert hold is not None
-    assert (hold.attempts, hold.reason) == (2, "no answer at all")
+    backoff = spool.backoff(first.checkpoint_id)
+    assert backoff is not None
+    assert (backoff.attempts, backoff.reason) == (2, "no answer at all")
     receipt = spool.receipt(first.checkpoint_id)
     assert receipt is not None
     assert (receipt.status, receipt.reason) == (Progress.SPOOLED, "no answer at all")
     spool.acknowledge({first.checkpoint_id: delivery()})
-    assert spool.hold(first.checkpoint_id) is None
+    assert spool.backoff(first.checkpoint_id) is None
 
 
-def test_set_aside_ticket_keeps_its_body_and_can_be_restored(spool: Spool, clock: VirtualClock) -> None:
+def test_set_aside_ticket_keeps_its_body_and_can_be_restored(spool: Queue, clock: VirtualClock) -> None:
     spool.put_all([FakeEntry(), FakeEntry()])
     first, second = spool.pending()
 
@@ -290,7 +299,7 @@ def test_set_aside_ticket_keeps_its_body_and_can_be_restored(spool: Spool, clock
         spool.restore("unknown")
 
 
-def test_set_aside_checkpoint_that_is_found_verified_leaves_too(spool: Spool, clock: VirtualClock) -> None:
+def test_set_aside_checkpoint_that_is_found_verified_leaves_too(spool: Queue, clock: VirtualClock) -> None:
     spool.put(FakeEntry())
     (item,) = spool.pending()
     spool.set_aside(item, "unclear")
@@ -302,7 +311,7 @@ def test_set_aside_checkpoint_that_is_found_verified_leaves_too(spool: Spool, cl
     assert spool.set_aside_entries() == []
 
 
-def test_nothing_is_known_of_strangers(spool: Spool) -> None:
+def test_nothing_is_known_of_strangers(spool: Queue) -> None:
     spool.put(FakeEntry())
     (item,) = spool.pending()
     assert spool.receipt("unknown") is None
@@ -314,7 +323,7 @@ def test_nothing_is_known_of_strangers(spool: Spool) -> None:
             attempt()
 
 
-def test_status_counts_and_ages(spool: Spool, clock: VirtualClock) -> None:
+def test_status_counts_and_ages(spool: Queue, clock: VirtualClock) -> None:
     assert spool.status(clock.now()).oldest_age_s == 0.0
     spool.put(FakeEntry())
     clock.time += 50
@@ -327,7 +336,7 @@ def test_status_counts_and_ages(spool: Spool, clock: VirtualClock) -> None:
     assert (status.salvaged, status.lost) == (0, 0)
 
 
-def test_accepted_is_verified_plus_spooled_plus_set_aside(spool: Spool, clock: VirtualClock) -> None:
+def test_accepted_is_verified_plus_spooled_plus_set_aside(spool: Queue, clock: VirtualClock) -> None:
     entries = [FakeEntry() for _ in range(30)]
     spool.put_all(entries)
     items = spool.pending()
@@ -344,8 +353,8 @@ def test_accepted_is_verified_plus_spooled_plus_set_aside(spool: Spool, clock: V
     assert status.depth == len(spool.pending()) == 14
 
 
-def test_full_spool_says_its_numbers_and_takes_more_once_it_has_drained(tmp_path: Path) -> None:
-    spool = open_spool(tmp_path / "spool", limits=SpoolLimits(max_items=2, min_free_bytes=0))
+def test_full_spool_says_its_numbers_and_takes_more_once_it_has_drained(open_queue: OpenQueue) -> None:
+    spool = open_queue(QueueLimits(max_items=2, min_free_bytes=0))
     spool.put_all([FakeEntry(), FakeEntry()])
     first, second = spool.pending()
 
@@ -357,29 +366,26 @@ def test_full_spool_says_its_numbers_and_takes_more_once_it_has_drained(tmp_path
     spool.acknowledge({second.checkpoint_id: delivery()})
 
     assert spool.put(FakeEntry()).sequence_number == 3
-    spool.close()
 
 
-def test_limit_in_bytes_refuses_only_what_does_not_fit(tmp_path: Path) -> None:
-    spool = open_spool(tmp_path / "spool", limits=SpoolLimits(max_bytes=1000, min_free_bytes=0))
+def test_limit_in_bytes_refuses_only_what_does_not_fit(open_queue: OpenQueue) -> None:
+    spool = open_queue(QueueLimits(max_bytes=1000, min_free_bytes=0))
 
     outcomes = spool.put_all([FakeEntry(content=bytes(size)) for size in (600, 600, 300)])
 
     assert [isinstance(outcome, SpoolFull) for outcome in outcomes] == [False, True, False]
     assert spool.status(0.0).bytes == 904
-    spool.close()
 
 
-def test_disk_that_is_nearly_full_is_refused_before_it_is_full(tmp_path: Path) -> None:
-    spool = open_spool(tmp_path / "spool", limits=SpoolLimits(min_free_bytes=2**62))
+def test_disk_that_is_nearly_full_is_refused_before_it_is_full(open_queue: OpenQueue) -> None:
+    spool = open_queue(QueueLimits(min_free_bytes=2**62))
 
     with pytest.raises(SpoolUnwritable, match="must stay free; free some space"):
         spool.put(FakeEntry())
     assert spool.pending() == []
-    spool.close()
 
 
-def test_wrong_one_does_not_hinder_the_others(spool: Spool) -> None:
+def test_wrong_one_does_not_hinder_the_others(spool: Queue) -> None:
     class Broken(FakeEntry):
         def body(self, sequence: int) -> bytes:
             raise InvalidCheckpoint("state", "cannot be encoded")
@@ -394,21 +400,20 @@ def test_wrong_one_does_not_hinder_the_others(spool: Spool) -> None:
         spool.put(FakeEntry(checkpoint_id=""))
 
 
-def test_notes_are_kept_until_forgotten(tmp_path: Path) -> None:
-    spool = open_spool(tmp_path / "spool")
+def test_notes_are_kept_until_forgotten(open_queue: OpenQueue) -> None:
+    spool = open_queue()
     spool.note("intent/a", b"1")
     spool.note("intent/b", b"2")
     spool.note("intent/a", b"3")
     spool.close()
 
-    again = open_spool(tmp_path / "spool")
+    again = open_queue()
     assert again.notes() == {"intent/a": b"3", "intent/b": b"2"}
     again.forget("intent/a", "unknown")
     assert again.notes() == {"intent/b": b"2"}
-    again.close()
 
 
-def test_purge_drops_old_receipts_of_verified_checkpoints_alone(spool: Spool, clock: VirtualClock) -> None:
+def test_purge_drops_old_receipts_of_verified_checkpoints_alone(spool: Queue, clock: VirtualClock) -> None:
     entries = [FakeEntry(fingerprint="f") for _ in range(6)]
     spool.put_all(entries)
     for item in spool.pending()[:4]:
@@ -423,35 +428,150 @@ def test_purge_drops_old_receipts_of_verified_checkpoints_alone(spool: Spool, cl
     assert known == [False, False, False, True, True, True]
 
 
-def test_second_drainer_is_told_who_drains(spool: Spool, tmp_path: Path) -> None:
-    other = open_spool(tmp_path / "spool")
+def test_second_drainer_is_told_who_drains(spool: Queue, open_queue: OpenQueue) -> None:
+    other = open_queue()
     with spool.drainer(), pytest.raises(SpoolBusy, match=r"process \d+ is draining"), other.drainer():
         pass
     with other.drainer():
         pass
-    other.close()
 
 
-HOLD_THE_DRAIN = """
-import sys, time
-from pathlib import Path
-from tests.fakes.spooling import open_spool
-with open_spool(Path(sys.argv[1])).drainer():
-    print("draining", flush=True)
-    time.sleep(60)
-"""
+def test_two_that_put_by_turns_see_the_numbers_of_each_other(open_queue: OpenQueue) -> None:
+    one, other = open_queue(), open_queue()
+
+    numbers = [queue.put(FakeEntry()).sequence_number for _ in range(4) for queue in (one, other)]
+    one.pending()
+    numbers += [queue.put(FakeEntry()).sequence_number for _ in range(3) for queue in (other, one)]
+
+    assert numbers == list(range(1, 15))
+    assert [item.sequence for item in other.pending()] == numbers
 
 
-def test_lock_of_the_drainer_dies_with_its_process(spool: Spool, tmp_path: Path) -> None:
-    process = start_python(HOLD_THE_DRAIN, str(tmp_path / "spool"))
-    assert process.stdout is not None
-    assert process.stdout.readline() == "draining\n"
+def test_threads_that_put_at_once_get_distinct_numbers(open_queue: OpenQueue) -> None:
+    queues = [open_queue(), open_queue()]
+    start = threading.Barrier(8)
 
-    with pytest.raises(SpoolBusy, match=f"process {process.pid} "), spool.drainer():
-        pass
+    def put(queue: Queue) -> None:
+        start.wait()
+        for number in range(10):
+            queue.put(FakeEntry(sequence=None if number % 2 else number + 1))
+
+    threads = [threading.Thread(target=put, args=(queues[number % 2],)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    items = queues[0].pending()
+    assert sorted(item.sequence for item in items) == list(range(1, 81))
+    assert all(queues[1].read(item).startswith(b"%d:" % item.sequence) for item in items)
+
+
+def test_same_checkpoint_through_two_openings_is_one(open_queue: OpenQueue) -> None:
+    one, other = open_queue(), open_queue()
+    entry = FakeEntry(fingerprint="same")
+    one.put(FakeEntry())
+
+    first, again = one.put(entry), other.put(entry)
+
+    assert first == again == one.receipt(entry.checkpoint_id)
+    assert one.status(0.0).depth == 2
+    with pytest.raises(CheckpointChanged):
+        other.put(FakeEntry(checkpoint_id=entry.checkpoint_id, fingerprint="other"))
+
+
+def test_checkpoint_said_to_be_new_that_is_known_is_answered_and_not_doubled(spool: Queue) -> None:
+    entry = FakeEntry()
+    (first,) = spool.put_all([entry], are_new=True)
+
+    (again,) = spool.put_all([entry], are_new=True)
+
+    assert first == again
+    assert isinstance(again, Receipt)
+    assert spool.known_sequence("build-1") == again.sequence_number == 1
+    assert spool.status(0.0).depth == 1
+
+
+def test_large_body_comes_back_whole_and_can_be_renumbered(spool: Queue) -> None:
+    content = bytes(range(256)) * 12_000
+    spool.put(FakeEntry(content=content))
+    (item,) = spool.pending()
+    assert spool.read(item) == b"1:" + content
+
+    moved = spool.renumber(item, 2, b"2:" + content + b"more")
+
+    assert spool.read(moved) == b"2:" + content + b"more"
+    spool.set_aside(moved, "why")
+    assert spool.restore(moved.checkpoint_id).status == Progress.SPOOLED
+    assert spool.read(moved) == b"2:" + content + b"more"
+
+
+def test_save_within_a_save_of_the_same_thread_is_refused_and_does_not_wait_for_itself(
+    spool: Queue,
+) -> None:
+    class Nested(FakeEntry):
+        """Saves again while the queue is held, as a signal handler may do."""
+
+        def body(self, sequence: int) -> bytes:
+            if self.bodies_made:
+                with pytest.raises(SpoolUnwritable, match="this thread is just saving"):
+                    spool.put(FakeEntry())
+            return super().body(sequence)
+
+    for _ in range(3):
+        spool.put(FakeEntry())
+
+    assert spool.put(Nested(sequence=2)).sequence_number == 4
+    assert spool.status(0.0).depth == 4
+
+
+def test_arrival_numbers_follow_the_order_of_arrival(spool: Queue) -> None:
+    entries = [FakeEntry(priority=priority) for priority in (Priority.MEDIUM, Priority.CRITICAL)]
+    for entry in entries:
+        spool.put(entry)
+
+    first, second = (entry.checkpoint_id for entry in entries)
+    arrivals = spool.arrivals([second, first, "unknown"])
+
+    assert arrivals.keys() == {first, second}
+    assert arrivals[first] < arrivals[second]
+
+
+def test_room_is_told_before_anything_is_put(open_queue: OpenQueue) -> None:
+    spool = open_queue(QueueLimits(max_items=1, min_free_bytes=0))
+    spool.check_room()
     spool.put(FakeEntry())
-    process.kill()
-    process.communicate()
 
-    with spool.drainer():
-        assert len(spool.pending()) == 1
+    with pytest.raises(SpoolFull):
+        spool.check_room()
+
+
+def test_only_a_checkpoint_whose_body_is_whole_counts_as_kept_aside(spool: Queue) -> None:
+    entry = FakeEntry()
+    spool.put(entry)
+    assert not spool.is_kept_aside(entry.checkpoint_id)
+
+    spool.set_aside(spool.pending()[0], "a rule refuses it")
+
+    assert spool.is_kept_aside(entry.checkpoint_id)
+    assert not spool.is_kept_aside("unknown")
+
+
+def test_queue_that_was_closed_takes_nothing(open_queue: OpenQueue) -> None:
+    spool = open_queue()
+    spool.close()
+
+    with pytest.raises(SpoolUnwritable, match="closed"):
+        spool.put(FakeEntry())
+    spool.close()
+
+
+def test_wanted_number_is_free_only_once_whatever_was_purged(spool: Queue, clock: VirtualClock) -> None:
+    spool.put_all([FakeEntry(sequence=number) for number in (2, 4, 6)])
+    spool.acknowledge({item.checkpoint_id: delivery(item.sequence) for item in spool.pending()[:2]})
+    clock.time += 100
+    assert spool.purge_receipts(older_than=clock.now(), keep=0) == 2
+
+    numbers = [spool.put(FakeEntry(sequence=wanted)).sequence_number for wanted in (4, 6, 5, 5)]
+
+    assert numbers == [7, 8, 5, 9]

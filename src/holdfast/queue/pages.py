@@ -1,7 +1,7 @@
 """Reading the rows of a damaged SQLite file, page by page, without SQLite.
 
 SQLite gives up on a file when a single page of its tree is wrong. The rows themselves lie in leaf
-pages that can be read without the tree, and each row carries a digest, so nothing wrong is believed.
+pages that can be read without the tree; it is for others to say which of them can be believed.
 The layout is that of https://www.sqlite.org/fileformat2.html.
 """
 
@@ -16,14 +16,18 @@ _TABLE_LEAF = 0x0D
 _WAL_HEADER_BYTES = 32
 _FRAME_HEADER_BYTES = 24
 _WAL_MAGICS = {0x377F0682: "<", 0x377F0683: ">"}
+# How many bytes a column of each kind takes; from 12 on, the kind says how long a blob or a text is.
+_WIDTHS = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)
 
-# The columns of diskcache's table, in order.
-_COLUMNS = 12
-_KEY, _RAW, _MODE, _FILENAME, _VALUE = 1, 2, 9, 10, 11
+Column = None | int | float | str | bytes
+Row = tuple[int, tuple[Column, ...]]
 
 
-def carve(database: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield key and value, as stored, of every row that can be read; nothing says yet that they are sound."""
+def carve(database: Path) -> Iterator[Row]:
+    """Yield the rowid and the columns of every row that can be read, of whatever table.
+
+    Nothing says yet that they are sound, nor that they were not deleted long ago.
+    """
     with Pages(database) as pages:
         free = pages.find_free()
         for number in range(1, pages.count + 1):
@@ -104,22 +108,21 @@ class Pages:
         return committed
 
 
-def _read_leaf(pages: Pages, page: bytes, start: int) -> Iterator[tuple[str, bytes]]:
+def _read_leaf(pages: Pages, page: bytes, start: int) -> Iterator[Row]:
     (count,) = struct.unpack_from(">H", page, start + 3)
     for index in range(min(count, len(page) // 2)):
         try:
             (cell,) = struct.unpack_from(">H", page, start + 8 + 2 * index)
-            row = _read_row(_read_payload(pages, page, cell))
-        except (IndexError, struct.error, UnicodeDecodeError, ValueError):
+            rowid, record = _read_cell(pages, page, cell)
+            yield rowid, _read_columns(record)
+        except (IndexError, struct.error, ValueError):
             continue
-        if row:
-            yield row
 
 
-def _read_payload(pages: Pages, page: bytes, cell: int) -> bytes:
-    """Return the whole record of a cell, gathered from its overflow pages."""
+def _read_cell(pages: Pages, page: bytes, cell: int) -> tuple[int, bytes]:
+    """Return the rowid of a cell and its whole record, gathered from its overflow pages."""
     size, at = _varint(page, cell)
-    _, at = _varint(page, at)
+    rowid, at = _varint(page, at)
     usable = pages.usable_bytes
     if size > pages.count * pages.page_bytes:
         raise ValueError("the cell is longer than the file")
@@ -137,37 +140,34 @@ def _read_payload(pages: Pages, page: bytes, cell: int) -> bytes:
         pieces.append(overflow[4 : 4 + min(missing, usable - 4)])
         missing -= usable - 4
         next_page = _u32(overflow, 0)
-    return b"".join(pieces)
+    return rowid, b"".join(pieces)
 
 
-def _read_row(record: bytes) -> tuple[str, bytes] | None:
-    """Return key and value of a row of diskcache's table; None for any other record."""
+def _read_columns(record: bytes) -> tuple[Column, ...]:
     header_bytes, at = _varint(record, 0)
-    types: list[int] = []
-    while at < header_bytes and len(types) < _COLUMNS:
+    kinds: list[int] = []
+    while at < header_bytes:
         kind, at = _varint(record, at)
-        types.append(kind)
-    if len(types) != _COLUMNS or at != header_bytes:
+        kinds.append(kind)
+    columns: list[Column] = []
+    for kind in kinds:
+        width = _WIDTHS[kind] if kind < 12 else (kind - 12) // 2
+        columns.append(_read_value(kind, record[at : at + width]))
+        at += width
+    if at != len(record):
+        raise ValueError("the columns do not fill the record")
+    return tuple(columns)
+
+
+def _read_value(kind: int, value: bytes) -> Column:
+    if kind == 0:
         return None
-    columns: list[bytes] = []
-    for kind in types:
-        columns.append(record[at : at + _width(kind)])
-        at += _width(kind)
-    is_ours = _is_one(types[_RAW], columns[_RAW]) and _is_one(types[_MODE], columns[_MODE])
-    is_ours = is_ours and types[_KEY] >= 13 and types[_KEY] % 2 == 1 and types[_FILENAME] == 0
-    if not is_ours or types[_VALUE] < 12 or types[_VALUE] % 2:
-        return None
-    return columns[_KEY].decode(), columns[_VALUE]
-
-
-def _is_one(kind: int, column: bytes) -> bool:
-    return kind == 9 or (kind in {1, 2, 3, 4, 5, 6} and int.from_bytes(column, "big") == 1)
-
-
-def _width(kind: int) -> int:
+    if kind == 7:
+        (number,) = struct.unpack(">d", value)
+        return float(number)
     if kind < 12:
-        return (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)[kind]
-    return (kind - 12) // 2
+        return int.from_bytes(value, "big", signed=True) if kind < 8 else kind - 8
+    return value.decode() if kind % 2 else value
 
 
 def _varint(page: bytes, at: int) -> tuple[int, int]:

@@ -1,0 +1,238 @@
+"""What a durable queue of checkpoints promises, whatever keeps it, and the values that it speaks in."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.errors import HoldfastError
+from holdfast.format.receipt import Delivery, Persistence, QueueItem, Receipt
+from holdfast.format.triggers import Priority, Trigger
+
+DAMAGED = "damaged: its bytes on disk are not the bytes that were stored"
+LOST = "lost: the spool's database was damaged, and this checkpoint could not be read from it"
+
+PutOutcome = Receipt | HoldfastError
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """How much the queue takes, and what must stay free on its disk so that draining stays possible."""
+
+    max_bytes: int = 1024**3
+    max_items: int = 100_000
+    min_free_bytes: int = 64 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """The queue in numbers. `salvaged` and `lost` count items, over all repairs of a damaged database."""
+
+    depth: int
+    bytes: int
+    oldest_age_s: float
+    set_aside: int
+    set_aside_bytes: int
+    salvaged: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Why an item waits: how often it was tried, when to try again, and what stood in the way."""
+
+    attempts: int
+    not_before: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A checkpoint that is kept but no longer sent, and why."""
+
+    item: QueueItem
+    reason: str
+
+
+class NewItem(Protocol):
+    """A checkpoint that asks to be accepted."""
+
+    @property
+    def checkpoint_id(self) -> str:
+        """Return the id, the caller's or the one made for it."""
+        ...
+
+    @property
+    def run_id(self) -> str:
+        """Return the run that it belongs to."""
+        ...
+
+    @property
+    def trigger(self) -> Trigger:
+        """Return why it was made."""
+        ...
+
+    @property
+    def priority(self) -> Priority:
+        """Return how urgent it is."""
+        ...
+
+    @property
+    def sequence(self) -> int | None:
+        """Return the number that it asks for; None for the run's next."""
+        ...
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Return a digest of the content that identifies it; None when its id was made here."""
+        ...
+
+    def body(self, sequence: int) -> bytes:
+        """Return the bytes to store, under this number."""
+        ...
+
+    def without_number(self) -> "NewItem":
+        """Return the same checkpoint, asking for the run's next number."""
+        ...
+
+
+class Queue(Protocol):
+    """A durable queue. Threads and processes may put at once; one of them drains.
+
+    What `put` returned for is safe. It leaves the queue when it is acknowledged, and in no other way: an
+    item that cannot be sent is released to be tried again, or set aside with its body for a person to see.
+    Every method raises SpoolUnwritable when nothing can be stored: then nothing has happened.
+    """
+
+    def put(self, new_item: NewItem, *, persistence: Persistence = Persistence.NORMAL) -> Receipt:
+        """Accept a checkpoint. When this returns, it is safe.
+
+        The same checkpoint again is answered with its first receipt, as that stands now. Raises
+        CheckpointChanged if this id is known with other content, SpoolFull, SpoolUnwritable.
+        """
+        ...
+
+    def put_all(
+        self,
+        new_items: Sequence[NewItem],
+        *,
+        persistence: Persistence = Persistence.NORMAL,
+        are_new: bool = False,
+    ) -> list[PutOutcome]:
+        """Accept many checkpoints in one transaction. A wrong one has its error in place of a receipt.
+
+        If they `are_new`, an id that was made here is not looked for. Raises SpoolUnwritable if none of them
+        could be stored.
+        """
+        ...
+
+    def check_room(self) -> None:
+        """Raise what the next checkpoint would be refused with: SpoolFull, SpoolUnwritable."""
+        ...
+
+    def pending(self, now: float | None = None) -> list[QueueItem]:
+        """Return the waiting items: critical first, then as they came in. No body is read.
+
+        With `now`, those that were released until a later time are left out.
+        """
+        ...
+
+    def read(self, item: QueueItem) -> bytes:
+        """Return the body of an item, exactly as it was put.
+
+        Raises SpoolDamaged if it was altered since; the item is then set aside, the others go on.
+        UnknownRun if it has left the queue.
+        """
+        ...
+
+    def renumber(self, item: QueueItem, sequence: int, body: bytes) -> QueueItem:
+        """Give a waiting item another number and the body that goes with it; its receipt follows.
+
+        When this returns, the change is safe, so that it may be sent under the new number.
+        """
+        ...
+
+    def mark_committed(self, outcomes: Mapping[str, Delivery]) -> None:
+        """Note that these checkpoints, by id, are in a commit that is still to be verified. They stay."""
+        ...
+
+    def acknowledge(self, outcomes: Mapping[str, Delivery]) -> None:
+        """Let these checkpoints, by id, leave the queue: they are verified in the repository."""
+        ...
+
+    def release(self, items: Sequence[QueueItem], reason: str, *, not_before: float) -> None:
+        """Count a failed attempt; the items wait in their places until `not_before`."""
+        ...
+
+    def backoff(self, checkpoint_id: str) -> Backoff | None:
+        """Return why an item waits, and how often it was tried; None if it was never released."""
+        ...
+
+    def set_aside(self, item: QueueItem, reason: str) -> None:
+        """Take an item out of the line and keep its body; its receipt says that, and why, it is refused."""
+        ...
+
+    def set_aside_entries(self) -> list[Quarantined]:
+        """Return all that is set aside, with the reasons."""
+        ...
+
+    def is_kept_aside(self, checkpoint_id: str) -> bool:
+        """Return whether a checkpoint is set aside with its body whole."""
+        ...
+
+    def restore(self, checkpoint_id: str) -> Receipt:
+        """Put a checkpoint that was set aside back into its place in the line.
+
+        Raises UnknownRun if there is no such checkpoint, SpoolDamaged if its body is damaged.
+        """
+        ...
+
+    def receipt(self, checkpoint_id: str) -> Receipt | None:
+        """Return how far a checkpoint has come, or None if it is not known here.
+
+        While it waits after a failed attempt, `reason` says what stood in the way.
+        """
+        ...
+
+    def purge_receipts(self, *, older_than: float, keep: int) -> int:
+        """Drop the receipts of what was verified before `older_than`, but for the newest `keep`.
+
+        Returns how many went. A checkpoint whose receipt is gone would be stored anew if it came again.
+        """
+        ...
+
+    def arrivals(self, checkpoint_ids: Iterable[str]) -> dict[str, int]:
+        """Return the arrival number of each checkpoint; unknown ones are left out."""
+        ...
+
+    def known_sequence(self, run_id: str) -> int:
+        """Return the highest sequence number of a run that is known here; 0 for an unknown run."""
+        ...
+
+    def learn_sequence(self, run_id: str, sequence: int) -> None:
+        """Let the next numbers of a run begin after `sequence`, because the repository is that far."""
+        ...
+
+    def note(self, name: str, value: bytes) -> None:
+        """Keep a note beside the items. When this returns, it is safe."""
+        ...
+
+    def notes(self) -> dict[str, bytes]:
+        """Return all notes by name."""
+        ...
+
+    def forget(self, *names: str) -> None:
+        """Drop notes; unknown ones are passed over."""
+        ...
+
+    def status(self, now: float) -> QueueStatus:
+        """Return the queue in numbers, at no cost that grows with it."""
+        ...
+
+    def drainer(self) -> AbstractContextManager[None]:
+        """Be the one that drains, until the context ends or this process does. Raises SpoolBusy."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; no thread may be at work."""
+        ...

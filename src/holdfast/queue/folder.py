@@ -1,0 +1,245 @@
+"""The queue's folder: its database, its locks, and what happens when the database is damaged.
+
+    queue/              the database
+    damaged-<time>/     a damaged database, kept as it was found, with a report beside it
+    open.lock           held while the database is opened or salvaged
+    drainer.lock        held by the one process that drains
+
+A damaged database is moved away first and read afterwards: whoever still commits into it sees, on
+checking after the commit, that the file has moved, and commits again into the new one. So nothing
+that was acknowledged can fall between the two.
+"""
+
+import os
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.clock import Clock
+from holdfast.disk import (
+    DatabaseDamaged,
+    StoreMoved,
+    make_private_folder,
+    part_when_forked,
+    sync_folder,
+    translate,
+)
+from holdfast.errors import SpoolUnwritable
+from holdfast.format.paths import Layout
+from holdfast.logs import log
+from holdfast.queue import earlier_format, tables
+from holdfast.queue.locks import locked
+from holdfast.queue.salvage import REPORT, Salvage
+from holdfast.queue.sqlite_file import SqliteFile, Work, connected
+from holdfast.queue.tables import check_waiting
+
+T = TypeVar("T")
+
+DATABASE = "queue.db"
+
+_QUEUE = "queue"
+_SALVAGED = "salvaged"
+_DAMAGED = "damaged-"
+_OPEN_TIMEOUT_S = 60
+_TRIES = 3
+
+
+class QueueFolder:
+    """The folder of one queue, and the file in it: opened anew when replaced, salvaged when damaged."""
+
+    def __init__(self, path: Path, *, clock: Clock, layout: Layout) -> None:
+        self.path = path
+        self._clock = clock
+        self._layout = layout
+        self._mutex = threading.Lock()
+        self._file = self._open()
+        part_when_forked(self)
+
+    def part(self) -> None:
+        """Let go of the lock, which a thread of the parent may have held when this process was forked."""
+        self._mutex = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path, *, clock: Clock, layout: Layout) -> "QueueFolder":
+        """Open the queue in the folder `path`, made if it is missing. Raises SpoolUnwritable, SpoolBusy."""
+        make_private_folder(path)
+        return cls(path, clock=clock, layout=layout)
+
+    def change(self, work: Work[T]) -> T:
+        """Return what `work` does in one transaction, done again if the file had to be replaced meanwhile."""
+        return self._use(lambda file: file.change(work))
+
+    def look(self, work: Work[T]) -> T:
+        """Return what `work` reads, read again if the file had to be replaced meanwhile."""
+        return self._use(lambda file: file.look(work))
+
+    def compact(self) -> None:
+        """Give the space of deleted rows back to the disk."""
+        self._use(lambda file: file.compact())
+
+    @contextmanager
+    def drainer(self) -> Iterator[None]:
+        """Hold the one place of the drainer. Raises SpoolBusy."""
+        holder = self.path / "drainer.pid"
+        with self._locked("drainer.lock", timeout_s=0, busy=lambda: _describe(holder)):
+            with self._our_errors():
+                holder.write_text(str(os.getpid()))
+            yield
+
+    def close(self) -> None:
+        """Close the database."""
+        self._file.close()
+
+    def _use(self, use: Callable[[SqliteFile], T]) -> T:
+        for _ in range(_TRIES):
+            file = self._file
+            try:
+                return use(file)
+            except StoreMoved:
+                self._replace(file, is_damaged=False)
+            except DatabaseDamaged as error:
+                log.warning("spool_damage_found", folder=str(self.path), reason=str(error))
+                self._replace(file, is_damaged=True)
+        return use(self._file)
+
+    def _replace(self, old: SqliteFile, *, is_damaged: bool) -> None:
+        with self._mutex:
+            if self._file is old:
+                new = self._open(damaged=old if is_damaged else None)
+                new.failure = old.failure
+                self._file = new
+                old.close()
+
+    def _open(self, damaged: SqliteFile | None = None) -> SqliteFile:
+        """Open the database; `damaged` is moved away and salvaged first, unless someone else has done so."""
+        with self._locked("open.lock", timeout_s=_OPEN_TIMEOUT_S, busy=_describe_opening), self._our_errors():
+            earlier = earlier_format.find(self.path)
+            self._finish_salvage()
+            if (damaged and damaged.is_in_place()) or _has_lost_its_head(self.path / _QUEUE):
+                self._salvage()
+            try:
+                file = self._open_checked()
+            except DatabaseDamaged as error:
+                log.warning("spool_damage_found", folder=str(self.path), reason=str(error))
+                self._salvage()
+                file = self._open_checked()
+            if earlier:
+                file.change(lambda database: database.executemany(tables.RAISE_RUN, earlier.runs()))
+                earlier.discard()
+            return file
+
+    def _open_checked(self) -> SqliteFile:
+        """Open the database, or make it, and count its items, so that damage among them shows now."""
+        make_private_folder(self.path / _QUEUE)
+        with self._our_errors():
+            make_database(self.path / _QUEUE)
+        file = SqliteFile(self.path / _QUEUE / DATABASE)
+        try:
+            file.look(check_waiting)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def _salvage(self) -> None:
+        stamp = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
+        taken = len(list(self.path.glob(f"{_DAMAGED}{stamp}*")))
+        damaged = self.path / f"{_DAMAGED}{stamp}{f'-{taken}' if taken else ''}"
+        (self.path / _QUEUE).rename(damaged)
+        sync_folder(self.path)
+        self._finish_salvage()
+
+    def _finish_salvage(self) -> None:
+        """Salvage what was moved away and is not replaced yet, perhaps by a process that was killed."""
+        queue, salvaged = self.path / _QUEUE, self.path / _SALVAGED
+        if queue.exists():
+            return
+        unreported = [each for each in self.path.glob(f"{_DAMAGED}*") if not (each / REPORT).exists()]
+        if not unreported:
+            return
+        # An earlier one without a report was replaced before its process died: only the newest is still due.
+        damaged = max(unreported)
+        shutil.rmtree(salvaged, ignore_errors=True)
+        make_private_folder(salvaged)
+        make_database(salvaged)
+        salvage = Salvage(damaged / DATABASE, self._layout, self._clock.now())
+        with connected(salvaged / DATABASE) as database:
+            # A log would hold all of it a second time, and there is nothing that it could undo.
+            database.execute("pragma journal_mode = delete")
+            database.execute("begin")
+            salvage.write_to(database)
+            database.execute("commit")
+            database.execute("pragma journal_mode = wal")
+        salvaged.rename(queue)
+        sync_folder(self.path)
+        salvage.report.write_to(damaged)
+        log.warning("spool_salvaged", kept_in=str(damaged), **salvage.report.numbers())
+
+    @contextmanager
+    def _locked(self, name: str, *, timeout_s: float, busy: Callable[[], str]) -> Iterator[None]:
+        lock = locked(self.path / name, timeout_s=timeout_s, busy=busy)
+        with self._our_errors():
+            lock.__enter__()
+        try:
+            yield
+        finally:
+            lock.__exit__(None, None, None)
+
+    @contextmanager
+    def _our_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise translate(error, self.path) from error
+
+
+def make_database(folder: Path) -> None:
+    """Make the database in `folder`, unless it is there. Raises SpoolUnwritable for one of another format."""
+    path = folder / DATABASE
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    with connected(path) as database:
+        (version,) = database.execute("pragma user_version").fetchone()
+        if version not in (0, tables.FORMAT):
+            raise SpoolUnwritable(
+                f"the spool in {folder} has format {version}, and this Holdfast knows {tables.FORMAT}; "
+                "use the version that wrote it"
+            )
+        if version == 0:
+            _lay_out(database)
+            sync_folder(folder)
+
+
+def _lay_out(database: sqlite3.Connection) -> None:
+    database.execute("pragma journal_mode = wal")
+    database.execute("pragma synchronous = full")
+    database.execute("begin immediate")
+    for statement in tables.SCHEMA:
+        database.execute(statement)
+    database.execute(f"pragma user_version = {tables.FORMAT}")
+    database.execute("commit")
+
+
+def _has_lost_its_head(queue: Path) -> bool:
+    """Whether the file is empty while its log is not: SQLite would throw the log away."""
+    database, wal = queue / DATABASE, queue / f"{DATABASE}-wal"
+    has_head = database.exists() and database.stat().st_size > 0
+    return not has_head and wal.exists() and wal.stat().st_size > 0
+
+
+def _describe(holder: Path) -> str:
+    try:
+        who = f"process {int(holder.read_text())}"
+    except (OSError, ValueError):
+        who = "another process"
+    return f"{who} is draining this spool; stop it, or let it finish"
+
+
+def _describe_opening() -> str:
+    return (
+        f"another process keeps this spool from being opened since {_OPEN_TIMEOUT_S} s; see whether it hangs"
+    )

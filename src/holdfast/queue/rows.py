@@ -1,0 +1,103 @@
+"""The rows of the queue as values: an item with all that is known of it, and the running totals."""
+
+import hashlib
+from typing import Any, NamedTuple
+
+import orjson
+
+from holdfast.format.receipt import Persistence, Progress, QueueItem, Receipt
+from holdfast.format.triggers import Priority, Trigger
+
+_TRIGGERS = {str(each): each for each in Trigger}
+_PRIORITIES = tuple(Priority)
+_STATUSES = frozenset(Progress)
+_PERSISTENCES = frozenset(Persistence)
+
+
+class Totals(NamedTuple):
+    """Running totals, changed in the same transaction as the rows that they count."""
+
+    depth: int = 0
+    bytes: int = 0
+    set_aside: int = 0
+    set_aside_bytes: int = 0
+    salvaged: int = 0
+    lost: int = 0
+
+
+class ItemRow(NamedTuple):
+    """A row of `item`, column by column."""
+
+    arrival: int | None
+    checkpoint_id: str
+    run_id: str
+    sequence: int
+    trigger: str
+    priority: int
+    size: int
+    arrived_at: float
+    is_automatic: int
+    digest: bytes
+    seal: bytes
+    fingerprint: str | None
+    persistence: str
+    status: str
+    file_path: str
+    commit_sha: str | None = None
+    blob_sha: str | None = None
+    reason: str | None = None
+    attempts: int = 0
+    not_before: float = 0.0
+    changed_at: float = 0.0
+
+    @property
+    def receipt(self) -> Receipt:
+        """What its caller is told."""
+        return Receipt(
+            self.checkpoint_id,
+            self.run_id,
+            self.sequence,
+            Progress(self.status),
+            Persistence(self.persistence),
+            self.file_path,
+            self.commit_sha,
+            self.blob_sha,
+            self.reason,
+        )
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether the words that no seal covers are some that we know."""
+        return self.status in _STATUSES and self.persistence in _PERSISTENCES
+
+    def sealed(self) -> "ItemRow":
+        """Return the row with the seal that it must have."""
+        return self._replace(seal=make_seal(self[1:9], self.digest))
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing that the seal covers was altered."""
+        return self.seal == make_seal(self[1:9], self.digest)
+
+
+def make_seal(identity: tuple[Any, ...], digest: bytes) -> bytes:
+    """Return the seal over the columns that make an item, and the digest of its body.
+
+    It covers neither the arrival, which the database gives, nor what changes on the way.
+    """
+    return hashlib.sha256(orjson.dumps(identity) + digest).digest()
+
+
+def make_item(columns: tuple[Any, ...]) -> QueueItem:
+    """Return the item that the second to ninth columns of `item` stand for. Raises LookupError, TypeError."""
+    checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic = columns
+    return QueueItem(
+        checkpoint_id,
+        run_id,
+        sequence,
+        _TRIGGERS[trigger],
+        _PRIORITIES[priority],
+        size,
+        arrived_at,
+        bool(is_automatic),
+    )

@@ -1,0 +1,329 @@
+"""The queue on this machine's disk: SQLite tables in a folder of its own."""
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from holdfast.clock import Clock
+from holdfast.errors import DiskFailed, HoldfastError, SpoolDamaged, SpoolError, SpoolUnwritable, UnknownRun
+from holdfast.format.paths import Layout
+from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
+from holdfast.format.triggers import Priority
+from holdfast.logs import log
+from holdfast.queue import tables
+from holdfast.queue.admission import Prepared, PutTerms, RunNumbers, check_limits, prepare
+from holdfast.queue.contract import (
+    DAMAGED,
+    Backoff,
+    NewItem,
+    PutOutcome,
+    Quarantined,
+    QueueLimits,
+    QueueStatus,
+)
+from holdfast.queue.folder import QueueFolder
+from holdfast.queue.intake import take_in
+from holdfast.queue.rows import ItemRow
+from holdfast.queue.tables import (
+    check_count,
+    count_item,
+    find_known,
+    find_row,
+    find_rows,
+    free_file_bytes,
+    keep_number,
+    read_body,
+    read_checked,
+    read_item,
+    read_numbers,
+    read_totals,
+    write_body,
+)
+
+_PURGE_CHUNK = 500
+_MAX_REMEMBERED = 10_000
+_SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
+# An emptied file keeps its size for what comes next, but no more than this.
+_WORTH_COMPACTING_BYTES = 16 * 1024**2
+
+
+class SqliteQueue:
+    """The durable queue in one folder, as the protocol `Queue` promises it."""
+
+    def __init__(self, folder: QueueFolder, *, limits: QueueLimits, clock: Clock, layout: Layout) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._clock = clock
+        self._layout = layout
+        self._next_numbers: dict[str, int] = {}
+        self._items: dict[tuple[Any, ...], QueueItem] = {}
+
+    @classmethod
+    def open(cls, folder: Path, *, limits: QueueLimits, clock: Clock, layout: Layout) -> "SqliteQueue":
+        """Open the queue in `folder`; what is left of a damaged one is salvaged first.
+
+        Raises SpoolUnwritable, and SpoolBusy if another process keeps it from being opened.
+        """
+        return cls(
+            QueueFolder.open(folder, clock=clock, layout=layout), limits=limits, clock=clock, layout=layout
+        )
+
+    def put(self, new_item: NewItem, *, persistence: Persistence = Persistence.NORMAL) -> Receipt:
+        (outcome,) = self.put_all([new_item], persistence=persistence)
+        if isinstance(outcome, HoldfastError):
+            raise outcome
+        return outcome
+
+    def put_all(
+        self,
+        new_items: Sequence[NewItem],
+        *,
+        persistence: Persistence = Persistence.NORMAL,
+        are_new: bool = False,
+    ) -> list[PutOutcome]:
+        terms = PutTerms(self._limits, self._layout, self._clock.now(), persistence, are_new)
+        prepared = prepare(new_items, self._likely_number)
+        self._check_free_space(sum(len(each.body) for each in prepared if isinstance(each, Prepared)))
+
+        outcomes, numbers = self._folder.change(lambda database: take_in(database, prepared, terms))
+        self._remember(numbers)
+        return outcomes
+
+    def check_room(self) -> None:
+        self._check_free_space(1)
+        check_limits(self._folder.look(read_totals), 1, self._limits)
+
+    def pending(self, now: float | None = None) -> list[QueueItem]:
+        def work(database: sqlite3.Connection) -> dict[tuple[Any, ...], QueueItem]:
+            rows = database.execute(tables.SELECT_WAITING).fetchall()
+            check_count(database, len(rows))
+            # A drain lists again and again, and most rows are those of the last time.
+            known = self._items
+            return {row: known.get(row) or read_item(row[:-1]) for row in rows}
+
+        self._items = found = self._folder.look(work)
+        return [item for row, item in found.items() if now is None or row[-1] <= now]
+
+    def read(self, item: QueueItem) -> bytes:
+        body, fault = self._folder.look(lambda database: read_checked(database, item.checkpoint_id))
+        if fault is None:
+            return body
+        self.set_aside(item, DAMAGED)
+        raise SpoolDamaged(f"checkpoint {item.checkpoint_id} is set aside: {fault}")
+
+    def renumber(self, item: QueueItem, sequence: int, body: bytes) -> QueueItem:
+        digest = hashlib.sha256(body).digest()
+        path = self._layout.checkpoint_path(item.run_id, sequence, item.trigger)
+
+        def work(database: sqlite3.Connection) -> QueueItem:
+            row = find_known(database, item.checkpoint_id)
+            if row.status in _SETTLED:
+                raise UnknownRun(f"checkpoint {item.checkpoint_id} does not wait in the spool any more")
+            moved = row._replace(sequence=sequence, size=len(body), digest=digest).sealed()
+            changes = (sequence, len(body), digest, moved.seal, path, self._clock.now(), row.arrival)
+            database.execute(tables.SET_NUMBER, changes)
+            keep_number(database, row)
+            database.execute(tables.DELETE_BODY, (row.arrival,))
+            write_body(database, row.arrival or 0, digest, body)
+            count_item(database, row, waiting=-1)
+            count_item(database, moved, waiting=+1)
+            return read_item(moved[1:9])
+
+        return self._folder.change(work)
+
+    def mark_committed(self, outcomes: Mapping[str, Delivery]) -> None:
+        def work(database: sqlite3.Connection) -> None:
+            for row in find_rows(database, outcomes):
+                if row.status == Progress.SPOOLED:
+                    self._deliver(database, row, outcomes[row.checkpoint_id], Progress.COMMITTED)
+
+        self._folder.change(work)
+
+    def acknowledge(self, outcomes: Mapping[str, Delivery]) -> None:
+        def work(database: sqlite3.Connection) -> None:
+            for row in find_rows(database, outcomes):
+                if row.status == Progress.VERIFIED:
+                    continue
+                if database.execute(tables.DELETE_BODY, (row.arrival,)).rowcount:
+                    is_aside = row.status == Progress.REFUSED
+                    count_item(database, row, waiting=is_aside - 1, aside=-is_aside)
+                database.execute(tables.CLEAR_BACKOFF, (row.arrival,))
+                self._deliver(database, row, outcomes[row.checkpoint_id], Progress.VERIFIED)
+
+        self._folder.change(work)
+        self._compact_if_worth_it()
+
+    def release(self, items: Sequence[QueueItem], reason: str, *, not_before: float) -> None:
+        rows = [(not_before, reason, self._clock.now(), item.checkpoint_id) for item in items]
+        self._folder.change(lambda database: database.executemany(tables.SET_BACKOFF, rows))
+
+    def backoff(self, checkpoint_id: str) -> Backoff | None:
+        row = self._folder.look(lambda database: find_row(database, checkpoint_id))
+        return Backoff(row.attempts, row.not_before, row.reason or "") if row and row.attempts else None
+
+    def set_aside(self, item: QueueItem, reason: str) -> None:
+        def work(database: sqlite3.Connection) -> None:
+            row = find_known(database, item.checkpoint_id)
+            if row.status not in _SETTLED:
+                self._set_status(database, row, Progress.REFUSED, reason)
+                count_item(database, row, waiting=-1, aside=+1)
+
+        self._folder.change(work)
+
+    def set_aside_entries(self) -> list[Quarantined]:
+        def work(database: sqlite3.Connection) -> list[Quarantined]:
+            rows = database.execute(tables.SELECT_SET_ASIDE).fetchall()
+            return [Quarantined(read_item(row[:-1]), row[-1] or "") for row in rows]
+
+        return self._folder.look(work)
+
+    def is_kept_aside(self, checkpoint_id: str) -> bool:
+        return any(
+            each.item.checkpoint_id == checkpoint_id and each.reason != DAMAGED
+            for each in self.set_aside_entries()
+        )
+
+    def restore(self, checkpoint_id: str) -> Receipt:
+        def work(database: sqlite3.Connection) -> Receipt:
+            row = find_known(database, checkpoint_id)
+            if row.status != Progress.REFUSED:
+                return row.receipt
+            body = read_body(database, row.arrival or 0)
+            if body is None:
+                raise UnknownRun("the body of this checkpoint is not in the spool")
+            if hashlib.sha256(body).digest() != row.digest:
+                raise SpoolDamaged(f"the body of checkpoint {checkpoint_id} is damaged; it stays set aside")
+            self._set_status(database, row, Progress.SPOOLED, None)
+            count_item(database, row, waiting=+1, aside=-1)
+            return row._replace(status=Progress.SPOOLED, reason=None).receipt
+
+        return self._folder.change(work)
+
+    def receipt(self, checkpoint_id: str) -> Receipt | None:
+        row = self._folder.look(lambda database: find_row(database, checkpoint_id))
+        return row.receipt if row else None
+
+    def purge_receipts(self, *, older_than: float, keep: int) -> int:
+        def work(database: sqlite3.Connection) -> int:
+            (known,) = database.execute(tables.COUNT_VERIFIED).fetchone()
+            most = min(_PURGE_CHUNK, max(0, known - keep))
+            gone = database.execute(tables.SELECT_OLD, (older_than, most)).fetchall()
+            database.executemany(tables.DELETE_ITEM, [(arrival,) for arrival, _, _ in gone])
+            database.executemany(tables.RAISE_RUN, [(run, number, number) for _, run, number in gone])
+            return len(gone)
+
+        purged = 0
+        while count := self._folder.change(work):
+            purged += count
+        return purged
+
+    def arrivals(self, checkpoint_ids: Iterable[str]) -> dict[str, int]:
+        wanted = list(checkpoint_ids)
+        rows = self._folder.look(lambda database: list(find_rows(database, wanted)))
+        return {row.checkpoint_id: row.arrival or 0 for row in rows}
+
+    def known_sequence(self, run_id: str) -> int:
+        highest, _ = self._folder.look(lambda database: read_numbers(database, run_id))
+        return highest
+
+    def learn_sequence(self, run_id: str, sequence: int) -> None:
+        if self.known_sequence(run_id) < sequence:
+            self._folder.change(lambda database: database.execute(tables.RAISE_RUN, (run_id, sequence, 0)))
+
+    def note(self, name: str, value: bytes) -> None:
+        self._folder.change(lambda database: database.execute(tables.INSERT_NOTE, (name, value)))
+
+    def notes(self) -> dict[str, bytes]:
+        return self._folder.look(lambda database: dict(database.execute(tables.SELECT_NOTES).fetchall()))
+
+    def forget(self, *names: str) -> None:
+        rows = [(name,) for name in names]
+        self._folder.change(lambda database: database.executemany(tables.DELETE_NOTE, rows))
+
+    def status(self, now: float) -> QueueStatus:
+        def work(database: sqlite3.Connection) -> QueueStatus:
+            totals = read_totals(database)
+            firsts = [database.execute(tables.SELECT_OLDEST, (each.rank,)).fetchone() for each in Priority]
+            oldest = min((first[0] for first in firsts if first), default=now)
+            return QueueStatus(
+                depth=totals.depth,
+                bytes=totals.bytes,
+                oldest_age_s=max(0.0, now - oldest),
+                set_aside=totals.set_aside,
+                set_aside_bytes=totals.set_aside_bytes,
+                salvaged=totals.salvaged,
+                lost=totals.lost,
+            )
+
+        return self._folder.look(work)
+
+    def drainer(self) -> AbstractContextManager[None]:
+        return self._folder.drainer()
+
+    def close(self) -> None:
+        self._folder.close()
+
+    def _likely_number(self, run_id: str) -> int:
+        return self._next_numbers.get(run_id) or self.known_sequence(run_id) + 1
+
+    def _remember(self, numbers: Mapping[str, RunNumbers]) -> None:
+        """Let the next guesses begin where these numbers end."""
+        if len(self._next_numbers) > _MAX_REMEMBERED:
+            self._next_numbers.clear()
+        self._next_numbers |= {run_id: each.highest + 1 for run_id, each in numbers.items()}
+
+    def _set_status(
+        self, database: sqlite3.Connection, row: ItemRow, status: Progress, reason: str | None
+    ) -> None:
+        database.execute(tables.SET_STATUS, (str(status), reason, self._clock.now(), row.arrival))
+
+    def _deliver(
+        self, database: sqlite3.Connection, row: ItemRow, delivery: Delivery, status: Progress
+    ) -> None:
+        """Let the receipt say where the checkpoint has arrived."""
+        seal = row._replace(sequence=delivery.sequence).sealed().seal
+        path, commit_sha, blob_sha = delivery.file_path, delivery.commit_sha, delivery.blob_sha
+        now = self._clock.now()
+        changes = (str(status), delivery.sequence, seal, path, commit_sha, blob_sha, now, row.arrival)
+        database.execute(tables.SET_DELIVERY, changes)
+        if delivery.sequence != row.sequence:
+            keep_number(database, row)
+
+    def _check_free_space(self, size_bytes: int) -> None:
+        """Refuse before the disk is full: an SQLite file needs room to be drained, too."""
+        least_bytes = self._limits.min_free_bytes + size_bytes
+        free_bytes = free_disk_bytes(self._folder.path)
+        if free_bytes >= least_bytes or free_bytes + self._folder.look(free_file_bytes) >= least_bytes:
+            return
+        raise SpoolUnwritable(
+            f"the disk of {self._folder.path} has {free_bytes:,} bytes left, and "
+            f"{self._limits.min_free_bytes:,} must stay free; "
+            "free some space on it, or choose another disk with HOLDFAST_DATA_DIR"
+        )
+
+    def _compact_if_worth_it(self) -> None:
+        """Give the space of an emptied queue back to the disk."""
+        totals, free_bytes = self._folder.look(
+            lambda database: (read_totals(database), free_file_bytes(database))
+        )
+        if totals.depth or free_bytes < _WORTH_COMPACTING_BYTES or totals.set_aside_bytes > free_bytes:
+            return
+        try:
+            self._folder.compact()
+        except DiskFailed:
+            raise
+        except SpoolError as error:
+            log.warning("spool_not_compacted", cause=str(error))
+
+
+def free_disk_bytes(folder: Path) -> int:
+    """Return how much the disk of `folder` has left. Raises SpoolUnwritable."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError as error:
+        raise SpoolUnwritable(f"{folder} cannot be looked at: {error}") from error
+    return disk.f_bavail * disk.f_frsize

@@ -1,0 +1,266 @@
+"""The tables of the queue, the statements that speak to them, and what notices that rows do not agree.
+
+`item` has a row for every checkpoint that is known, `body` one for each that waits or is set aside. The SQL
+is plain, so that another database can carry the same tables. A row of `item` has a seal over what must not
+change unnoticed; a body has its digest beside it.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from holdfast.disk import DatabaseDamaged
+from holdfast.errors import SpoolDamaged, UnknownRun
+from holdfast.format.receipt import Progress, QueueItem
+from holdfast.queue.contract import DAMAGED
+from holdfast.queue.rows import ItemRow, Totals, make_item
+
+FORMAT = 3
+
+SCHEMA = (
+    """create table item (
+        arrival integer primary key,
+        checkpoint_id text not null unique,
+        run_id text not null,
+        sequence integer not null,
+        trigger text not null,
+        priority integer not null,
+        size integer not null,
+        arrived_at real not null,
+        is_automatic integer not null,
+        digest blob not null,
+        seal blob not null,
+        fingerprint text,
+        persistence text not null,
+        status text not null,
+        file_path text not null,
+        commit_sha text,
+        blob_sha text,
+        reason text,
+        attempts integer not null,
+        not_before real not null,
+        changed_at real not null
+    )""",
+    """create table body (
+        arrival integer primary key,
+        digest blob not null,
+        bytes blob not null
+    )""",
+    # What is known of a run's numbers besides those of its items. None up to `floor` is given again, though
+    # the receipts that had them are gone.
+    """create table run (
+        run_id text primary key,
+        highest integer not null,
+        floor integer not null
+    )""",
+    """create table note (
+        name text primary key,
+        value blob not null
+    )""",
+    """create table total (
+        depth integer not null,
+        bytes integer not null,
+        set_aside integer not null,
+        set_aside_bytes integer not null,
+        salvaged integer not null,
+        lost integer not null
+    )""",
+    "insert into total values (0, 0, 0, 0, 0, 0)",
+    "create index item_waiting on item (priority, arrival) where status in ('spooled', 'committed')",
+    "create index item_set_aside on item (priority, arrival) where status = 'refused'",
+    "create index item_verified on item (changed_at) where status = 'verified'",
+    "create index item_number on item (run_id, sequence)",
+)
+
+INSERT_ITEM = (
+    "insert into item values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " on conflict do nothing"
+)
+SELECT_ITEM = "select * from item where checkpoint_id = ?"
+SELECT_WAITING = (
+    "select checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic, not_before"
+    " from item where status in ('spooled', 'committed') order by priority, arrival"
+)
+COUNT_WAITING = "select count(*) from item where status in ('spooled', 'committed')"
+SELECT_OLDEST = (
+    "select arrived_at from item where status in ('spooled', 'committed') and priority = ?"
+    " order by arrival limit 1"
+)
+SELECT_SET_ASIDE = (
+    "select checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic, reason"
+    " from item where status = 'refused'"
+    " and exists (select 1 from body where body.arrival = item.arrival) order by priority, arrival"
+)
+SELECT_NUMBER = "select 1 from item where run_id = ? and sequence = ?"
+COUNT_VERIFIED = "select count(*) from item where status = 'verified'"
+SELECT_OLD = (
+    "select arrival, run_id, sequence from item where status = 'verified' and changed_at < ?"
+    " order by changed_at limit ?"
+)
+SET_STATUS = (
+    "update item set status = ?, reason = ?, attempts = 0, not_before = 0, changed_at = ? where arrival = ?"
+)
+SET_DELIVERY = (
+    "update item set status = ?, reason = null, sequence = ?, seal = ?, file_path = ?, commit_sha = ?,"
+    " blob_sha = ?, changed_at = ? where arrival = ?"
+)
+SET_NUMBER = (
+    "update item set sequence = ?, size = ?, digest = ?, seal = ?, file_path = ?, changed_at = ?"
+    " where arrival = ?"
+)
+SET_BACKOFF = (
+    "update item set attempts = attempts + 1, not_before = ?, reason = ?, changed_at = ?"
+    " where checkpoint_id = ? and status in ('spooled', 'committed')"
+)
+TOUCH_ITEM = "update item set changed_at = ? where arrival = ? and status <> 'verified'"
+CLEAR_BACKOFF = "update item set attempts = 0, not_before = 0 where arrival = ?"
+DELETE_ITEM = "delete from item where arrival = ?"
+
+INSERT_BODY = "insert into body values (?, ?, ?)"
+INSERT_EMPTY_BODY = "insert into body values (?, ?, zeroblob(?))"
+SELECT_BODY = "select digest, typeof(bytes) from body where arrival = ?"
+DELETE_BODY = "delete from body where arrival = ?"
+
+# The highest number is that of an item; `run` knows what was learned elsewhere, and outlives the items.
+SELECT_RUN = (
+    "select highest, floor from run where run_id = ?"
+    " union all select max(sequence), 0 from item where run_id = ?"
+)
+RAISE_RUN = (
+    "insert into run values (?, ?, ?) on conflict (run_id) do update set"
+    " highest = case when excluded.highest > run.highest then excluded.highest else run.highest end,"
+    " floor = case when excluded.floor > run.floor then excluded.floor else run.floor end"
+    " where excluded.highest > run.highest or excluded.floor > run.floor"
+)
+
+INSERT_NOTE = "insert into note values (?, ?) on conflict (name) do update set value = excluded.value"
+SELECT_NOTES = "select name, value from note"
+DELETE_NOTE = "delete from note where name = ?"
+
+SELECT_TOTAL = "select * from total"
+ADD_TO_TOTAL = (
+    "update total set depth = depth + ?, bytes = bytes + ?, set_aside = set_aside + ?,"
+    " set_aside_bytes = set_aside_bytes + ?, salvaged = salvaged + ?, lost = lost + ?"
+)
+
+# SQLite and its driver copy a value thrice on its way; a body beyond this is written in place.
+_LARGE_BYTES = 1024**2
+
+
+def find_rows(database: sqlite3.Connection, checkpoint_ids: Iterable[str]) -> Iterator[ItemRow]:
+    """Yield the rows of these checkpoints; unknown ones are left out. Raises DatabaseDamaged."""
+    for checkpoint_id in checkpoint_ids:
+        found = database.execute(SELECT_ITEM, (checkpoint_id,)).fetchone()
+        if found:
+            row = ItemRow._make(found)
+            if not row.is_plausible:
+                raise DatabaseDamaged(f"the row of checkpoint {checkpoint_id} is damaged")
+            yield row
+
+
+def find_row(database: sqlite3.Connection, checkpoint_id: str) -> ItemRow | None:
+    """Return the row of a checkpoint, if it is known."""
+    return next(find_rows(database, [checkpoint_id]), None)
+
+
+def find_known(database: sqlite3.Connection, checkpoint_id: str) -> ItemRow:
+    """Return the row of a checkpoint. Raises UnknownRun; DatabaseDamaged if it has got lost."""
+    row = find_row(database, checkpoint_id)
+    if row:
+        return row
+    check_waiting(database)
+    if read_totals(database).lost:
+        raise SpoolDamaged(
+            f"checkpoint {checkpoint_id} is not in the spool, which was damaged and has lost some"
+        )
+    raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool")
+
+
+def read_item(columns: tuple[Any, ...]) -> QueueItem:
+    """Return the item that the second to ninth columns of `item` stand for. Raises DatabaseDamaged."""
+    try:
+        return make_item(columns)
+    except (LookupError, TypeError) as error:
+        raise DatabaseDamaged(f"the row of checkpoint {columns[0]!r} is damaged") from error
+
+
+def read_totals(database: sqlite3.Connection) -> Totals:
+    """Return the totals. Raises DatabaseDamaged."""
+    found = database.execute(SELECT_TOTAL).fetchone()
+    if found is None:
+        raise DatabaseDamaged("the spool has lost its totals")
+    return Totals._make(found)
+
+
+def read_numbers(database: sqlite3.Connection, run_id: str) -> tuple[int, int]:
+    """Return the highest known number of a run, and the one up to which none is given again."""
+    found = database.execute(SELECT_RUN, (run_id, run_id)).fetchall()
+    return max(highest or 0 for highest, _ in found), max(floor for _, floor in found)
+
+
+def check_waiting(database: sqlite3.Connection) -> None:
+    """Raise DatabaseDamaged unless as many items wait as were counted in."""
+    (found,) = database.execute(COUNT_WAITING).fetchone()
+    check_count(database, found)
+
+
+def check_count(database: sqlite3.Connection, found: int) -> None:
+    """Raise DatabaseDamaged unless as many items as these were counted in."""
+    expected = read_totals(database).depth
+    if found != expected:
+        raise DatabaseDamaged(f"the spool lists {found} items and counts {expected}")
+
+
+def write_body(database: sqlite3.Connection, arrival: int, digest: bytes, body: bytes) -> None:
+    """Store a body; a large one without a copy of it in memory."""
+    if len(body) <= _LARGE_BYTES:
+        database.execute(INSERT_BODY, (arrival, digest, body))
+        return
+    database.execute(INSERT_EMPTY_BODY, (arrival, digest, len(body)))
+    with database.blobopen("body", "bytes", arrival) as blob:
+        blob.write(body)
+
+
+def read_body(database: sqlite3.Connection, arrival: int) -> bytes | None:
+    """Return a body as it is, sound or not; None if there is none. Raises DatabaseDamaged."""
+    found = database.execute(SELECT_BODY, (arrival,)).fetchone()
+    if found is None:
+        return None
+    if found[1] != "blob":
+        raise DatabaseDamaged(f"body {arrival} of the spool is not made of bytes")
+    with database.blobopen("body", "bytes", arrival, readonly=True) as blob:
+        return blob.read()
+
+
+def read_checked(database: sqlite3.Connection, checkpoint_id: str) -> tuple[bytes, str | None]:
+    """Return a body, and what is wrong with it."""
+    row = find_known(database, checkpoint_id)
+    body = read_body(database, row.arrival or 0)
+    if not row.is_sound:
+        raise DatabaseDamaged(f"the row of checkpoint {checkpoint_id} does not match its seal")
+    if body is not None:
+        return body, None if hashlib.sha256(body).digest() == row.digest else DAMAGED
+    if row.status == Progress.REFUSED:
+        return b"", row.reason
+    if row.status == Progress.VERIFIED:
+        raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool any more")
+    raise DatabaseDamaged(f"checkpoint {checkpoint_id} has lost its body")
+
+
+def keep_number(database: sqlite3.Connection, row: ItemRow) -> None:
+    """See to it that nobody is given the number that an item has just lost."""
+    database.execute(RAISE_RUN, (row.run_id, row.sequence, 0))
+
+
+def count_item(database: sqlite3.Connection, row: ItemRow, *, waiting: int = 0, aside: int = 0) -> None:
+    """Let the totals say that an item has entered (+1) or left (-1) the line, or what is set aside."""
+    changes = (waiting, waiting * row.size, aside, aside * row.size, 0, 0)
+    database.execute(ADD_TO_TOTAL, changes)
+
+
+def free_file_bytes(database: sqlite3.Connection) -> int:
+    """Return how much the file has room for without growing."""
+    (pages,) = database.execute("pragma freelist_count").fetchone()
+    (page_bytes,) = database.execute("pragma page_size").fetchone()
+    return int(pages * page_bytes)

@@ -1,0 +1,147 @@
+"""A spool that version 0.1.0 has left: taken for empty only if it is, and otherwise not touched."""
+
+import hashlib
+import json
+import sqlite3
+import struct
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import SpoolUnwritable
+from tests.fakes.spooling import FakeEntry, open_spool
+
+BLOCK = 4096
+CAPACITY = 4 * 1024**2
+TABLE = (
+    "create table Cache (rowid integer primary key, key blob, raw integer, store_time real, expire_time real,"
+    " access_time real, access_count integer default 0, tag blob, size integer default 0,"
+    " mode integer default 0, filename text, value blob)"
+)
+WAITING = "ticket|2|000000000001|1000.0|1+|manual|7|build-1|c-1"
+SET_ASIDE = "aside|2|000000000001|1000.0|1+|manual|7|build-1|c-1"
+RUNS = {"run|build-1": b"[7,[[1,7]]]", "run|build-2": b"[41,[[40,41]]]"}
+
+
+def make_rows(folder: Path, rows: dict[str, bytes]) -> None:
+    """Write rows as version 0.1.0 did: each value behind a digest of its key and its bytes."""
+    (folder / "queue").mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(folder / "queue" / "cache.db", isolation_level=None)) as database:
+        database.execute("pragma journal_mode = wal")
+        database.execute(TABLE)
+        for key, value in {"format": b"2", "totals": b"{}", **RUNS, **rows}.items():
+            seal = hashlib.sha256(key.encode() + hashlib.sha256(value).digest()).digest()
+            insert = (
+                "insert into Cache (key, raw, store_time, access_time, mode, value) values (?, 1, 0, 0, 1, ?)"
+            )
+            database.execute(insert, (key, seal + value))
+
+
+def make_entry(generation: int, block_start: int, body: bytes) -> bytes:
+    """Return an entry of the journal as version 0.1.0 wrote it."""
+    note = json.dumps({"receipt": {"checkpoint_id": "c-1"}}).encode()
+    digest = hashlib.sha256(body).digest()
+    fields = struct.pack(">8sQIII32s", b"holdfast", generation, block_start, len(note), len(body), digest)
+    entry = fields + hashlib.sha256(fields + note).digest() + note + body
+    return entry.ljust(-(-len(entry) // BLOCK) * BLOCK, b"\0")
+
+
+def make_journal(folder: Path, *entries: bytes) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "journal").write_bytes(b"".join(entries).ljust(CAPACITY, b"\0"))
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in {".lock", ".pid"}]
+    return {str(path): path.read_bytes() for path in files if not path.name.endswith("-shm")}
+
+
+@pytest.mark.parametrize(
+    "journal",
+    [
+        None,
+        [],
+        [make_entry(3, 0, b"absorbed")],
+        [make_entry(3, 0, b"absorbed"), make_entry(2, 2 * BLOCK, b"older than that")],
+        # What a kill has left of the last write: nobody was told of it.
+        [make_entry(3, 0, b"absorbed"), make_entry(3, BLOCK, b"x" * 5000)[:BLOCK]],
+    ],
+    ids=["none", "never used", "absorbed", "older", "torn"],
+)
+def test_empty_spool_is_replaced_and_the_numbers_of_its_runs_go_on(
+    tmp_path: Path, journal: list[bytes] | None
+) -> None:
+    make_rows(tmp_path, {"journal": b"3 4096", "receipt|c-0": b"{}"})
+    if journal is not None:
+        make_journal(tmp_path, *journal)
+
+    with closing(open_spool(tmp_path)) as spool:
+        assert spool.pending() == []
+        assert spool.put(FakeEntry()).sequence_number == 8
+        assert spool.put(FakeEntry(run_id="build-2")).sequence_number == 42
+
+    assert not list(tmp_path.rglob("cache.db*"))
+    assert not (tmp_path / "journal").exists()
+    with closing(open_spool(tmp_path)) as spool:
+        assert len(spool.pending()) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "journal"),
+    [
+        ({WAITING: b"1:state"}, None),
+        ({SET_ASIDE: b"1:state"}, None),
+        ({}, [make_entry(1, 0, b"1:state")]),
+        ({"journal": b"3 4096"}, [make_entry(4, 0, b"1:state")]),
+        ({"journal": b"3 4096"}, [make_entry(3, 0, b"absorbed"), make_entry(3, BLOCK, b"1:state")]),
+        # The body was altered, but what follows it shows that its caller was answered.
+        (
+            {"journal": b"3 4096"},
+            [make_entry(4, 0, b"x" * 5000)[:BLOCK], bytes(BLOCK), make_entry(4, 2 * BLOCK, b"1:state")],
+        ),
+    ],
+    ids=["waiting", "set aside", "journal alone", "next generation", "same generation", "altered"],
+)
+def test_spool_with_checkpoints_is_refused_and_left_as_it_is(
+    tmp_path: Path, rows: dict[str, bytes], journal: list[bytes] | None
+) -> None:
+    make_rows(tmp_path, rows)
+    if journal is not None:
+        make_journal(tmp_path, *journal)
+    before = content_of(tmp_path)
+
+    for _ in range(2):
+        with pytest.raises(
+            SpoolUnwritable, match=r"holds \d checkpoints in the format of Holdfast 0\.1\.0.*`holdfast drain`"
+        ):
+            open_spool(tmp_path)
+
+    assert content_of(tmp_path) == before
+
+
+def test_journal_without_a_database_is_not_thrown_away(tmp_path: Path) -> None:
+    make_journal(tmp_path, make_entry(1, 0, b"1:state"))
+
+    with pytest.raises(SpoolUnwritable, match="holds 1 checkpoints"):
+        open_spool(tmp_path)
+
+
+def test_salvage_that_the_earlier_version_did_not_finish_is_left_to_it(tmp_path: Path) -> None:
+    make_rows(tmp_path, {})
+    (tmp_path / "queue").rename(tmp_path / "damaged-20260101T000000Z")
+
+    with pytest.raises(SpoolUnwritable, match=r"format of Holdfast 0\.1\.0"):
+        open_spool(tmp_path)
+
+    assert (tmp_path / "damaged-20260101T000000Z" / "cache.db").exists()
+
+
+def test_damaged_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "queue").mkdir(parents=True)
+    (tmp_path / "queue" / "cache.db").write_bytes(b"garbage" * 1000)
+
+    with pytest.raises(SpoolUnwritable, match="a damaged spool"):
+        open_spool(tmp_path)
+
+    assert (tmp_path / "queue" / "cache.db").read_bytes() == b"garbage" * 1000

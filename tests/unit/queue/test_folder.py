@@ -1,0 +1,108 @@
+"""The queue's folder: who may open it, who drains, and what it is taken for."""
+
+import sqlite3
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import SpoolBusy, SpoolUnwritable
+from holdfast.queue import folder as queue_folder
+from holdfast.queue.folder import DATABASE
+from holdfast.queue.locks import locked
+from tests.fakes.spooling import FakeEntry, open_spool, start_python
+
+
+def test_spool_of_an_unknown_format_is_left_alone(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path / "spool")
+    spool.put(FakeEntry())
+    spool.close()
+    with closing(sqlite3.connect(tmp_path / "spool" / "queue" / DATABASE)) as database:
+        database.execute("pragma user_version = 4")
+
+    with pytest.raises(SpoolUnwritable, match="format 4, and this Holdfast knows 3"):
+        open_spool(tmp_path / "spool")
+    assert not list((tmp_path / "spool").glob("damaged-*"))
+
+
+def test_folder_that_was_moved_keeps_what_it_has(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path / "old")
+    before = [spool.put(FakeEntry()) for _ in range(3)]
+    (tmp_path / "old").rename(tmp_path / "new")
+    with pytest.raises(SpoolUnwritable):
+        spool.put(FakeEntry())
+    open_spool(tmp_path / "old").close()
+
+    after = [spool.put(FakeEntry()) for _ in range(3)]
+    spool.close()
+
+    for folder, receipts in (("new", before), ("old", after)):
+        with closing(open_spool(tmp_path / folder)) as found:
+            kept = {item.checkpoint_id for item in found.pending()}
+            assert kept == {receipt.checkpoint_id for receipt in receipts}
+
+
+def test_new_checkpoint_that_was_stored_before_its_file_moved_is_not_stored_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = open_spool(tmp_path)
+    file = spool._folder._file
+    check, checks = file._check_in_place, count(1)
+
+    def check_amid_damage() -> None:
+        if next(checks) == 2:  # the first is before the commit, the second after it
+            # Another process finds damage, moves the file away and salvages it.
+            with closing(open_spool(tmp_path)) as other:
+                other._folder._replace(other._folder._file, is_damaged=True)
+        check()
+
+    spool.put(FakeEntry(run_id="build-2"))
+    monkeypatch.setattr(file, "_check_in_place", check_amid_damage)
+    (receipt,) = spool.put_all([FakeEntry()], are_new=True)
+
+    assert spool._folder._file is not file
+    assert [(item.run_id, item.sequence) for item in spool.pending()] == [("build-2", 1), ("build-1", 1)]
+    assert receipt == spool.receipt(spool.pending()[1].checkpoint_id)
+    spool.close()
+
+
+def test_opening_that_another_process_holds_is_an_error_and_not_an_endless_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_folder, "_OPEN_TIMEOUT_S", 0)
+
+    with (
+        locked(tmp_path / "open.lock", timeout_s=0, busy=str),
+        pytest.raises(SpoolBusy, match="keeps this spool from being opened"),
+    ):
+        open_spool(tmp_path)
+
+    open_spool(tmp_path).close()
+
+
+HOLD_THE_DRAIN = """
+import sys, time
+from pathlib import Path
+from tests.fakes.spooling import open_spool
+with open_spool(Path(sys.argv[1])).drainer():
+    print("draining", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_lock_of_the_drainer_dies_with_its_process(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path)
+    process = start_python(HOLD_THE_DRAIN, str(tmp_path))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "draining\n"
+
+    with pytest.raises(SpoolBusy, match=f"process {process.pid} "), spool.drainer():
+        pass
+    spool.put(FakeEntry())
+    process.kill()
+    process.communicate()
+
+    with spool.drainer():
+        assert len(spool.pending()) == 1
+    spool.close()
