@@ -10,7 +10,8 @@ from holdfast.action.outcome import StepOutcome, StoredFile, Table
 from holdfast.action.step import ActionStep
 from holdfast.errors import HoldfastError, SpoolBusy, Stopped
 from holdfast.format.receipt import Progress, Receipt
-from holdfast.jsontext.encode import encode, join_members
+from holdfast.jsontext.encode import encode
+from holdfast.jsontext.members import join_members
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import format_count
 

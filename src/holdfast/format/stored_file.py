@@ -15,7 +15,7 @@ from holdfast.format.checkpoint import (
     seal,
 )
 from holdfast.format.index import IndexEntry
-from holdfast.jsontext.encode import Document, parse_document, split_items
+from holdfast.jsontext.members import Document, parse_document, split_items
 
 _REQUIRED = (
     "checkpoint_id",

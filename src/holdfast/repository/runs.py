@@ -14,7 +14,7 @@ from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import open_file
 from holdfast.github.calls import Gateway, ReadBlob, Revision
 from holdfast.github.listing import list_folder
-from holdfast.jsontext.encode import parse_document
+from holdfast.jsontext.members import parse_document
 from holdfast.logs import log
 from holdfast.repository.rebuild import LatestCheckpoint, mark_pruned, rebuild_index, revive, unite
 

@@ -20,7 +20,7 @@ from holdfast.github.calls import (
     Snapshot,
 )
 from holdfast.github.listing import list_folder, walk_to
-from holdfast.jsontext.encode import sha256_hex
+from holdfast.jsontext.members import sha256_hex
 from holdfast.jsontext.weight import is_heavier
 from holdfast.styles.resume import Source
 

@@ -28,7 +28,7 @@ from holdfast.github.calls import (
     ReadTree,
 )
 from holdfast.github.presence import GraphqlPresence
-from holdfast.jsontext.encode import parse_document
+from holdfast.jsontext.members import parse_document
 from holdfast.logs import log
 from holdfast.repository.folder import Blob, RunFolder
 from holdfast.repository.summary import describe_last, parse_summary

@@ -13,7 +13,7 @@ from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import parse_index
 from holdfast.format.moments import format_moment
 from holdfast.format.preserved_list import parse_preserved
-from holdfast.jsontext.encode import parse_document
+from holdfast.jsontext.members import parse_document
 from holdfast.repository.folder import Blob, RunFolder
 from holdfast.repository.summary import Summary, describe_last, parse_summary
 from holdfast.retention.disposal import Action, RunPlan
