@@ -6,7 +6,7 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 
 from holdfast.drain.publish import Arrival, StoredFile, assign_sequences
-from holdfast.errors import SpoolDamaged
+from holdfast.errors import InvalidCheckpoint, SpoolDamaged
 from holdfast.format.checkpoint import Envelope, renumber_body
 from holdfast.format.index import IndexEntry
 from holdfast.format.paths import is_single
@@ -144,4 +144,8 @@ def _read(
             bodies.append(Numbered(item, seal(spool.read(item))))
         except SpoolDamaged as error:
             log.error("checkpoint_damaged", checkpoint_id=item.checkpoint_id, cause=str(error))
+        except InvalidCheckpoint as error:
+            # A caller's orjson.Fragment is taken at its word until here.
+            spool.set_aside(item, f"its body is not JSON: {error}")
+            log.error("checkpoint_set_aside", checkpoint_id=item.checkpoint_id, cause=str(error))
     return bodies

@@ -179,9 +179,9 @@ class Envelope:
 
 
 class _Source(Protocol):
-    """What a draft is made of. `is_plain` says whether orjson writes its values exactly."""
+    """What a draft is made of. `is_exact` says whether orjson writes its values exactly."""
 
-    is_plain: bool
+    is_exact: bool
 
     @property
     def values(self) -> Mapping[str, Any]: ...
@@ -195,7 +195,7 @@ class _TextSource:
     def __init__(self, text: bytes) -> None:
         self._document = parse_document(text)
         self.values = self._document.outline(_READ_WHOLE)
-        self.is_plain = self._document.is_plain
+        self.is_exact = self._document.is_exact
 
     def text(self, name: str) -> Text:
         return self._document.view(name)
@@ -206,12 +206,12 @@ class _MappingSource:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = values
-        self.is_plain = True
+        self.is_exact = True
 
     def text(self, name: str) -> Text:
         if plain := dump_plain(self.values[name]):
             return plain
-        self.is_plain = False
+        self.is_exact = False
         return encode(self.values[name], name)
 
 
@@ -331,7 +331,7 @@ def _draft(
 
 def _fingerprint(source: _Source, header: Header, names: Mapping[str, str], texts: Mapping[str, Text]) -> str:
     identity = {name: getattr(header, name) for name in _IDENTIFYING_FIELDS}
-    if source.is_plain:
+    if source.is_exact:
         content = {name: source.values.get(each, {}) for name, each in names.items()}
         return sha256_hex(write_sorted({"header": identity, **content}))
     return canonical_sha256(join_members({"header": orjson.dumps(identity), **texts}))

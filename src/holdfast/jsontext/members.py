@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from holdfast.errors import InvalidCheckpoint
-from holdfast.jsontext.parse import judge, parse_value, read
+from holdfast.jsontext.parse import judge, parse_value, read, read_parts
 
 LARGE_BYTES = 2 * 1024**2
 """A text of this size or more is cut into runs."""
@@ -74,7 +74,7 @@ class _Large:
 class Document:
     """A JSON object, with each member's text exactly as it was written.
 
-    `value` is there to look into; unless it `is_plain`, it is never encoded again, since a number in it may
+    `value` is there to look into; unless it `is_exact`, it is never encoded again, since a number in it may
     be an approximation. Of a large object only those members are read that are asked for.
     """
 
@@ -82,13 +82,13 @@ class Document:
         """Read `text`. Raises InvalidCheckpoint with the place and the byte."""
         self._text = text
         self._root = _cut_apart(text, b"{")
-        self.is_plain = False
+        self.is_exact = False
         self.value: Mapping[str, Any]
         if self._root:
             self._spans = _by_name(_find_in(text, self._root))
             self.value = _Values(text, self._spans)
         else:
-            self.value, members, self.is_plain = _read_members(text)
+            self.value, members, self.is_exact = _read_members(text)
             self._spans = _by_name(members)
         self.members: Mapping[str, bytes] = _Members(text, self._spans)
 
@@ -110,7 +110,7 @@ class Document:
             digest = sha256()
             _write(self._text, self._root, digest.update, leaving_out=name)
             return digest.hexdigest()
-        if self.is_plain:
+        if self.is_exact:
             return sha256_hex(write_sorted({each: self.value[each] for each in self.value if each != name}))
         return canonical_sha256(join_members({each: self.view(each) for each in self._spans if each != name}))
 
@@ -191,10 +191,10 @@ def split_items(text: bytes) -> list[bytes]:
 
     Raises InvalidCheckpoint with the place and the byte.
     """
-    if not isinstance(parse_value(text), list):
+    judge(text)
+    if not text.startswith(b"[", _after_space(text, 0)):
         raise InvalidCheckpoint("", "the outermost value must be a JSON array")
-    start = text.index(b"[")
-    return [text[first:last] for first, last in _split(text, start, text.rindex(b"]") + 1)]
+    return [text[start:end] for _, _, start, end in read_parts(text)[0]]
 
 
 def join_members(members: Mapping[str, bytes | memoryview]) -> bytes:
@@ -250,20 +250,18 @@ def _by_name(members: Iterable[Member]) -> dict[str, Span]:
 
 
 def _read_members(text: bytes) -> tuple[dict[str, Any], Iterator[Member], bool]:
-    """Return the object that a text holds, where each member's text is, and whether it is plain.
+    """Return the object that a text holds, where each member's text is, and whether it is exact.
 
     Raises InvalidCheckpoint.
     """
     value, is_plain = judge(text)
-    if not is_plain:
-        value = read(text)
-    if not isinstance(value, dict):
+    if not text.startswith(b"{", _after_space(text, 0)):
         raise InvalidCheckpoint("", "the outermost value must be a JSON object")
     if is_plain:
         return value, _measure(value), True
-    start, end = text.index(b"{"), text.rindex(b"}") + 1
-    values = (_value_of(text, *span) for span in _split(text, start, end))
-    return value, ((name, *span) for name, span in zip(value, values, strict=True)), False
+    parts, is_exact = read_parts(text)
+    value = {name: part for name, part, _, _ in parts}
+    return value, ((name or "", start, end) for name, _, start, end in parts), is_exact
 
 
 def _measure(value: dict[str, Any]) -> Iterator[Member]:
@@ -275,31 +273,7 @@ def _measure(value: dict[str, Any]) -> Iterator[Member]:
         yield name, start, end
 
 
-def _split(text: bytes, start: int, end: int) -> Iterator[Span]:
-    """Yield where each member or item of the valid object or array from `start` to `end` begins and ends."""
-    item = position = _after_space(text, start + 1)
-    level, last = 0, end - 1
-    while position < last:
-        match = _match_to_comma(text, position, last)
-        if match is None or match.end() == position:
-            match = _match_string(text, position, last)
-        if match is None:
-            raise _NotSure
-        if match[1] and not level:
-            yield item, _before_space(text, match.start(1))
-            item = _after_space(text, match.end(1))
-        level += _LEVELS[match[2]]
-        position = match.end()
-    if item < last:
-        yield item, _before_space(text, last)
-
-
 _LEVELS = {b"{": 1, b"[": 1, b"}": -1, b"]": -1, b"": 0}
-
-
-def _value_of(text: bytes, start: int, end: int) -> Span:
-    match = _match_name(text, start, end)
-    return match.end() if match else start, end
 
 
 def _after_space(text: bytes, position: int) -> int:

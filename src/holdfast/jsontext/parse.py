@@ -5,8 +5,9 @@ was has neither. Every other text is read once more by the standard library, who
 each number.
 """
 
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from json import JSONDecoder
 from typing import Any
 
@@ -18,7 +19,13 @@ from holdfast.jsontext.flaws import MAX_DEPTH, MAX_INTEGER_DIGITS, find_flaw
 # is written that the limit of 200 forbids.
 _LISTS_AROUND = 254 - MAX_DEPTH + 2
 
+# No integer with so few digits is beyond 64 bits.
+_SURELY_64_BITS = 18
+
+_match_space = re.compile(r"[ \t\n\r]*").match
+
 Convert = Callable[[str], object]
+Part = tuple[str | None, Any, int, int]
 
 
 class Number:
@@ -78,15 +85,86 @@ def read(text: bytes, place: str = "", *, integer: Convert = int, real: Convert 
 
     Raises InvalidCheckpoint for a name that occurs twice in an object, and for an integer that is too long.
     """
-    decoder = JSONDecoder(
+    try:
+        return _decoder(integer, real).decode(text.decode())
+    except ValueError:
+        _refuse(text, place, integer)
+        raise
+
+
+def read_parts(text: bytes) -> tuple[list[Part], bool]:
+    """Return what the object or array is made of that a text, which `judge` took, holds.
+
+    Each part has its name, if it is a member, its value, and where its text begins and ends. The flag says
+    whether orjson writes every number of these values as it stands in the text. Raises like `read`.
+    """
+    numbers = _Numbers()
+    try:
+        parts = list(_scan(text.decode(), _decoder(numbers.integer, numbers.real).raw_decode))
+        _distinct([(name, None) for name, *_ in parts if name is not None])
+    except ValueError:
+        _refuse(text, "", int)
+        raise
+    return parts, numbers.are_usual
+
+
+def _scan(text: str, decode_at: Callable[[str, int], tuple[Any, int]]) -> Iterator[Part]:
+    start = _skip(text, 0)
+    is_object, is_ascii = text[start] == "{", text.isascii()
+    position = _skip(text, start + 1)
+    offset = counted = 0
+    while text[position] not in "]}":
+        name = None
+        if is_object:
+            name, position = decode_at(text, position)
+            position = _skip(text, _skip(text, position) + 1)
+        value, end = decode_at(text, position)
+        if is_ascii:
+            yield name, value, position, end
+        else:
+            offset += len(text[counted:position].encode())
+            size = len(text[position:end].encode())
+            yield name, value, offset, offset + size
+            offset, counted = offset + size, end
+        position = _skip(text, end)
+        if text[position] == ",":
+            position = _skip(text, position + 1)
+
+
+def _skip(text: str, position: int) -> int:
+    match = _match_space(text, position)
+    return match.end() if match else position
+
+
+def _decoder(integer: Convert, real: Convert) -> JSONDecoder:
+    return JSONDecoder(
         object_pairs_hook=_distinct, parse_int=int if integer is int else _short(integer), parse_float=real
     )
-    try:
-        return decoder.decode(text.decode())
-    except ValueError:
-        limit = sys.get_int_max_str_digits() if integer is int else 0
-        find_flaw(text, place, most_digits=min(limit or MAX_INTEGER_DIGITS, MAX_INTEGER_DIGITS))
-        raise
+
+
+def _refuse(text: bytes, place: str, integer: Convert) -> None:
+    """Raise InvalidCheckpoint for a text that the standard library refuses."""
+    limit = 0 if integer in (Number, orjson.Fragment) else sys.get_int_max_str_digits()
+    find_flaw(text, place, most_digits=min(limit or MAX_INTEGER_DIGITS, MAX_INTEGER_DIGITS))
+
+
+class _Numbers:
+    """Makes numbers of their text, and notes whether all of them are spelled as orjson spells them."""
+
+    def __init__(self) -> None:
+        self.are_usual = True
+
+    def integer(self, written: str) -> int:
+        if len(written) > _SURELY_64_BITS or written == "-0":
+            self.are_usual = False
+        return int(written)
+
+    def real(self, written: str) -> float:
+        value = float(written)
+        # Where Python writes no exponent, orjson writes the same.
+        if repr(value) != written or "e" in written:
+            self.are_usual = False
+        return value
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
