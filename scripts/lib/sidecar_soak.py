@@ -134,9 +134,9 @@ async def _client(
     async with Connection(url) as connection:
         while time.perf_counter() < deadline:
             run_id = f"soak-{next(numbers)}"
-            for _ in range(CHECKPOINTS_PER_RUN):
+            for sequence in range(1, CHECKPOINTS_PER_RUN + 1):
                 await gate.wait()
-                await submit(connection, run_id, tally)
+                await submit(connection, run_id, sequence, tally)
             for path in (f"/v1/runs/{run_id}/resume", "/metrics"):
                 status, content = await connection.call("GET", path)
                 if status != 200:

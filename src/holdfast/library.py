@@ -1,8 +1,7 @@
 """The library: what a Python program saves its checkpoints with."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
@@ -139,8 +138,18 @@ class Holdfast:
 
         A checkpoint that names no id gets `checkpoint_id`, as if its caller had named it.
         """
-        draft = self._draft(checkpoint, run_id, lambda: checkpoint_id or _new_id())
-        return replace(draft, is_id_given=True) if checkpoint_id else draft
+        now = format_moment(self._assembly.clock.now())
+        if isinstance(checkpoint, bytes):
+            self._check_size(len(checkpoint))
+            return draft_from_text(
+                checkpoint, now=now, new_id=_new_id, run_id=run_id, checkpoint_id=checkpoint_id
+            )
+        mapping = checkpoint.model_dump() if isinstance(checkpoint, BaseModel) else checkpoint
+        draft = draft_from_mapping(
+            mapping, now=now, new_id=_new_id, run_id=run_id, checkpoint_id=checkpoint_id
+        )
+        self._check_size(draft.size_bytes)
+        return draft
 
     def submit_all(self, drafts: Sequence[Draft]) -> list[Receipt | HoldfastError]:
         """Save many checkpoints with one sync; one that is refused has its error in place of a receipt.
@@ -376,21 +385,6 @@ class Holdfast:
     def _is_settled(self, checkpoint_id: str) -> bool:
         receipt = self.receipt(checkpoint_id)
         return receipt is None or receipt.status in (Progress.VERIFIED, Progress.REFUSED)
-
-    def _draft(
-        self,
-        checkpoint: Mapping[str, Any] | BaseModel | bytes,
-        run_id: str | None,
-        new_id: Callable[[], str],
-    ) -> Draft:
-        now = format_moment(self._assembly.clock.now())
-        if isinstance(checkpoint, bytes):
-            self._check_size(len(checkpoint))
-            return draft_from_text(checkpoint, now=now, new_id=new_id, run_id=run_id)
-        mapping = checkpoint.model_dump() if isinstance(checkpoint, BaseModel) else checkpoint
-        draft = draft_from_mapping(mapping, now=now, new_id=new_id, run_id=run_id)
-        self._check_size(draft.size_bytes)
-        return draft
 
     def _check_size(self, size_bytes: int) -> None:
         if size_bytes > MOST_BYTES:

@@ -16,8 +16,8 @@ EMBEDDED_REPOSITORY = "holdfast/checkpoints"
 OWN_BRANCH = "checkpoints"
 
 MEGABYTE = 1024 * 1024
-# GitHub takes files of up to 100 MB, and base64 adds a third on the way there.
-MOST_BYTES = 70 * MEGABYTE
+# The largest checkpoint. GitHub would take more; this much is read, checked and sent in little memory.
+MOST_BYTES = 32 * MEGABYTE
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,38}/[A-Za-z0-9._-]{1,100}")
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

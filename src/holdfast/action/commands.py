@@ -12,7 +12,8 @@ from holdfast.action.job import Job
 from holdfast.action.runner import StepOutcome, StoredFile, Table
 from holdfast.errors import HoldfastError, SpoolBusy, Stopped, SweepBusy, Throttled, UnknownRun
 from holdfast.format.receipt import Progress, Receipt
-from holdfast.jsontext.encode import encode, join_members
+from holdfast.jsontext.encode import encode
+from holdfast.jsontext.members import join_members
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import format_count
 from holdfast.presentation.session import Session

@@ -114,7 +114,7 @@ def _plain(value: Any) -> str:
 
 
 def _shorten(value: Any) -> str:
-    from holdfast.jsontext.exact import encode_exact
+    from holdfast.jsontext.encode import encode_exact
 
     text = encode_exact(value).decode()
     return (

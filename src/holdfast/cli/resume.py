@@ -81,7 +81,7 @@ def _print(plan: "ResumePlan", screen: Screen) -> None:
 
 def _read_json(path: Path | None) -> Any:
     from holdfast.errors import InvalidCheckpoint
-    from holdfast.jsontext.encode import parse_value
+    from holdfast.jsontext.parse import parse_value
 
     if path is None:
         return None

@@ -133,11 +133,9 @@ def indent(content: bytes) -> bytes:
       ]
     }
     """
-    import orjson
+    from holdfast.jsontext.encode import encode_exact
+    from holdfast.jsontext.parse import parse_exact
 
-    from holdfast.jsontext.scan import scan_value
-
-    exact = scan_value(content, integer=orjson.Fragment, real=orjson.Fragment)
-    text = orjson.dumps(exact, option=orjson.OPT_INDENT_2).decode()
+    text = encode_exact(parse_exact(content), is_indented=True).decode()
     # JSON lets these stand as they are, but a terminal would obey them.
     return text.translate({code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}).encode()

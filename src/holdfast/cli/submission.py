@@ -9,7 +9,8 @@ import orjson
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.ids import parse_checkpoint_id
 from holdfast.format.triggers import Trigger, parse_trigger
-from holdfast.jsontext.encode import check_value, find_members, join_members, parse_document, parse_value
+from holdfast.jsontext.members import check_value, find_members, join_members, parse_document
+from holdfast.jsontext.parse import parse_value
 from holdfast.presentation.exits import WrongUse
 
 _FIELDS = ("run_id", "trigger", "phase", "status", "priority", "workflow", "checkpoint_id")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.drain.numbering import StoredFile, assign_sequences, find_arrivals, ids_to_rank
-from holdfast.errors import SpoolDamaged
+from holdfast.errors import InvalidCheckpoint, SpoolDamaged
 from holdfast.format.checkpoint import Envelope, renumber_body
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
@@ -93,4 +93,8 @@ def _read(
             sealed.append(SealedItem(item, seal(spool.read(item))))
         except SpoolDamaged as error:
             log.error("checkpoint_damaged", checkpoint_id=item.checkpoint_id, cause=str(error))
+        except InvalidCheckpoint as error:
+            # A caller's orjson.Fragment is taken at its word until here.
+            spool.set_aside(item, f"its body is not JSON: {error}")
+            log.error("checkpoint_set_aside", checkpoint_id=item.checkpoint_id, cause=str(error))
     return sealed

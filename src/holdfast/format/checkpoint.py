@@ -8,9 +8,8 @@ go through all of this untouched.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property, lru_cache
-from typing import Annotated, Any, TypeVar
-from uuid import UUID
+from functools import cached_property
+from typing import Annotated, Any, Protocol, TypeVar
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -19,15 +18,16 @@ from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.ids import parse_checkpoint_id, parse_run_id, parse_timestamp
 from holdfast.format.paths import MAX_SEQUENCE
-from holdfast.format.state import ContextFields, StateSnapshot, sketch
+from holdfast.format.state import ContextFields, StateSnapshot
 from holdfast.format.triggers import Priority, Trigger, parse_trigger
-from holdfast.jsontext.encode import (
+from holdfast.jsontext.encode import dump_plain, encode
+from holdfast.jsontext.members import (
     Document,
-    LargeMembers,
     canonical_sha256,
-    encode,
     join_members,
     parse_document,
+    sha256_hex,
+    write_sorted,
 )
 
 FORMAT_VERSION = 1
@@ -40,7 +40,6 @@ PARTS_MEMBER = "parts"
 _HEADER_END = b',"state_snapshot":'
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-_PLACEHOLDERS = {"checkpoint_id": str(UUID(int=0)), "timestamp": "1970-01-01T00:00:00Z"}
 _HEADER_FIELDS = (
     "format_version",
     "checkpoint_id",
@@ -53,6 +52,13 @@ _HEADER_FIELDS = (
     "priority",
     "workflow",
 )
+# What a checkpoint says besides its state and context, whoever sends it and whenever.
+_IDENTIFYING_FIELDS = ("run_id", "trigger", "phase", "status", "priority", "workflow")
+# Members that are looked into however large they are.
+_READ_WHOLE = frozenset({*_HEADER_FIELDS, "integrity", "gate_history"})
+_OURS = frozenset({*_HEADER_FIELDS, "integrity", "context_fields", "state", "state_snapshot"})
+
+Text = bytes | memoryview
 
 
 class RunStatus(StrEnum):
@@ -96,11 +102,15 @@ class Header(BaseModel):
 
 @dataclass(frozen=True)
 class Draft:
-    """A checked checkpoint that waits for its number."""
+    """A checked checkpoint that waits for its number.
+
+    `fingerprint` is a digest of the content by which a repetition is known; None if nobody else knows the id.
+    Neither the time nor the number count: a caller that sends again makes them anew.
+    """
 
     header: Header
-    texts: Mapping[str, bytes]
-    is_id_given: bool
+    texts: Mapping[str, Text]
+    fingerprint: str | None
 
     @property
     def checkpoint_id(self) -> str:
@@ -131,18 +141,6 @@ class Draft:
     def size_bytes(self) -> int:
         """Return how large the caller's part of it is."""
         return sum(len(text) for text in self.texts.values())
-
-    @cached_property
-    def fingerprint(self) -> str | None:
-        """Return a digest of the content by which a repetition is known; None if nobody else knows the id.
-
-        Neither the time nor the number count: a caller that sends again makes them anew.
-        """
-        if not self.is_id_given:
-            return None
-        fields = {"run_id", "trigger", "phase", "status", "priority", "workflow"}
-        header = self.header.model_dump(mode="json", include=fields)
-        return canonical_sha256(join_members({"header": orjson.dumps(header), **self.texts}))
 
     def body(self, sequence: int) -> bytes:
         """Return the checkpoint as one JSON object, under its number, still without its integrity."""
@@ -180,27 +178,69 @@ class Envelope:
         return blob_sha(self.content)
 
 
-def draft_from_text(text: bytes, *, now: str, new_id: Callable[[], str], run_id: str | None = None) -> Draft:
+class _Source(Protocol):
+    """What a draft is made of. `is_exact` says whether orjson writes its values exactly."""
+
+    is_exact: bool
+
+    @property
+    def values(self) -> Mapping[str, Any]: ...
+
+    def text(self, name: str) -> Text: ...
+
+
+class _TextSource:
+    """A JSON document; of large values only what there is to check."""
+
+    def __init__(self, text: bytes) -> None:
+        self._document = parse_document(text)
+        self.values = self._document.outline(_READ_WHOLE)
+        self.is_exact = self._document.is_exact
+
+    def text(self, name: str) -> Text:
+        return self._document.view(name)
+
+
+class _MappingSource:
+    """A Python mapping."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+        self.is_exact = True
+
+    def text(self, name: str) -> Text:
+        if plain := dump_plain(self.values[name]):
+            return plain
+        self.is_exact = False
+        return encode(self.values[name], name)
+
+
+def draft_from_text(
+    text: bytes,
+    *,
+    now: str,
+    new_id: Callable[[], str],
+    run_id: str | None = None,
+    checkpoint_id: str | None = None,
+) -> Draft:
     """Return the draft of a JSON document, whole or in the short form, keeping the caller's bytes.
 
-    `run_id` is the run that the caller named beside the document. Raises InvalidCheckpoint.
+    `run_id` is the run that the caller named beside the document. A document that names no id gets
+    `checkpoint_id`, as if its caller had named it, or else a new one. Raises InvalidCheckpoint.
     """
-    document = parse_document(text)
-    members, values = document.members, document.value
-    if isinstance(members, LargeMembers):
-        values = sketch(members, whole={*_HEADER_FIELDS, "integrity"})
-    return _draft(values, members.__getitem__, now=now, new_id=new_id, run_id=run_id)
+    return _draft(_TextSource(text), now=now, new_id=new_id, run_id=run_id, checkpoint_id=checkpoint_id)
 
 
 def draft_from_mapping(
-    mapping: Mapping[str, Any], *, now: str, new_id: Callable[[], str], run_id: str | None = None
+    mapping: Mapping[str, Any],
+    *,
+    now: str,
+    new_id: Callable[[], str],
+    run_id: str | None = None,
+    checkpoint_id: str | None = None,
 ) -> Draft:
     """Return the draft of a checkpoint given as a Python mapping. Raises InvalidCheckpoint."""
-
-    def text_of(name: str) -> bytes:
-        return encode(mapping[name], name)
-
-    return _draft(mapping, text_of, now=now, new_id=new_id, run_id=run_id)
+    return _draft(_MappingSource(mapping), now=now, new_id=new_id, run_id=run_id, checkpoint_id=checkpoint_id)
 
 
 def read_header(body: bytes) -> Header:
@@ -260,32 +300,44 @@ def check_integrity(document: Document, path: str) -> None:
 
 
 def _draft(
-    values: Mapping[str, Any],
-    text_of: Callable[[str], bytes],
+    source: _Source,
     *,
     now: str,
     new_id: Callable[[], str],
     run_id: str | None,
+    checkpoint_id: str | None,
 ) -> Draft:
+    values = source.values
     state = _state_name(values)
     if PARTS_MEMBER in values:
         raise InvalidCheckpoint(PARTS_MEMBER, "this name is kept for the parts of large checkpoints")
-    header = _fill_in(values, now=now, new_id=new_id, run_id=run_id)
+    given = _header_values(values)
+    if checkpoint_id is not None:
+        given.setdefault("checkpoint_id", checkpoint_id)
+    is_id_given = "checkpoint_id" in given
+    header = _fill_in(given, now=now, new_id=new_id, run_id=run_id)
     _check_snapshot(values, state)
-    texts = {
-        "state_snapshot": text_of(state),
-        "context_fields": text_of("context_fields") if "context_fields" in values else b"{}",
-    }
-    ours = {*_HEADER_FIELDS, "integrity", "context_fields", "state", "state_snapshot"}
-    texts.update({name: text_of(name) for name in values if name not in ours})
-    draft = Draft(header, texts, is_id_given=values.get("checkpoint_id") is not None)
+    # Where each member of the stored checkpoint comes from.
+    names = {"state_snapshot": state, "context_fields": "context_fields"}
+    names |= {name: name for name in values if name not in _OURS}
+    texts = {name: source.text(each) if each in values else b"{}" for name, each in names.items()}
+    fingerprint = _fingerprint(source, header, names, texts) if is_id_given else None
+    draft = Draft(header, texts, fingerprint)
     if values.get("integrity") is not None:
-        given = {name: text_of(name) for name in values if name != "integrity"}
-        _check_claim(draft, given, values["integrity"])
+        stated = {name: source.text(name) for name in values if name != "integrity"}
+        _check_claim(draft, stated, values["integrity"])
     return draft
 
 
-def _check_claim(draft: Draft, given: Mapping[str, bytes], claim: object) -> None:
+def _fingerprint(source: _Source, header: Header, names: Mapping[str, str], texts: Mapping[str, Text]) -> str:
+    identity = {name: getattr(header, name) for name in _IDENTIFYING_FIELDS}
+    if source.is_exact:
+        content = {name: source.values.get(each, {}) for name, each in names.items()}
+        return sha256_hex(write_sorted({"header": identity, **content}))
+    return canonical_sha256(join_members({"header": orjson.dumps(identity), **texts}))
+
+
+def _check_claim(draft: Draft, given: Mapping[str, Text], claim: object) -> None:
     """Refuse a checkpoint whose integrity its content contradicts, as it was given and as it is stored."""
     advice = "leave integrity out to have it made anew"
     claimed = claim.get("sha256") if isinstance(claim, dict) else None
@@ -305,34 +357,16 @@ def _state_name(values: Mapping[str, Any]) -> str:
     raise InvalidCheckpoint("state", "is missing; a checkpoint needs state (or state_snapshot)")
 
 
-def _fill_in(values: Mapping[str, Any], *, now: str, new_id: Callable[[], str], run_id: str | None) -> Header:
-    given = _header_values(values)
+def _fill_in(given: dict[str, Any], *, now: str, new_id: Callable[[], str], run_id: str | None) -> Header:
     if run_id is not None and given.setdefault("run_id", run_id) != run_id:
         raise InvalidCheckpoint("run_id", f"{given['run_id']!r} here, but {run_id!r} was named beside it")
-    ours: dict[str, Callable[[], str]] = {"checkpoint_id": new_id, "timestamp": lambda: now}
-    made = {name: make() for name, make in ours.items() if name not in given}
-    if len(made) == len(ours) and _is_usual(made["checkpoint_id"], given):
-        return _check_header(tuple(given.items())).model_copy(update=made)
-    given |= made
+    if "checkpoint_id" not in given:
+        given["checkpoint_id"] = new_id()
+    given.setdefault("timestamp", now)
     # A wrong trigger is reported as such below; until then any priority will do.
-    given.setdefault("priority", _priority_of(given.get("trigger")))
+    if "priority" not in given:
+        given["priority"] = _priority_of(given.get("trigger"))
     return _validate(Header, given)
-
-
-def _is_usual(checkpoint_id: str, given: Mapping[str, Any]) -> bool:
-    try:
-        is_usual = parse_checkpoint_id(checkpoint_id) == checkpoint_id
-    except ValueError:
-        return False
-    return is_usual and all(isinstance(value, str) for value in given.values())
-
-
-@lru_cache(maxsize=256)
-def _check_header(given: tuple[tuple[str, str], ...]) -> Header:
-    """Return the header of checkpoints that say this much of themselves; most of a run say the same."""
-    values = dict(given)
-    values.setdefault("priority", _priority_of(values.get("trigger")))
-    return _validate(Header, {**values, **_PLACEHOLDERS})
 
 
 def _header_values(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -372,11 +406,11 @@ def _place(location: tuple[int | str, ...]) -> str:
     return text.removeprefix(".")
 
 
-def _compose(header: Header, sequence: int, texts: Mapping[str, bytes]) -> bytes:
+def _compose(header: Header, sequence: int, texts: Mapping[str, Text]) -> bytes:
     values = {name: getattr(header, name) for name in _HEADER_FIELDS}
     values["sequence_number"] = sequence
     # One join: each further copy of a large state would cost as much as half of its digest.
-    pieces = [orjson.dumps(values)[:-1]]
+    pieces: list[Text] = [orjson.dumps(values)[:-1]]
     for name, text in texts.items():
         pieces += (b",", orjson.dumps(name), b":", text)
     return b"".join((*pieces, b"}"))

@@ -4,7 +4,7 @@ import orjson
 
 from holdfast.format.checkpoint import PARTS_MEMBER, Envelope, Header, RunStatus
 from holdfast.format.triggers import Trigger
-from holdfast.jsontext.encode import join_members, parse_document
+from holdfast.jsontext.members import join_members, parse_document
 
 KEEP = "keep"
 RETENTION = "retention"

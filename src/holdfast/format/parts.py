@@ -15,12 +15,8 @@ import orjson
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 from holdfast.format.checkpoint import PARTS_MEMBER, Envelope, seal
 from holdfast.format.paths import PARTS
-from holdfast.jsontext.encode import (
-    find_members,
-    parse_document,
-    parse_value,
-    sha256_hex,
-)
+from holdfast.jsontext.members import find_members, parse_document, sha256_hex
+from holdfast.jsontext.parse import parse_value
 from holdfast.jsontext.weight import is_heavier
 
 MAX_FILE_BYTES = 10 * 1024 * 1024

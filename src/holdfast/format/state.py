@@ -4,13 +4,9 @@ These models check what they know and let everything else through. The stored by
 caller's own, never a model's output, so that nothing is altered on the way.
 """
 
-from collections.abc import Collection
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
-
-from holdfast.jsontext.encode import LargeMembers
-from holdfast.jsontext.pieces import LARGE_BYTES
 
 _LOOSE = ConfigDict(frozen=True, strict=True, extra="allow")
 
@@ -71,30 +67,3 @@ class ContextFields(BaseModel):
     fallback_flags: dict[str, Any] | None = None
     iteration_counts: dict[str, Any] | None = None
     warnings: list[Any] | None = None
-
-
-# Whose members are looked at one by one. Every other member may hold anything of its kind.
-_MODELS: dict[str, type[BaseModel]] = {
-    "state": StateSnapshot,
-    "state_snapshot": StateSnapshot,
-    "context_fields": ContextFields,
-    "current_phase_state": CurrentPhaseState,
-}
-
-
-def sketch(members: LargeMembers, *, whole: Collection[str]) -> dict[str, Any]:
-    """Return the values of a large checkpoint, as far as there is anything to check in them.
-
-    What is large is there as an empty value of its kind, but for the members that are to be read `whole`.
-    """
-    return {name: _sketch_member(members, name, {*whole, "gate_history"}) for name in members}
-
-
-def _sketch_member(members: LargeMembers, name: str, whole: Collection[str]) -> Any:
-    if name in whole or members.size_bytes(name) < LARGE_BYTES:
-        return members.read(name)
-    if not members.is_object(name):
-        return [] if members.is_array(name) else ""
-    fields = _MODELS[name].model_fields if name in _MODELS else {}
-    inside = members.inside(name, lambda each, _: each in fields)
-    return {each: _sketch_member(inside, each, whole) for each in inside}

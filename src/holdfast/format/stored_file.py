@@ -16,7 +16,7 @@ from holdfast.format.checkpoint import (
 )
 from holdfast.format.index import IndexEntry
 from holdfast.format.paths import is_single, parse_sequences
-from holdfast.jsontext.encode import Document, parse_document, split_items
+from holdfast.jsontext.members import Document, parse_document, split_items
 
 _REQUIRED = (
     "checkpoint_id",

@@ -9,8 +9,8 @@ from holdfast.format.checkpoint import Envelope, draft_from_text, open_stored, s
 from holdfast.format.index import Index, IndexEntry, parse_index
 from holdfast.format.stored_file import entry_of, split_batch
 from holdfast.importing.formats import recognise
-from holdfast.jsontext.encode import Document, parse_document
-from holdfast.jsontext.exact import parse_exact
+from holdfast.jsontext.members import Document, parse_document
+from holdfast.jsontext.parse import parse_exact
 from holdfast.styles.resume import find_flaws
 
 _ANY_TIME = "1970-01-01T00:00:00Z"

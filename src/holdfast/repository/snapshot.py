@@ -11,7 +11,7 @@ from holdfast.format.parts import part_paths
 from holdfast.format.paths import INDEX, LATEST, Layout, parse_sequences
 from holdfast.format.run_snapshot import Flaw, RunSnapshot
 from holdfast.format.stored_file import open_checkpoint, open_contents
-from holdfast.jsontext.encode import parse_document
+from holdfast.jsontext.members import parse_document
 from holdfast.repository.rebuild import (
     LatestCheckpoint,
     OpenedFiles,

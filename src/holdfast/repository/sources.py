@@ -12,7 +12,7 @@ from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.calls import Gateway, ReadFile, ReadHeadIfChanged
 from holdfast.github.listing import list_folder
-from holdfast.jsontext.encode import sha256_hex
+from holdfast.jsontext.members import sha256_hex
 from holdfast.jsontext.weight import is_heavier
 from holdfast.repository.blobs import BlobReader
 from holdfast.styles.resume import Source

@@ -35,7 +35,7 @@ from holdfast.github.calls import (
 )
 from holdfast.github.listing import find_tree, read_whole_tree
 from holdfast.github.presence import GraphqlPresence
-from holdfast.jsontext.encode import parse_document
+from holdfast.jsontext.members import parse_document
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader, cut
 from holdfast.repository.snapshot import RunFiles, check_owner, take_snapshot

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.jsontext.encode import parse_value
+from holdfast.jsontext.parse import parse_value
 from holdfast.presentation.documents import receipt_document
 from holdfast.presentation.sweeps import sweep_document
 from holdfast.sidecar import parameters

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holdfast.jsontext.exact import encode_exact, parse_exact
+from holdfast.jsontext.encode import encode_exact
+from holdfast.jsontext.parse import parse_exact
 
 Path = tuple[str | int, ...]
 

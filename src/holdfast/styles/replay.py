@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.format.checkpoint import Envelope, Header
-from holdfast.jsontext.encode import parse_document
-from holdfast.jsontext.exact import encode_exact, parse_exact
+from holdfast.jsontext.encode import encode_exact
+from holdfast.jsontext.members import parse_document
+from holdfast.jsontext.parse import parse_exact
 from holdfast.styles.diff import PatchOperation, compare_values
 from holdfast.styles.values import as_mapping, as_sequence
 

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any, Literal
 
 from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope, Header, RunStatus
-from holdfast.jsontext.encode import LargeMembers, canonical, encode, join_members, parse_document
-from holdfast.jsontext.pieces import LARGE_BYTES
+from holdfast.jsontext.encode import encode
+from holdfast.jsontext.members import canonical, join_members, parse_document
 from holdfast.styles import DEFAULT_STYLE, STYLES, plan_style
 from holdfast.styles.agents import MAX_RECOVERIES, count_recoveries, failed_agents
 from holdfast.styles.style import ResumePoint, Saved, Today
@@ -146,14 +146,7 @@ def style_of(state: Any) -> str:
 
 def style_of_text(content: bytes) -> str:
     """Return the name of the style of a stored checkpoint, whose state is not read whole if it is large."""
-    document = parse_document(content)
-    members, state = document.members, "state_snapshot"
-    if not isinstance(members, LargeMembers) or state not in members:
-        return style_of(document.value.get(state))
-    if members.size_bytes(state) < LARGE_BYTES or not members.is_object(state):
-        return style_of(members.read(state))
-    inside = members.inside(state, lambda name, _: name == "progress")
-    return style_of({name: inside.read(name) for name in inside})
+    return style_of(parse_document(content).outline().get("state_snapshot"))
 
 
 def _open(envelope: Envelope) -> _OpenedCheckpoint:

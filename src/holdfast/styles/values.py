@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import InvalidCheckpoint
-from holdfast.jsontext.encode import encode, parse_value
+from holdfast.jsontext.encode import encode
+from holdfast.jsontext.parse import parse_value
 
 Document = dict[str, Any]
 Place = str | int

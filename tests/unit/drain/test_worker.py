@@ -12,7 +12,7 @@ from holdfast.drain.worker import LONGEST_SLEEP_S, DrainState, PassResult
 from holdfast.errors import Conflict, GatewayError, Refused, SpoolBusy, Throttled, Unavailable
 from holdfast.format.receipt import Progress
 from holdfast.github.calls import Answer, Call, CommitFiles, ListFolder, ResultT, WriteFile
-from holdfast.jsontext.encode import sha256_hex
+from holdfast.jsontext.members import sha256_hex
 from holdfast.ratelimit.limits import Limits
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway

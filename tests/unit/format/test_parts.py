@@ -8,7 +8,8 @@ import pytest
 from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import draft_from_mapping, draft_from_text, open_stored, seal
 from holdfast.format.parts import Split, join_parts, part_paths, split_body
-from holdfast.jsontext.encode import encode, sha256_hex
+from holdfast.jsontext.encode import encode
+from holdfast.jsontext.members import sha256_hex
 from holdfast.jsontext.weight import is_heavier
 
 LIMIT = 20_000

@@ -8,7 +8,8 @@ from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import draft_from_text, seal
 from holdfast.importing.formats import Conversion, convert, recognise, split_documents
 from holdfast.importing.formats.sessions import parse_duration_s, parse_variant
-from holdfast.jsontext.exact import encode_exact, parse_exact
+from holdfast.jsontext.encode import encode_exact
+from holdfast.jsontext.parse import parse_exact
 from holdfast.styles.resume import ResumePlan, plan_resume
 
 NATIVES = Path(__file__).parents[3] / "fixtures/natives"

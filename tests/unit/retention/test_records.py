@@ -7,7 +7,7 @@ import pytest
 from holdfast.errors import IntegrityFailure
 from holdfast.format.moments import format_moment
 from holdfast.format.preserved_list import parse_preserved
-from holdfast.jsontext.encode import parse_document
+from holdfast.jsontext.members import parse_document
 from holdfast.retention.records import (
     MAX_ACTIONS,
     MAX_SWEEPS,

@@ -6,7 +6,7 @@ from typing import Any
 from holdfast.errors import InvalidCheckpoint
 from holdfast.importing.formats import agent_loops, builds, checkpoints, dag_rows, sessions
 from holdfast.importing.formats.conversion import Conversion, Convert
-from holdfast.jsontext.exact import parse_exact
+from holdfast.jsontext.parse import parse_exact
 
 __all__ = ["FORMATS", "Conversion", "convert", "recognise", "split_documents"]
 

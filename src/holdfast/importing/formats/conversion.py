@@ -7,8 +7,9 @@ from uuid import UUID, uuid5
 
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.ids import parse_checkpoint_id, parse_timestamp
-from holdfast.jsontext.encode import canonical, sha256_hex
-from holdfast.jsontext.exact import Number, encode_exact
+from holdfast.jsontext.encode import encode_exact
+from holdfast.jsontext.members import canonical, sha256_hex
+from holdfast.jsontext.parse import Number
 
 # Fixed for ever: the same document gets the same id in every import.
 _NAMESPACE = UUID("7d0fbd0e-52d5-4f3b-9c38-0f3b7f0a5f6e")

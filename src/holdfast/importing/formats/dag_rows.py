@@ -5,7 +5,7 @@ from typing import Any
 
 from holdfast.errors import InvalidCheckpoint
 from holdfast.importing.formats.conversion import Builder, Conversion, rename
-from holdfast.jsontext.exact import parse_exact
+from holdfast.jsontext.parse import parse_exact
 
 _TASK_NAMES = {"taskId": "task_id", "durationMs": "duration_ms"}
 _DEPENDENCIES = ("depends_on", "dependsOn", "dependencies")

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.triggers import parse_trigger
 from holdfast.importing.formats.conversion import Builder, Conversion
-from holdfast.jsontext.exact import Number
+from holdfast.jsontext.parse import Number
 
 _KINDS = ("before_step", "completed", "failed", "interrupted")
 _TYPES = ("standard", "iterative", "mapreduce")

@@ -1,12 +1,12 @@
-"""Read JSON text exactly as it is written, and say where and why it is refused.
+"""Where and why a JSON text is refused: the path to the flaw, its byte, and what to do.
 
-This is the judge of what is valid: RFC 8259 to the letter, and on top of that no duplicate names, no lone
-surrogates, no nesting beyond `MAX_DEPTH` and no integer beyond `MAX_INTEGER_DIGITS`. It never recurses, and
-the time it takes grows with the length of the text alone.
+What is asked for is RFC 8259 to the letter, and on top of that no duplicate names, no lone surrogates, no
+nesting beyond `MAX_DEPTH` and no integer beyond `MAX_INTEGER_DIGITS`. Nothing here recurses, and the time it
+takes grows with the length of the text alone.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, cast
 
 import orjson
@@ -41,13 +41,10 @@ _match_space = re.compile(_SPACE).match
 _match_unclosed_string = re.compile(_STRING).match
 _match_word = re.compile(r"-?[A-Za-z_]{1,40}+|[-+.0-9eE]{1,40}+").match
 
-_LITERALS = {"true": True, "false": False, "null": None}
 _OPENERS = ("{", "[")
 _BYTE_ORDER_MARK = "\ufeff"
 _SHOWN_NAME, _SHOWN_PLACE = 80, 400
 _SIMPLE_NAME = re.compile(rf"[\w-]{{1,{_SHOWN_NAME}}}").fullmatch
-
-Convert = Callable[[str], object]
 
 
 def format_place(place: str, path: Iterable[str | int]) -> str:
@@ -73,36 +70,15 @@ def _quote(name: str) -> str:
     return orjson.dumps(shown.encode("utf-8", "backslashreplace").decode()).decode()
 
 
-def scan_value(text: bytes, place: str = "", *, integer: Convert = int, real: Convert = float) -> Any:
-    """Return the one value that `text` holds; `integer` and `real` make its numbers from their text.
-
-    Raises InvalidCheckpoint with a place that begins with `place` and a reason that names the byte.
-    """
-    return _Scanner(_decode(text, place), place, integer, real).scan()
-
-
-def scan_members(text: bytes) -> tuple[dict[str, Any], Iterator[tuple[int, int]]]:
-    """Return the one object that `text` holds, and where the text of each member begins and ends."""
-    scanner = _Scanner(_decode(text, ""), "")
-    value = scanner.scan()
-    if not isinstance(value, dict):
-        raise InvalidCheckpoint("", "the outermost value must be a JSON object")
-    return value, scanner.spans_below_root()
-
-
-def scan_items(text: bytes) -> list[bytes]:
-    """Return the items of the one array that `text` holds, each as its text was written."""
-    scanner = _Scanner(_decode(text, ""), "")
-    if not isinstance(scanner.scan(), list):
-        raise InvalidCheckpoint("", "the outermost value must be a JSON array")
-    return [text[start:end] for start, end in scanner.spans_below_root()]
-
-
-def _decode(text: bytes, place: str) -> str:
+def find_flaw(
+    text: bytes, place: str = "", *, levels_around: int = 0, most_digits: int = MAX_INTEGER_DIGITS
+) -> None:
+    """Raise InvalidCheckpoint for the first flaw of `text`, if it has any; the place begins with `place`."""
+    deepest = MAX_DEPTH - levels_around
     try:
-        return text.decode()
+        written = text.decode()
     except UnicodeDecodeError as error:
-        scanner = _Scanner(text[: error.start].decode(), place)
+        scanner = _Scanner(text[: error.start].decode(), place, deepest, most_digits)
         try:
             scanner.scan()
         except InvalidCheckpoint as flaw:
@@ -110,99 +86,80 @@ def _decode(text: bytes, place: str) -> str:
                 raise
             place = flaw.place
         raise MalformedJson(place, f"at byte {error.start}: this is not UTF-8; send UTF-8 text") from error
+    _Scanner(written, place, deepest, most_digits).scan()
 
 
 class _Scanner:
-    """Reads one text, once, from its beginning to its end."""
+    """Reads one text, once, up to its first flaw."""
 
-    def __init__(self, text: str, place: str, integer: Convert = int, real: Convert = float) -> None:
+    def __init__(self, text: str, place: str, deepest: int, most_digits: int) -> None:
         self.ends_too_early = False
         self._text = text
         self._place = place
-        self._integer = integer
-        self._real = real
-        # The first list is no part of the text: the value of the whole text becomes its only item.
-        self._opened: list[Any] = [[]]
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-
-    def spans_below_root(self) -> Iterator[tuple[int, int]]:
-        """Yield where each member or item of the outermost value begins and ends, in bytes."""
-        offset = position = 0
-        for start, end in zip(self._starts, self._ends, strict=True):
-            begins = offset + self._count_bytes(position, start)
-            offset, position = begins + self._count_bytes(start, end), end
-            yield begins, offset
+        self._deepest = deepest
+        self._most_digits = most_digits
+        # Of an open object its names, of an open array how many items it has. The first is no part of the
+        # text: the value of the whole text becomes its only item.
+        self._opened: list[dict[str, None] | list[int]] = [[0]]
 
     def _count_bytes(self, start: int, end: int) -> int:
         return end - start if self._text.isascii() else len(self._text[start:end].encode())
 
-    def scan(self) -> Any:
-        """Return the value of the whole text."""
+    def scan(self) -> None:
+        """Raise InvalidCheckpoint for the first flaw."""
         text, opened = self._text, self._opened
-        current, position = opened[0], 0
+        current: Any = opened[0]
+        position = 0
         while True:
-            is_object = type(current) is dict
-            match = _match_member(text, position) if is_object else _match_item(text, position)
+            match = (_match_member if type(current) is dict else _match_item)(text, position)
             if match is None:
                 raise self._diagnose(position)
-            name, _, string, number, fraction, literal, opener, _, delimiter = match.groups()
-            if is_object and ("\\" in name or name in current):
-                name = self._make_name(match)
-            if string is not None and "\\" not in string:
-                value = string
-            elif opener is None:
-                value = self._make_leaf(match, name, string, number, fraction, literal)
+            name, _, string, number, fraction, _, opener, _, delimiter = match.groups()
+            if type(current) is dict:
+                if "\\" in name or name in current:
+                    name = self._make_name(match)
+                current[name] = None
             else:
-                value = self._make_container(match, name)
-            if is_object:
-                current[name] = value
-            else:
-                current.append(value)
-            if len(opened) == 2:
-                self._starts.append(match.start(_VALUE_GROUP))
+                current[0] += 1
+            if string is not None and "\\" in string:
+                self._check_escapes(match, string)
+            elif number is not None and not fraction:
+                self._check_length(match, number)
+            elif opener is not None and len(opened) > self._deepest:
+                raise self._flaw(match.start(_VALUE_GROUP), TOO_DEEP)
             if opener in _OPENERS:
-                opened.append(value)
-                current, position = value, match.end(_OPENER_GROUP)
-            elif delimiter == "," and len(opened) > 2:
+                current = {} if opener == "{" else [0]
+                opened.append(current)
+                position = match.end(_OPENER_GROUP)
+            elif delimiter == "," and len(opened) > 1:
                 position = match.end()
             else:
                 position = self._close(match)
                 current = opened[-1]
                 if len(opened) == 1:
-                    return current[0]
+                    return
 
-    def _make_leaf(
-        self,
-        match: re.Match[str],
-        name: str,
-        string: str | None,
-        number: str | None,
-        fraction: str | None,
-        literal: str,
-    ) -> object:
+    def _check_escapes(self, match: re.Match[str], string: str) -> None:
         try:
-            if string is not None:
-                return _unescape(string)
-            if number is None:
-                return _LITERALS[literal]
-            return self._real(number) if fraction else _convert_integer(number, self._integer)
+            _unescape(string)
         except ValueError as error:
-            raise self._flaw(match.start(_VALUE_GROUP), str(error), name) from error
+            raise self._flaw(match.start(_VALUE_GROUP), str(error)) from error
 
-    def _make_container(self, match: re.Match[str], name: str) -> dict[str, Any] | list[Any]:
-        if len(self._opened) > MAX_DEPTH:
-            raise self._flaw(match.start(_VALUE_GROUP), TOO_DEEP, name)
-        return {} if match[_OPENER_GROUP].startswith("{") else []
+    def _check_length(self, match: re.Match[str], number: str) -> None:
+        if len(number) - number.startswith("-") > self._most_digits:
+            reason = TOO_LONG.replace(f"{MAX_INTEGER_DIGITS:,}", f"{self._most_digits:,}")
+            raise self._flaw(match.start(_VALUE_GROUP), reason)
 
     def _make_name(self, match: re.Match[str]) -> str:
         written, start = match[_NAME_GROUP], match.start(_NAME_GROUP) - 1
+        path = _path_to(self._opened[1:-1])
         try:
             name = _unescape(written)
         except ValueError as error:
-            raise self._flaw(start, str(error), written) from error
+            raise self._error(start, str(error), [*path, written]) from error
         if name in self._opened[-1]:
-            raise self._flaw(start, "this name occurs twice in the same object; keep one of the two", name)
+            reason = "this name occurs twice in the same object; keep one of the two"
+            raise self._error(start, reason, [*path, name])
         return name
 
     def _close(self, match: re.Match[str]) -> int:
@@ -214,8 +171,6 @@ class _Scanner:
                 if end < len(self._text):
                     raise self._diagnose_end(end, "the end of the text")
                 return end
-            if len(opened) == 2:
-                self._ends.append(match.start(match.re.groups - 1))
             if delimiter == ",":
                 return match.end()
             closer = "}" if type(opened[-1]) is dict else "]"
@@ -224,12 +179,17 @@ class _Scanner:
             opened.pop()
             match = cast("re.Match[str]", _match_delimiter(self._text, match.end()))
 
-    def _flaw(self, position: int, reason: str, name: str | None = None) -> InvalidCheckpoint:
-        """Return the error for a member called `name`, or an item, which is being read at `position`."""
-        path = _path_to_last_read(self._opened[1:-1])
-        if type(self._opened[-1]) is list and len(self._opened) > 1:
-            path.append(len(self._opened[-1]))
-        elif name is not None and len(self._opened) > 1:
+    def _flaw(self, position: int, reason: str) -> InvalidCheckpoint:
+        """Return the error for the value that was counted last."""
+        return self._error(position, reason, _path_to(self._opened[1:]))
+
+    def _flaw_of_next(self, position: int, reason: str, name: str | None) -> InvalidCheckpoint:
+        """Return the error for a member called `name`, or an item, that could not be read."""
+        path = _path_to(self._opened[1:-1])
+        innermost = self._opened[-1]
+        if len(self._opened) > 1 and type(innermost) is list:
+            path.append(innermost[0])
+        elif len(self._opened) > 1 and name is not None:
             path.append(name)
         return self._error(position, reason, path)
 
@@ -255,7 +215,7 @@ class _Scanner:
         if string := _match_unclosed_string(text, position):
             return self._diagnose_string(string.end(), name)
         if word := _match_word(text, position):
-            return self._flaw(position, f"{word[0]} is not JSON; {_advise_on(word[0])}", name)
+            return self._flaw_of_next(position, f"{word[0]} is not JSON; {_advise_on(word[0])}", name)
         return self._unexpected(position, "a value", name)
 
     def _diagnose_string(self, position: int, name: str | None = None) -> InvalidCheckpoint:
@@ -265,12 +225,12 @@ class _Scanner:
             return self._unexpected(position, "the end of a string", name)
         if found == "\\":
             escape = self._text[position : position + 2]
-            return self._flaw(position, f"{escape!a} begins no escape that JSON knows", name)
-        return self._flaw(position, f"write the control character as \\u{ord(found):04x}", name)
+            return self._flaw_of_next(position, f"{escape!a} begins no escape that JSON knows", name)
+        return self._flaw_of_next(position, f"write the control character as \\u{ord(found):04x}", name)
 
     def _diagnose_end(self, position: int, expected: str) -> InvalidCheckpoint:
         """Find out why the text cannot go on at `position`, after a whole value."""
-        path = _path_to_last_read(self._opened[1:])
+        path = _path_to(self._opened[1:])
         word = _match_word(self._text, position)
         if word and self._text[position - 1].isdigit():
             return self._error(position, f"no JSON number goes on with {word[0]}", path)
@@ -278,7 +238,7 @@ class _Scanner:
         return self._error(position, self._contrast(position, expected), path)
 
     def _unexpected(self, position: int, expected: str, name: str | None = None) -> InvalidCheckpoint:
-        return self._flaw(position, self._contrast(position, expected), name)
+        return self._flaw_of_next(position, self._contrast(position, expected), name)
 
     def _contrast(self, position: int, expected: str) -> str:
         found = self._text[position : position + 1]
@@ -288,8 +248,9 @@ class _Scanner:
         return f"expected {expected}, found {ascii(found) if found else 'the end of the text'}"
 
 
-def _path_to_last_read(containers: Iterable[Any]) -> list[str | int]:
-    return [next(reversed(outer)) if type(outer) is dict else len(outer) - 1 for outer in containers]
+def _path_to(containers: Iterable[dict[str, None] | list[int]]) -> list[str | int]:
+    """Return the steps from each of these containers to what was read last in it."""
+    return [next(reversed(each)) if isinstance(each, dict) else each[0] - 1 for each in containers]
 
 
 def _skip_space(text: str, position: int) -> int:
@@ -304,12 +265,6 @@ def _unescape(written: str) -> str:
         # The grammar of escapes is known to hold, so that only a half of a surrogate pair can be wrong.
         raise ValueError(LONE_SURROGATE) from error
     return unescaped
-
-
-def _convert_integer(written: str, integer: Convert) -> object:
-    if len(written) - written.startswith("-") > MAX_INTEGER_DIGITS:
-        raise ValueError(TOO_LONG)
-    return integer(written)
 
 
 def _advise_on(word: str) -> str:

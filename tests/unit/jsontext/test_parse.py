@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.jsontext.encode import encode
-from holdfast.jsontext.exact import Number, encode_exact, parse_exact
+from holdfast.jsontext.encode import encode, encode_exact
+from holdfast.jsontext.parse import Number, parse_exact
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

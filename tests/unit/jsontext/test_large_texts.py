@@ -9,10 +9,10 @@ import orjson
 import pytest
 
 from holdfast.errors import InvalidCheckpoint
-from holdfast.jsontext import canonical, pieces
-from holdfast.jsontext import encode as encoding
-from holdfast.jsontext.encode import canonical_sha256, check_value, find_members, parse_document
-from holdfast.jsontext.scan import MAX_DEPTH, scan_value
+from holdfast.jsontext import members
+from holdfast.jsontext.flaws import MAX_DEPTH, find_flaw
+from holdfast.jsontext.members import canonical, canonical_sha256, check_value, find_members, parse_document
+from holdfast.jsontext.parse import parse_value
 
 NUMBERS = ["0", "-1", "1.5", "1.10", "-0", "1e5", "123456789012345678901234567890", "1.0"]
 TEXTS = ["", "a", "é", "\U0001f600", 'a"b', "a\\b", "},{", '","', "[", "x" * 90, "\n" * 40]
@@ -21,9 +21,10 @@ TEXTS = ["", "a", "é", "\U0001f600", 'a"b', "a\\b", "},{", '","', "[", "x" * 90
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take even small texts apart, so that every way through them is gone many times."""
-    monkeypatch.setattr(pieces, "_PIECE_BYTES", 48)
-    monkeypatch.setattr(canonical, "_SORTED_BYTES", 150)
-    monkeypatch.setattr(encoding, "LARGE_BYTES", 100)
+    monkeypatch.setattr(members, "_RUN_BYTES", 48)
+    monkeypatch.setattr(members, "_SORTED_BYTES", 150)
+    monkeypatch.setattr(members, "_SAMPLED", 3)
+    monkeypatch.setattr(members, "LARGE_BYTES", 100)
 
 
 def write_value(chance: random.Random, depth: int, *, is_spaced: bool) -> str:
@@ -53,26 +54,28 @@ def texts(count: int) -> Iterator[bytes]:
 
 def is_valid(text: bytes) -> bool:
     try:
-        scan_value(text)
+        find_flaw(text)
     except InvalidCheckpoint:
         return False
     return True
 
 
+def is_cut(text: bytes) -> bool:
+    """Whether a text is read a run at a time, not whole."""
+    return members._cut_apart(text, text[:1]) is not None
+
+
 @pytest.mark.usefixtures("small_pieces")
-def test_valid_texts_are_taken_apart_and_keep_their_canonical_form() -> None:
+def test_valid_texts_are_cut_and_keep_their_canonical_form() -> None:
     taken = list(texts(240))
     for text in taken:
-        root = pieces.take_apart(text)
-        assert root is not None, text
-        digest = sha256()
-        canonical.write_canonical(text, root, digest.update)
-        assert digest.hexdigest() == sha256(encoding.canonical(text)).hexdigest(), text
+        assert is_cut(text), text
+        assert canonical_sha256(text) == sha256(canonical(text)).hexdigest(), text
     assert len(taken) > 40
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_damaged_texts_are_taken_apart_only_if_they_are_still_json() -> None:
+def test_damaged_texts_are_cut_only_if_they_are_still_json() -> None:
     seen = {True: 0, False: 0}
     for number, text in enumerate(texts(240)):
         chance = random.Random(number)
@@ -85,7 +88,7 @@ def test_damaged_texts_are_taken_apart_only_if_they_are_still_json() -> None:
             valid = is_valid(damaged)
             seen[valid] += 1
             if damaged[:1] in (b"{", b"["):
-                assert (pieces.take_apart(damaged) is not None) is valid, damaged
+                assert is_cut(damaged) is valid, damaged
     assert min(seen.values()) > 50
 
 
@@ -95,11 +98,11 @@ def test_large_document_has_the_members_that_a_small_one_has() -> None:
         if not text.startswith(b"{"):
             continue
         document = parse_document(text)
-        value: dict[str, Any] = scan_value(text)
+        value: dict[str, Any] = parse_value(text)
         assert list(document.members) == list(value)
         # Written out, since a number of Python equals others that are written otherwise.
         assert repr(dict(document.value)) == repr(value)
-        assert {name: scan_value(each) for name, each in document.members.items()} == value
+        assert {name: parse_value(each) for name, each in document.members.items()} == value
         found = find_members(text, lambda _, size_bytes: size_bytes > 3)
         assert {text[start:end] for _, start, end in found} == {
             each for each in document.members.values() if len(each) > 3
@@ -139,7 +142,7 @@ def test_nesting_is_limited_as_in_a_small_text(inner: bytes) -> None:
 
 @pytest.mark.parametrize("inner", [b'{"a":%b}', b"[%b]"])
 def test_large_text_that_is_nested_deeply_is_read_whole_even_by_a_caller_deep_down(inner: bytes) -> None:
-    text = _nest(b'["%b"]' % (b"x" * pieces.LARGE_BYTES), inner, MAX_DEPTH - 1)
+    text = _nest(b'["%b"]' % (b"x" * members.LARGE_BYTES), inner, MAX_DEPTH - 1)
 
     def check_from(depth: int) -> None:
         if depth:
@@ -148,7 +151,6 @@ def test_large_text_that_is_nested_deeply_is_read_whole_even_by_a_caller_deep_do
             check_value(text)
 
     check_from(sys.getrecursionlimit() - 300)
-    assert pieces.take_apart(text) is None
 
 
 def _nest(text: bytes, inner: bytes, levels: int) -> bytes:
@@ -168,7 +170,7 @@ def test_flaw_of_a_large_text_is_told_with_its_place_and_byte() -> None:
 def test_large_string_is_judged_and_written_like_a_small_one() -> None:
     for written in ("x" * 3_000_000, "é" * 1_500_000, "\U0001f600" * 700_000, "a\\/b" * 700_000):
         text = b'{"b":"%b","a":1}' % written.encode()
-        assert canonical_sha256(text) == sha256(encoding.canonical(text)).hexdigest()
+        assert canonical_sha256(text) == sha256(canonical(text)).hexdigest()
     with pytest.raises(InvalidCheckpoint, match="surrogate"):
         parse_document(b'{"b":"%b\\ud800"}' % (b"x" * 3_000_000))
 

@@ -1,0 +1,33 @@
+"""An orjson.Fragment is its caller's word. Where that is not true, the drain sets the checkpoint aside."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from holdfast.format.receipt import Progress
+from tests.fakes.memory_gateway import MemoryGateway
+from tests.fakes.workshop import check_run, open_workshop
+
+
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_body_that_is_no_json_is_set_aside_with_its_bytes_and_the_others_go_on(
+    tmp_path: Path, mode: str
+) -> None:
+    repository = MemoryGateway()
+    with open_workshop(tmp_path, repository, mode=mode) as workshop:
+        before = workshop.save()
+        untrue = workshop.save(state={"a": orjson.Fragment(b"}")})
+        after = workshop.save()
+
+        result = workshop.worker.drain(patience_s=60)
+
+        assert result.verified == 2
+        assert set(check_run(repository).values()) == {before.checkpoint_id, after.checkpoint_id}
+        (aside,) = workshop.spool.set_aside_entries()
+        assert aside.item.checkpoint_id == untrue.checkpoint_id
+        assert "its body is not JSON" in aside.reason
+        receipt = workshop.spool.receipt(untrue.checkpoint_id)
+        assert receipt is not None
+        assert receipt.status is Progress.REFUSED
+        assert b'"state_snapshot":{"a":}}' in workshop.spool.read(aside.item)
