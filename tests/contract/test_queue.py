@@ -74,6 +74,16 @@ def test_put_answers_with_a_receipt_and_keeps_the_bytes(spool: Queue) -> None:
     assert item.size_bytes == 258
 
 
+def test_clock_that_tells_whole_seconds_is_as_good_as_any(spool: Queue, clock: VirtualClock) -> None:
+    clock.time = 1234
+    spool.put(FakeEntry())
+
+    (item,) = spool.pending()
+
+    assert item.arrived_at == 1234
+    assert spool.read(item) == b"1:state"
+
+
 def test_what_was_put_is_there_after_reopening(open_queue: OpenQueue) -> None:
     first = open_queue()
     receipt = first.put(FakeEntry())

@@ -96,7 +96,7 @@ def make_row(prepared: Prepared, terms: PutTerms) -> ItemRow:
         new_item.trigger.value,
         new_item.priority.rank,
         len(prepared.body),
-        terms.now,
+        float(terms.now),
         int(new_item.sequence != number),
     )
     return ItemRow(

@@ -86,7 +86,7 @@ class QueueFolder:
     def drainer(self) -> Iterator[None]:
         """Hold the one place of the drainer. Raises SpoolBusy."""
         holder = self.path / "drainer.pid"
-        with self._locked("drainer.lock", timeout_s=0, busy=lambda: _describe(holder)):
+        with locked(self.path / "drainer.lock", timeout_s=0, busy=lambda: _describe(holder)):
             with self._our_errors():
                 holder.write_text(str(os.getpid()))
             yield
@@ -117,7 +117,8 @@ class QueueFolder:
 
     def _open(self, damaged: SqliteFile | None = None) -> SqliteFile:
         """Open the database; `damaged` is moved away and salvaged first, unless someone else has done so."""
-        with self._locked("open.lock", timeout_s=_OPEN_TIMEOUT_S, busy=_describe_opening), self._our_errors():
+        lock = locked(self.path / "open.lock", timeout_s=_OPEN_TIMEOUT_S, busy=_describe_opening)
+        with lock, self._our_errors():
             earlier = earlier_format.find(self.path)
             self._finish_salvage()
             if (damaged and damaged.is_in_place()) or _has_lost_its_head(self.path / _QUEUE):
@@ -181,16 +182,6 @@ class QueueFolder:
         log.warning("spool_salvaged", kept_in=str(damaged), **salvage.report.numbers())
 
     @contextmanager
-    def _locked(self, name: str, *, timeout_s: float, busy: Callable[[], str]) -> Iterator[None]:
-        lock = locked(self.path / name, timeout_s=timeout_s, busy=busy)
-        with self._our_errors():
-            lock.__enter__()
-        try:
-            yield
-        finally:
-            lock.__exit__(None, None, None)
-
-    @contextmanager
     def _our_errors(self) -> Iterator[None]:
         try:
             yield
@@ -201,7 +192,9 @@ class QueueFolder:
 def make_database(folder: Path) -> None:
     """Make the database in `folder`, unless it is there. Raises SpoolUnwritable for one of another format."""
     path = folder / DATABASE
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    if not path.exists():
+        # Only where it is new: to close a file that SQLite has open takes SQLite's locks from this process.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with connected(path) as database:
         (version,) = database.execute("pragma user_version").fetchone()
         if version not in (0, tables.FORMAT):

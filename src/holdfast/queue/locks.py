@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.disk import translate
 from holdfast.errors import SpoolBusy
 
 _POLL_S = 0.01
@@ -40,8 +41,14 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 @contextmanager
 def locked(path: Path, *, timeout_s: float, busy: Callable[[], str]) -> Iterator[None]:
-    """Be the only one inside, of all threads and processes. Raises SpoolBusy, saying `busy`, and OSError."""
-    handle = _Handle(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    """Be the only one inside, of all threads and processes. Raises SpoolBusy, which says `busy`.
+
+    Raises SpoolUnwritable where the file cannot be made.
+    """
+    try:
+        handle = _Handle(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise translate(error, path.parent) from error
     _handles.add(handle)
     try:
         _wait(handle, timeout_s, busy)

@@ -1,7 +1,6 @@
 """The queue on this machine's disk: SQLite tables in a folder of its own."""
 
 import hashlib
-import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -9,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.clock import Clock
-from holdfast.errors import DiskFailed, HoldfastError, SpoolDamaged, SpoolError, SpoolUnwritable, UnknownRun
+from holdfast.errors import HoldfastError, SpoolDamaged, UnknownRun
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority
-from holdfast.logs import log
 from holdfast.queue import tables
 from holdfast.queue.admission import Prepared, PutTerms, RunNumbers, check_limits, prepare
 from holdfast.queue.contract import (
@@ -27,6 +25,7 @@ from holdfast.queue.contract import (
 )
 from holdfast.queue.folder import QueueFolder
 from holdfast.queue.intake import take_in
+from holdfast.queue.room import check_free_space, compact_if_worth_it
 from holdfast.queue.rows import ItemRow
 from holdfast.queue.tables import (
     check_count,
@@ -34,7 +33,6 @@ from holdfast.queue.tables import (
     find_known,
     find_row,
     find_rows,
-    free_file_bytes,
     keep_number,
     read_body,
     read_checked,
@@ -47,8 +45,6 @@ from holdfast.queue.tables import (
 _PURGE_CHUNK = 500
 _MAX_REMEMBERED = 10_000
 _SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
-# An emptied file keeps its size for what comes next, but no more than this.
-_WORTH_COMPACTING_BYTES = 16 * 1024**2
 
 
 class SqliteQueue:
@@ -87,14 +83,14 @@ class SqliteQueue:
     ) -> list[PutOutcome]:
         terms = PutTerms(self._limits, self._layout, self._clock.now(), persistence, are_new)
         prepared = prepare(new_items, self._likely_number)
-        self._check_free_space(sum(len(each.body) for each in prepared if isinstance(each, Prepared)))
-
+        size_bytes = sum(len(each.body) for each in prepared if isinstance(each, Prepared))
+        check_free_space(self._folder, size_bytes, self._limits)
         outcomes, numbers = self._folder.change(lambda database: take_in(database, prepared, terms))
         self._remember(numbers)
         return outcomes
 
     def check_room(self) -> None:
-        self._check_free_space(1)
+        check_free_space(self._folder, 1, self._limits)
         check_limits(self._folder.look(read_totals), 1, self._limits)
 
     def pending(self, now: float | None = None) -> list[QueueItem]:
@@ -155,7 +151,7 @@ class SqliteQueue:
                 self._deliver(database, row, outcomes[row.checkpoint_id], Progress.VERIFIED)
 
         self._folder.change(work)
-        self._compact_if_worth_it()
+        compact_if_worth_it(self._folder)
 
     def release(self, items: Sequence[QueueItem], reason: str, *, not_before: float) -> None:
         rows = [(not_before, reason, self._clock.now(), item.checkpoint_id) for item in items]
@@ -292,38 +288,3 @@ class SqliteQueue:
         database.execute(tables.SET_DELIVERY, changes)
         if delivery.sequence != row.sequence:
             keep_number(database, row)
-
-    def _check_free_space(self, size_bytes: int) -> None:
-        """Refuse before the disk is full: an SQLite file needs room to be drained, too."""
-        least_bytes = self._limits.min_free_bytes + size_bytes
-        free_bytes = free_disk_bytes(self._folder.path)
-        if free_bytes >= least_bytes or free_bytes + self._folder.look(free_file_bytes) >= least_bytes:
-            return
-        raise SpoolUnwritable(
-            f"the disk of {self._folder.path} has {free_bytes:,} bytes left, and "
-            f"{self._limits.min_free_bytes:,} must stay free; "
-            "free some space on it, or choose another disk with HOLDFAST_DATA_DIR"
-        )
-
-    def _compact_if_worth_it(self) -> None:
-        """Give the space of an emptied queue back to the disk."""
-        totals, free_bytes = self._folder.look(
-            lambda database: (read_totals(database), free_file_bytes(database))
-        )
-        if totals.depth or free_bytes < _WORTH_COMPACTING_BYTES or totals.set_aside_bytes > free_bytes:
-            return
-        try:
-            self._folder.compact()
-        except DiskFailed:
-            raise
-        except SpoolError as error:
-            log.warning("spool_not_compacted", cause=str(error))
-
-
-def free_disk_bytes(folder: Path) -> int:
-    """Return how much the disk of `folder` has left. Raises SpoolUnwritable."""
-    try:
-        disk = os.statvfs(folder)
-    except OSError as error:
-        raise SpoolUnwritable(f"{folder} cannot be looked at: {error}") from error
-    return disk.f_bavail * disk.f_frsize

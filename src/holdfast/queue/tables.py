@@ -257,10 +257,3 @@ def count_item(database: sqlite3.Connection, row: ItemRow, *, waiting: int = 0, 
     """Let the totals say that an item has entered (+1) or left (-1) the line, or what is set aside."""
     changes = (waiting, waiting * row.size, aside, aside * row.size, 0, 0)
     database.execute(ADD_TO_TOTAL, changes)
-
-
-def free_file_bytes(database: sqlite3.Connection) -> int:
-    """Return how much the file has room for without growing."""
-    (pages,) = database.execute("pragma freelist_count").fetchone()
-    (page_bytes,) = database.execute("pragma page_size").fetchone()
-    return int(pages * page_bytes)

@@ -11,7 +11,7 @@ from holdfast.errors import SpoolBusy, SpoolUnwritable
 from holdfast.queue import folder as queue_folder
 from holdfast.queue.folder import DATABASE
 from holdfast.queue.locks import locked
-from tests.fakes.spooling import FakeEntry, open_spool, start_python
+from tests.fakes.spooling import FakeEntry, open_spool, run_python, start_python
 
 
 def test_spool_of_an_unknown_format_is_left_alone(tmp_path: Path) -> None:
@@ -65,6 +65,34 @@ def test_new_checkpoint_that_was_stored_before_its_file_moved_is_not_stored_twic
     assert [(item.run_id, item.sequence) for item in spool.pending()] == [("build-2", 1), ("build-1", 1)]
     assert receipt == spool.receipt(spool.pending()[1].checkpoint_id)
     spool.close()
+
+
+PUT_AND_CLOSE = """
+import sys
+from pathlib import Path
+from tests.fakes.spooling import FakeEntry, open_spool
+spool = open_spool(Path(sys.argv[1]))
+spool.put(FakeEntry(run_id="other"))
+spool.close()
+"""
+
+
+def test_opening_a_second_time_takes_no_lock_from_the_first(tmp_path: Path) -> None:
+    """A process that closes a file loses its locks on it: others would delete the log under the first."""
+    first = open_spool(tmp_path)
+    first.put(FakeEntry())
+    open_spool(tmp_path).close()
+    log = tmp_path / "queue" / f"{DATABASE}-wal"
+    inode = log.stat().st_ino
+
+    run_python(PUT_AND_CLOSE, str(tmp_path))
+
+    assert log.stat().st_ino == inode
+    receipt = first.put(FakeEntry())
+    with closing(open_spool(tmp_path)) as other:
+        assert [item.sequence for item in other.pending()] == [1, 1, 2]
+        assert other.receipt(receipt.checkpoint_id) == receipt
+    first.close()
 
 
 def test_opening_that_another_process_holds_is_an_error_and_not_an_endless_wait(

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import SpoolBusy
+from holdfast.errors import SpoolBusy, SpoolUnwritable
 from holdfast.queue.locks import locked
 
 
@@ -28,6 +28,8 @@ def test_lock_is_let_go_of_by_an_exception(tmp_path: Path) -> None:
         pass
 
 
-def test_lock_in_a_folder_that_is_missing_is_an_error_of_the_system(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), locked(tmp_path / "no" / "a.lock", timeout_s=0, busy=str):
+def test_lock_in_a_folder_that_is_missing_is_said(tmp_path: Path) -> None:
+    lock = locked(tmp_path / "no" / "a.lock", timeout_s=0, busy=str)
+
+    with pytest.raises(SpoolUnwritable, match="No such file"), lock:
         pass

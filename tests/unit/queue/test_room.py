@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.errors import SpoolUnwritable
 from holdfast.format.receipt import Delivery
-from holdfast.queue import Queue, QueueLimits, sqlite_queue
+from holdfast.queue import Queue, QueueLimits, room
 from tests.fakes.spooling import FakeEntry, open_spool
 
 MEGABYTE = 1024**2
@@ -28,7 +28,7 @@ class SmallDisk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> SmallDisk:
     disk = SmallDisk(64 * MEGABYTE)
-    monkeypatch.setattr(sqlite_queue, "free_disk_bytes", disk.free_bytes)
+    monkeypatch.setattr(room, "free_disk_bytes", disk.free_bytes)
     return disk
 
 
