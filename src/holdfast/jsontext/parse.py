@@ -50,6 +50,10 @@ class Number:
         return self.text
 
 
+# What takes a number's text as it is; Python itself limits the others' length.
+_KEEPING_TEXT = (Number, orjson.Fragment)
+
+
 def parse_value(text: bytes, place: str = "") -> Any:
     """Return the JSON value that `text` holds; raises InvalidCheckpoint with the place and the byte."""
     value, is_plain = judge(text, place)
@@ -151,13 +155,15 @@ def _skip(text: str, position: int) -> int:
 
 def _decoder(integer: Convert, real: Convert) -> JSONDecoder:
     return JSONDecoder(
-        object_pairs_hook=_distinct, parse_int=int if integer is int else _short(integer), parse_float=real
+        object_pairs_hook=_distinct,
+        parse_int=_short(integer) if integer in _KEEPING_TEXT else integer,
+        parse_float=real,
     )
 
 
 def _refuse(text: bytes, place: str, integer: Convert) -> None:
     """Raise InvalidCheckpoint for a text that the standard library refuses."""
-    limit = 0 if integer in (Number, orjson.Fragment) else sys.get_int_max_str_digits()
+    limit = 0 if integer in _KEEPING_TEXT else sys.get_int_max_str_digits()
     find_flaw(text, place, most_digits=min(limit or MAX_INTEGER_DIGITS, MAX_INTEGER_DIGITS))
 
 
