@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PAYLOAD_BYTES = 24_000_000
+PAYLOAD_BYTES = 12_000_000
 MOST_TIMES_PAYLOAD = 4.5
 # A process that is started inherits the peak of the one that starts it, so that a small one must do that.
 LAUNCHER = """
