@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from uuid import uuid4
 
 from benchmarks.contestants import CONTENTS, holdfast_settings
 from benchmarks.peers.local_saving import LOCAL_SAVERS, LocalSaver
 from benchmarks.report import Bar, Report
 from benchmarks.sampling import Sample, interleave
-from benchmarks.states import SIZES, State, encode, make_state
+from benchmarks.states import SIZES, State, encode, make_checkpoint, make_state
 from benchmarks.workshop import Workshop
 from holdfast import Holdfast
 
@@ -22,14 +23,18 @@ _NOWHERE = "http://127.0.0.1:9"
 
 
 class _HoldfastSaver:
-    """Saves through the library, as a program does."""
+    """Saves the specification's own checkpoint through the library, under an id of the caller's."""
 
     def __init__(self, folder: Path) -> None:
         self._holdfast = Holdfast(holdfast_settings(CONTENTS, _NOWHERE, folder))
+        self._sequence = 0
 
     def save(self, state: State, encoded: bytes) -> None:
         del encoded
-        self._holdfast.save("run-1", state, phase="phase_1_plan")
+        self._sequence += 1
+        self._holdfast.submit(
+            make_checkpoint(state, checkpoint_id=str(uuid4()), run_id="run-1", sequence=self._sequence)
+        )
 
     def close(self) -> None:
         self._holdfast.close()
@@ -44,8 +49,7 @@ def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
         if size == "50 KB":
             _add_bars(report, samples)
         if size == "140 KB":
-            found = samples[HOLDFAST].percentile(95) * 1000
-            report.bars.append(Bar(NAME, "a save of 1,000 tasks (140 KB), 95th percentile", found, 50, "ms"))
+            _add_bars_of_tasks(report, samples[HOLDFAST], samples[BASELINE])
 
 
 def _effort(size: str, is_quick: bool) -> tuple[int, int]:
@@ -102,7 +106,14 @@ def _add_bars(report: Report, samples: dict[str, Sample]) -> None:
     own = samples[HOLDFAST]
     to_bare, to_langgraph = own.ratio_to(samples[BASELINE]), own.ratio_to(samples[_LANGGRAPH])
     report.bars += [
-        Bar(NAME, "a save of 50 KB, in bare SQLite inserts (floor)", to_bare, 3.0, "times"),
-        Bar(NAME, "a save of 50 KB, in bare SQLite inserts", to_bare, 1.5, "times"),
-        Bar(NAME, "a save of 50 KB, in saves of LangGraph's", to_langgraph, 1.0, "times"),
+        Bar(NAME, "a save of 50 KB, in bare SQLite inserts", to_bare, 1.8, "times"),
+        Bar(NAME, "a save of 50 KB, in saves of LangGraph's", to_langgraph, 1.2, "times"),
+    ]
+
+
+def _add_bars_of_tasks(report: Report, own: Sample, bare: Sample) -> None:
+    work = "a save of 1,000 tasks (140 KB)"
+    report.bars += [
+        Bar(NAME, f"{work}, in bare SQLite inserts", own.ratio_to(bare), 2.5, "times"),
+        Bar(NAME, f"{work}, 95th percentile", own.percentile(95) * 1000, 50, "ms"),
     ]

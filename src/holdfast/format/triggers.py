@@ -1,6 +1,7 @@
 """What makes a checkpoint, and how urgent that makes it."""
 
 from enum import StrEnum
+from functools import lru_cache
 
 
 class Priority(StrEnum):
@@ -98,6 +99,7 @@ _OTHER_SPELLINGS = {
 }
 
 
+@lru_cache(maxsize=256)
 def parse_trigger(text: str) -> Trigger:
     """Return the trigger that `text` names, in any of its known spellings.
 

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from holdfast.errors import InvalidCheckpoint
-from holdfast.jsontext.parse import judge, parse_value, read, read_parts
+from holdfast.jsontext.parse import find_end, judge, parse_value, read, read_parts
 
 LARGE_BYTES = 2 * 1024**2
 """A text of this size or more is cut into runs."""
@@ -173,7 +173,8 @@ def find_members(
     With `start` and `end` the object is that part of the text. Raises like `parse_document`.
     """
     if root := _cut_apart(text, b"{", start, end):
-        members, offset = _find_in(text, root), 0
+        members: Iterable[Member] = _find_in(text, root)
+        offset = 0
     else:
         members, offset = _read_members(text[start:end])[1], start
     return [
@@ -249,28 +250,44 @@ def _by_name(members: Iterable[Member]) -> dict[str, Span]:
     return {name: (start, end) for name, start, end in members}
 
 
-def _read_members(text: bytes) -> tuple[dict[str, Any], Iterator[Member], bool]:
+def _read_members(text: bytes) -> tuple[dict[str, Any], Iterable[Member], bool]:
     """Return the object that a text holds, where each member's text is, and whether it is exact.
 
     Raises InvalidCheckpoint.
     """
-    value, is_plain = judge(text)
+    if (plain := _read_plain(text)) is not None:
+        return *plain, True
+    judge(text)
     if not text.startswith(b"{", _after_space(text, 0)):
         raise InvalidCheckpoint("", "the outermost value must be a JSON object")
-    if is_plain:
-        return value, _measure(value), True
     parts, is_exact = read_parts(text)
-    value = {name: part for name, part, _, _ in parts}
+    value = {name or "": part for name, part, _, _ in parts}
     return value, ((name or "", start, end) for name, _, start, end in parts), is_exact
 
 
-def _measure(value: dict[str, Any]) -> Iterator[Member]:
-    """Yield each member, and where its text is in what orjson writes of an object."""
-    end = 0
+def _read_plain(text: bytes) -> tuple[dict[str, Any], list[Member]] | None:
+    """Return the object that a text holds, and its members, if orjson writes it just as it is; else None."""
+    try:
+        value = orjson.loads(text)
+        members = _follow(text, value) if isinstance(value, dict) else None
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
+    return None if members is None else (value, members)
+
+
+def _follow(text: bytes, value: dict[str, Any]) -> list[Member] | None:
+    """Return where each member's text is; None unless orjson writes all of them just as they stand there."""
+    members: list[Member] = []
+    position, separator = 0, b"{"
     for name, part in value.items():
-        start = end + len(orjson.dumps(name)) + len(b",:")
-        end = start + len(orjson.dumps(part))
-        yield name, start, end
+        head = b"%b%b:" % (separator, orjson.dumps(name))
+        start = position + len(head)
+        end = find_end(part, text, start) if text.startswith(head, position) else None
+        if end is None:
+            return None
+        members.append((name, start, end))
+        position, separator = end, b","
+    return members if text[position:] == (b"}" if members else b"{}") else None
 
 
 _LEVELS = {b"{": 1, b"[": 1, b"}": -1, b"]": -1, b"": 0}

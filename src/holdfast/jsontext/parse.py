@@ -50,6 +50,10 @@ class Number:
         return self.text
 
 
+# What takes a number's text as it is; Python itself limits the others' length.
+_KEEPING_TEXT = (Number, orjson.Fragment)
+
+
 def parse_value(text: bytes, place: str = "") -> Any:
     """Return the JSON value that `text` holds; raises InvalidCheckpoint with the place and the byte."""
     value, is_plain = judge(text, place)
@@ -68,16 +72,29 @@ def judge(text: bytes, place: str = "", *, levels_around: int = 0) -> tuple[Any,
     A value that is not plain is an approximation, to be read again. Raises InvalidCheckpoint unless `text` is
     JSON, or goes too deep inside so many levels; duplicate names are for `read` to refuse.
     """
-    around = _LISTS_AROUND + levels_around
     try:
         value = orjson.loads(text)
-        written = orjson.dumps(_wrap(value, around))
+        return value, find_end(value, text, levels_around=levels_around) == len(text)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         # It also refuses numbers beyond the range of a float, which are JSON.
         find_flaw(text, place, levels_around=levels_around)
         return None, False
+
+
+def find_end(value: object, text: bytes, start: int = 0, *, levels_around: int = 0) -> int | None:
+    """Return where the text ends that orjson writes of `value`, if that stands at `start`; else None.
+
+    Raises JSONEncodeError if the value might go too deep inside so many levels.
+    """
+    if not isinstance(value, dict | list):
+        written = orjson.dumps(value)
+        return start + len(written) if text.startswith(written, start) else None
+    around = _LISTS_AROUND + levels_around
+    written = orjson.dumps(_wrap(value, around))
+    end = start + len(written) - 2 * around
+    part = text[start:end] if start or end < len(text) else text
     # Compared where it stands: to cut the lists off would copy all of it.
-    return value, len(written) == len(text) + 2 * around and written.startswith(text, around)
+    return end if written.startswith(part, around) and len(part) == end - start else None
 
 
 def read(text: bytes, place: str = "", *, integer: Convert = int, real: Convert = float) -> Any:
@@ -138,13 +155,15 @@ def _skip(text: str, position: int) -> int:
 
 def _decoder(integer: Convert, real: Convert) -> JSONDecoder:
     return JSONDecoder(
-        object_pairs_hook=_distinct, parse_int=int if integer is int else _short(integer), parse_float=real
+        object_pairs_hook=_distinct,
+        parse_int=_short(integer) if integer in _KEEPING_TEXT else integer,
+        parse_float=real,
     )
 
 
 def _refuse(text: bytes, place: str, integer: Convert) -> None:
     """Raise InvalidCheckpoint for a text that the standard library refuses."""
-    limit = 0 if integer in (Number, orjson.Fragment) else sys.get_int_max_str_digits()
+    limit = 0 if integer in _KEEPING_TEXT else sys.get_int_max_str_digits()
     find_flaw(text, place, most_digits=min(limit or MAX_INTEGER_DIGITS, MAX_INTEGER_DIGITS))
 
 
