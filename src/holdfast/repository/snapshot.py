@@ -12,6 +12,7 @@ from holdfast.format.paths import INDEX, LATEST, Layout, parse_sequences
 from holdfast.format.run_snapshot import Flaw, RunSnapshot
 from holdfast.format.stored_file import open_checkpoint, open_contents
 from holdfast.jsontext.members import parse_document
+from holdfast.jsontext.weight import is_heavier
 from holdfast.repository.rebuild import (
     LatestCheckpoint,
     OpenedFiles,
@@ -57,6 +58,12 @@ def read_index(content: bytes, path: str, run_id: str) -> Index:
     if index.run_id != run_id:
         raise IntegrityFailure(path, f"it is the index of run {index.run_id!r}")
     return index
+
+
+def check_weight(path: str, content: bytes) -> None:
+    """Refuse a file whose values take more memory than any of ours would. Raises IntegrityFailure."""
+    if is_heavier(content):
+        raise IntegrityFailure(path, "it is made of so many values that they take too much memory")
 
 
 def check_owner(envelope: Envelope, run_id: str, path: str) -> None:
@@ -171,7 +178,9 @@ class _Understanding:
         """Return the good checkpoints of a file, and what an index would say of them."""
         path = self._path(name)
         try:
-            contents = open_contents(self._files.read(name), path)
+            content = self._files.read(name)
+            check_weight(path, content)
+            contents = open_contents(content, path)
         except IntegrityFailure as failure:
             self._note(failure)
             return [], []

@@ -13,8 +13,8 @@ from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.calls import Gateway, ReadFile, ReadHeadIfChanged
 from holdfast.github.listing import list_folder
 from holdfast.jsontext.members import sha256_hex
-from holdfast.jsontext.weight import is_heavier
 from holdfast.repository.blobs import BlobReader
+from holdfast.repository.snapshot import check_weight
 from holdfast.styles.resume import Source
 
 Files = Mapping[str, RemoteFile]
@@ -205,9 +205,3 @@ def check_size(path: str, file: RemoteFile, max_bytes: int) -> None:
         raise IntegrityFailure(
             path, f"it has {file.size_bytes:,} bytes, and checkpoints here have {max_bytes:,} at most"
         )
-
-
-def check_weight(path: str, content: bytes) -> None:
-    """Refuse a file whose values take more memory than any of ours would. Raises IntegrityFailure."""
-    if is_heavier(content):
-        raise IntegrityFailure(path, "it is made of so many values that they take too much memory")

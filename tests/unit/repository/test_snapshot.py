@@ -115,6 +115,15 @@ def test_damaged_latest_is_worth_nothing(content: bytes) -> None:
     assert [flaw.path for flaw in snapshot.flaws] == ["checkpoints/r/latest.json"]
 
 
+def test_file_of_too_many_values_is_not_opened() -> None:
+    bomb = b'{"state_snapshot":[' + b"[]," * 7_000_000 + b"0]}"
+
+    snapshot = Folder({**without("index.json"), "cp_004_manual.json": bomb}).take()
+
+    assert numbers(snapshot) == [1, 2, 3]
+    assert "so many values" in snapshot.flaws[-1].reason
+
+
 def test_file_that_cannot_be_had_is_told_and_its_number_is_not_taken_for_pruned() -> None:
     snapshot = Folder({**without("index.json"), "cp_001_manual.json": b""}).take()
 
