@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.drain.sealing import seal_items
-from holdfast.errors import SpoolDamaged
+from holdfast.errors import QueueDamaged
 from holdfast.format.checkpoint import seal
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.queue import Spool
+from holdfast.queue import Queue
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, open_workshop
 
@@ -66,7 +66,7 @@ def test_damaged_item_is_left_out(workshop: Workshop, monkeypatch: pytest.Monkey
     bad, good = workshop.save(), workshop.save()
     read = Spool.read
 
-    def read_damaged(spool: Spool, item: QueueItem) -> bytes:
+    def read_damaged(spool: Queue, item: QueueItem) -> bytes:
         if item.checkpoint_id == bad.checkpoint_id:
             raise SpoolDamaged("its digest does not match")
         return read(spool, item)
