@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.drain.sealing import seal_items
-from holdfast.errors import QueueDamaged
+from holdfast.errors import SpoolDamaged
 from holdfast.format.checkpoint import seal
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.queue import Queue
+from holdfast.queue import SqliteQueue
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, open_workshop
 
@@ -64,14 +64,14 @@ def test_next_checkpoint_comes_after_all_that_the_repository_has(workshop: Works
 
 def test_damaged_item_is_left_out(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     bad, good = workshop.save(), workshop.save()
-    read = Spool.read
+    read = SqliteQueue.read
 
-    def read_damaged(spool: Queue, item: QueueItem) -> bytes:
+    def read_damaged(spool: SqliteQueue, item: QueueItem) -> bytes:
         if item.checkpoint_id == bad.checkpoint_id:
             raise SpoolDamaged("its digest does not match")
         return read(spool, item)
 
-    monkeypatch.setattr(Spool, "read", read_damaged)
+    monkeypatch.setattr(SqliteQueue, "read", read_damaged)
 
     sealed = seal_items(workshop.spool, EMPTY, workshop.spool.pending(), seal)
 
