@@ -39,42 +39,39 @@ class DrainPolicy:
         return "graphql" if self.mode == "commit" else "core"
 
 
+class _OfRuns:
+    """What every step can tell."""
+
+    __slots__ = ()
+    items: tuple[QueueItem, ...]
+
+    @property
+    def run_ids(self) -> frozenset[str]:
+        """Return the runs that it is about."""
+        return frozenset(item.run_id for item in self.items)
+
+
 @dataclass(frozen=True, slots=True)
-class SinglesStep:
+class SinglesStep(_OfRuns):
     """Write each item of one run to a file of its own, then the run's `index.json` and `latest.json`."""
 
     run_id: str
     items: tuple[QueueItem, ...]
 
-    @property
-    def run_ids(self) -> frozenset[str]:
-        """Return the run, by itself."""
-        return frozenset({self.run_id})
-
 
 @dataclass(frozen=True, slots=True)
-class BatchStep:
+class BatchStep(_OfRuns):
     """Write the items of one run to one batch file, then the run's `index.json` and `latest.json`."""
 
     run_id: str
     items: tuple[QueueItem, ...]
 
-    @property
-    def run_ids(self) -> frozenset[str]:
-        """Return the run, by itself."""
-        return frozenset({self.run_id})
-
 
 @dataclass(frozen=True, slots=True)
-class CommitStep:
+class CommitStep(_OfRuns):
     """Write the items of any number of runs, with every `index.json` and `latest.json`, in one commit."""
 
     items: tuple[QueueItem, ...]
-
-    @property
-    def run_ids(self) -> frozenset[str]:
-        """Return the runs of the items."""
-        return frozenset(item.run_id for item in self.items)
 
 
 Step = SinglesStep | BatchStep | CommitStep

@@ -41,7 +41,7 @@ class _Work:
     is_unclear: bool
 
 
-@dataclass(frozen=True)
+@dataclass
 class ContentsWriter:
     """Writes the checkpoints of one run at a time through the contents API."""
 
@@ -58,8 +58,8 @@ class ContentsWriter:
 
     def __post_init__(self) -> None:
         parts = (self.gateway, self.spool, self.runs, self.layout, self.branch, self.deadline.clock)
-        object.__setattr__(self, "orphans", OrphanFiles(*parts))
-        object.__setattr__(self, "_verifier", Verifier(self.gateway, self.runs, self.layout, self.branch))
+        self.orphans = OrphanFiles(*parts)
+        self._verifier = Verifier(self.gateway, self.runs, self.layout, self.branch)
 
     def write(self, pending_write: PendingWrite, items: Sequence[QueueItem]) -> dict[str, Delivery]:
         """Return where each checkpoint now lies: verified, in `index.json`, and in `latest.json` if newest.
