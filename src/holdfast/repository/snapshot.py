@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 
 from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import Envelope
@@ -83,6 +83,8 @@ class _Understanding:
         self._files = files
         self._layout = layout
         self._flaws: list[Flaw] = []
+        # Not a cached_property: in Python 3.11 all threads would wait for the request of one.
+        self._part_names = cache(files.part_names)
 
     def conclude(self) -> RunSnapshot:
         """Return the snapshot."""
@@ -209,10 +211,6 @@ class _Understanding:
             return
         document = parse_document(envelope.content).value
         for path in part_paths(document, self._layout.run_folder(self._run_id)):
-            there = self._part_names
+            there = self._part_names()
             if there is not None and self._layout.name_of(self._run_id, path) not in there:
                 raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there")
-
-    @cached_property
-    def _part_names(self) -> Container[str] | None:
-        return self._files.part_names()

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Protocol
 
 from holdfast.cache.local_copy import Folder, Head, RepositoryCache
@@ -57,7 +57,7 @@ class RunSource(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class GitHubSource:
     """The branch as it stands at one commit; what is known of it from before is not asked for again.
 
@@ -72,9 +72,17 @@ class GitHubSource:
     source: Source = "github"
     is_whole: bool = True
 
-    @cached_property
+    def __post_init__(self) -> None:
+        self._blobs = BlobReader(self.gateway, self.cache)
+        # Not a cached_property: in Python 3.11 all threads would wait for the request of one.
+        self._read_head_once = cache(self._read_head)
+
+    @property
     def head(self) -> str:
         """Return the newest commit."""
+        return self._read_head_once()
+
+    def _read_head(self) -> str:
         known = self.cache.head() or Head("", "")
         reading = self.gateway.perform(ReadHeadIfChanged(self.branch, known.etag))
         if reading.sha is None:
@@ -130,10 +138,6 @@ class GitHubSource:
     def fetch(self, files: Sequence[RemoteFile]) -> None:
         """Get the files that are not here yet, many with each request."""
         self._blobs.fetch(files)
-
-    @cached_property
-    def _blobs(self) -> BlobReader:
-        return BlobReader(self.gateway, self.cache)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Nothing that is not proved whole is ever returned. What had to be passed over on
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, UnknownRun
 from holdfast.format.checkpoint import Envelope
@@ -44,14 +44,28 @@ class StoredRun:
     damages: list[IntegrityFailure] = field(default_factory=list)
     _open: dict[str, tuple[int, Contents]] = field(default_factory=dict)
 
-    @cached_property
+    def __post_init__(self) -> None:
+        # No cached_property: in Python 3.11 all threads would wait for the requests of one.
+        self._list_once = cache(lambda: self.source.files(self.run_id))
+        self._read_index_once = cache(self._try_index)
+        self._take_snapshot_once = cache(self._take_snapshot)
+
+    @property
     def files(self) -> Files:
         """Return the files of the run, by name."""
-        return self.source.files(self.run_id)
+        return self._list_once()
 
-    @cached_property
+    @property
     def snapshot(self) -> RunSnapshot:
         """Return what the folder holds, with the index that it has or ought to have."""
+        return self._take_snapshot_once()
+
+    @property
+    def index(self) -> Index | None:
+        """Return the index; None if it is missing or bad."""
+        return self._read_index_once()
+
+    def _take_snapshot(self) -> RunSnapshot:
         files = RunFiles(
             run_id=self.run_id,
             blobs={name: file.sha for name, file in self.files.items()},
@@ -70,9 +84,7 @@ class StoredRun:
         """Whether there is any checkpoint, or what was one."""
         return LATEST in self.files or INDEX in self.files or any(map(parse_sequences, self.files))
 
-    @cached_property
-    def index(self) -> Index | None:
-        """Return the index; None if it is missing or bad."""
+    def _try_index(self) -> Index | None:
         try:
             return self.read_index()
         except IntegrityFailure as failure:

@@ -1,10 +1,13 @@
 """A snapshot: what is read for it, and what it tells of a folder in every state."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Container, Mapping
+from threading import Event, Thread
 
 import pytest
 
 from holdfast.errors import NotInCopy
+from holdfast.format.checkpoint import seal
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.repository.snapshot import RunFiles, take_snapshot
@@ -129,3 +132,42 @@ def test_file_that_cannot_be_had_is_told_and_its_number_is_not_taken_for_pruned(
 
     assert (numbers(snapshot), snapshot.index.pruned_through) == ([2, 3], 0)
     assert "checkpoints/r/cp_001_manual.json" in [flaw.path for flaw in snapshot.flaws]
+
+
+def in_parts() -> bytes:
+    """Return a checkpoint that refers to a part."""
+    body = json.loads(make_envelope("r", 1, state={"x": {"$part": "checkpoints/r/parts/a.json"}}).content)
+    del body["integrity"]
+    body["parts"] = [["state_snapshot", "x"]]
+    return seal(json.dumps(body, separators=(",", ":")).encode()).content
+
+
+def test_lost_part_is_told() -> None:
+    snapshot = Folder({"cp_001_manual.json": in_parts()}).take()
+
+    assert (numbers(snapshot), snapshot.flaws[-1].path) == ([], "checkpoints/r/parts/a.json")
+
+
+def test_request_of_one_thread_keeps_no_other_waiting() -> None:
+    is_asked, is_answered = Event(), Event()
+
+    def answer_late() -> Container[str]:
+        is_asked.set()
+        is_answered.wait(60)
+        return ()
+
+    def start(part_names: Callable[[], Container[str]]) -> Thread:
+        files = RunFiles("r", {"cp_001_manual.json": "x"}, lambda _: in_parts(), part_names)
+        thread = Thread(target=take_snapshot, args=(files, LAYOUT))
+        thread.start()
+        return thread
+
+    slow = start(answer_late)
+    assert is_asked.wait(60)
+    quick = start(tuple)
+    quick.join(60)
+    is_kept_waiting = quick.is_alive()
+    is_answered.set()
+    slow.join(60)
+
+    assert not is_kept_waiting
