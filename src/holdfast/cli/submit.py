@@ -117,7 +117,7 @@ def _read(name: str, limit_bytes: int) -> bytes:
             ) from error
     if len(text) > limit_bytes:
         raise WrongUse(
-            f"{label} has more than {limit_bytes:,} bytes, which is the most that GitHub can take; "
+            f"{label} has more than {limit_bytes:,} bytes, which is the most that a checkpoint may have; "
             "keep large outputs elsewhere and store references to them"
         )
     if not text.strip():
