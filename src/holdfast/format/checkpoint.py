@@ -27,8 +27,8 @@ from holdfast.jsontext.members import (
     join_members,
     parse_document,
     sha256_hex,
-    write_sorted,
 )
+from holdfast.jsontext.runs import write_sorted
 
 FORMAT_VERSION = 1
 UNNAMED_PHASE = "unspecified"
