@@ -31,7 +31,8 @@ from holdfast.jsontext.parse import Number
 
 _PLAIN = frozenset({str, int, bool, type(None), float, dict, list, tuple})
 _CONTAINERS = frozenset({dict, list, tuple})
-_TOO_MANY = 2_000_000
+_MANY = 10_000
+_TOO_MANY = 8_000_000
 _INTEGER_BOUND = 10**MAX_INTEGER_DIGITS
 
 
@@ -81,16 +82,22 @@ def _find_floats(value: object) -> list[list[Any]] | None:
     visited = 0
     for _ in range(MAX_DEPTH + 1 if _SEES_LEAVES else 0):
         kinds = set(map(type, level))
-        visited += len(level)
-        # A list that holds itself twice doubles with each level.
-        if not kinds <= _PLAIN or visited > _TOO_MANY:
+        if not kinds <= _PLAIN:
             return None
         if float in kinds:
             found.append(level)
         if kinds.isdisjoint(_CONTAINERS):
             return found
+        visited += len(level)
+        # A list that holds itself a thousand times grows as much with each level.
+        if visited > _MANY and visited + _count_inside(level) > _TOO_MANY:
+            return None
         level = gc.get_referents(*level)
     return None
+
+
+def _count_inside(level: list[Any]) -> int:
+    return sum(len(each) for each in level if type(each) in _CONTAINERS)
 
 
 def _are_finite(levels: Iterable[list[Any]]) -> bool:

@@ -29,12 +29,12 @@ def read_file(name: str | Path) -> bytes:
 
 
 def check_size(content: bytes, label: str) -> bytes:
-    """Return `content` if GitHub can take that much. Raises WrongUse."""
+    """Return `content` if a checkpoint may be that large. Raises WrongUse."""
     from holdfast.settings import MOST_BYTES
 
     if len(content) > MOST_BYTES:
         raise WrongUse(
-            f"{label} has more than {MOST_BYTES:,} bytes, which is the most that GitHub can take; "
+            f"{label} has more than {MOST_BYTES:,} bytes, which is the most that a checkpoint may have; "
             "keep large outputs elsewhere and store references to them"
         )
     return content

@@ -191,9 +191,10 @@ def test_value_that_contains_itself_is_refused_where_it_comes_back() -> None:
     assert refusal.value.place == "state.tasks[1].owner"
 
 
-def test_list_that_contains_itself_many_times_is_refused() -> None:
+@pytest.mark.parametrize("times", [2, 50, 1000])
+def test_list_that_contains_itself_many_times_is_refused(times: int) -> None:
     loop: list[Any] = []
-    loop += [loop] * 50
+    loop += [loop] * times
 
     with pytest.raises(InvalidCheckpoint, match="the value contains itself"):
         encode(loop)

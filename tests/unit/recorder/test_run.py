@@ -171,6 +171,7 @@ def test_an_output_that_is_not_json_is_told_with_its_place(shelf: Shelf) -> None
     with run.step("lint") as step:
         step.output = {"seen": {1, 2}}
 
+    # It stands in two places, of which the first is told.
     assert failures[0].place == "state.progress.state.output.seen"
     assert shelf.triggers == ["before_step"]
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from holdfast.errors import InvalidCheckpoint
-from holdfast.jsontext import members
+from holdfast.jsontext import runs
 from holdfast.jsontext.flaws import MAX_DEPTH, find_flaw
 from holdfast.jsontext.members import canonical, canonical_sha256, check_value, find_members, parse_document
 from holdfast.jsontext.parse import parse_value
@@ -21,10 +21,10 @@ TEXTS = ["", "a", "é", "\U0001f600", 'a"b', "a\\b", "},{", '","', "[", "x" * 90
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take even small texts apart, so that every way through them is gone many times."""
-    monkeypatch.setattr(members, "_RUN_BYTES", 48)
-    monkeypatch.setattr(members, "_SORTED_BYTES", 150)
-    monkeypatch.setattr(members, "_SAMPLED", 3)
-    monkeypatch.setattr(members, "LARGE_BYTES", 100)
+    monkeypatch.setattr(runs, "_RUN_BYTES", 48)
+    monkeypatch.setattr(runs, "_SORTED_BYTES", 150)
+    monkeypatch.setattr(runs, "_SAMPLED", 3)
+    monkeypatch.setattr(runs, "LARGE_BYTES", 100)
 
 
 def write_value(chance: random.Random, depth: int, *, is_spaced: bool) -> str:
@@ -62,7 +62,7 @@ def is_valid(text: bytes) -> bool:
 
 def is_cut(text: bytes) -> bool:
     """Whether a text is read a run at a time, not whole."""
-    return members._cut_apart(text, text[:1]) is not None
+    return runs.cut_apart(text, text[:1]) is not None
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -142,7 +142,7 @@ def test_nesting_is_limited_as_in_a_small_text(inner: bytes) -> None:
 
 @pytest.mark.parametrize("inner", [b'{"a":%b}', b"[%b]"])
 def test_large_text_that_is_nested_deeply_is_read_whole_even_by_a_caller_deep_down(inner: bytes) -> None:
-    text = _nest(b'["%b"]' % (b"x" * members.LARGE_BYTES), inner, MAX_DEPTH - 1)
+    text = _nest(b'["%b"]' % (b"x" * runs.LARGE_BYTES), inner, MAX_DEPTH - 1)
 
     def check_from(depth: int) -> None:
         if depth:
