@@ -7,7 +7,6 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-from prometheus_client import Counter
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route, Router
@@ -50,7 +49,6 @@ class Guard:
         self._metrics = metrics
         self._is_stopping = is_stopping
         self._is_debugging = is_debugging
-        self._counters: dict[tuple[str, str, int], Counter] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -89,7 +87,7 @@ class Guard:
         route = _path(scope)
         status = exchange.status or 499
         method = _method(scope)
-        self._count(method, route, status)
+        self._metrics.http_requests.labels(method, route, status).inc()
         is_routine = status < 400 and route in _ROUTINE
         if is_routine and not self._is_debugging:
             return
@@ -102,13 +100,6 @@ class Guard:
             elapsed_ms=round((time.perf_counter() - exchange.began) * 1000, 2),
             **({"code": exchange.problem.code} if exchange.problem else {}),
         )
-
-    def _count(self, method: str, route: str, status: int) -> None:
-        counter = self._counters.get((method, route, status))
-        if counter is None:
-            counter = self._metrics.http_requests.labels(method, route, status)
-            self._counters[method, route, status] = counter
-        counter.inc()
 
 
 async def _find_nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
@@ -164,7 +155,8 @@ class _Exchange:
     async def answer(self, problem: Problem) -> None:
         """Send a problem; if the body is still under way, the connection is closed after it."""
         self.problem = problem
-        if not self._is_body_read and self._has_body():
+        is_body_left = not self._is_body_read and self._has_body()
+        if is_body_left:
             problem.headers["Connection"] = "close"
         response = problem.response(self.request_id)
         start: dict[str, Any] = {
@@ -172,7 +164,7 @@ class _Exchange:
             "status": problem.status,
             "headers": response.raw_headers,
         }
-        if self._is_body_read or not self._has_body():
+        if not is_body_left:
             await self.send(start)
             await self.send({"type": "http.response.body", "body": response.body})
             return
