@@ -8,8 +8,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from holdfast.logs import log
 from holdfast.sidecar.problems import TITLES, Problem, unavailable
 
-HEAD_TIME_S = 10.0
-MOST_HEAD_BYTES = 64 * 1024
 MOST_CONNECTIONS = 2000
 
 
@@ -21,8 +19,8 @@ class ConnectionLimits:
     hoards connections cannot keep others out.
     """
 
-    head_time_s: float = HEAD_TIME_S
-    most_head_bytes: int = MOST_HEAD_BYTES
+    head_time_s: float = 10.0
+    most_head_bytes: int = 64 * 1024
     most_connections: int = MOST_CONNECTIONS
     silent: dict["LimitedProtocol", None] = field(default_factory=dict)
 
