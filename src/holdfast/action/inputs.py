@@ -89,7 +89,7 @@ def read_token(environment: Mapping[str, str]) -> str:
 
 
 def must_fail(environment: Mapping[str, str]) -> bool:
-    """Whether a failure of ours is to fail the step; what is no clear yes is a no."""
+    """Whether a failure of ours fails the step: only if `fail-on-error` is true."""
     return _given(environment, "fail-on-error").lower() == "true"
 
 

@@ -1,4 +1,4 @@
-"""The runner's side: command lines, outputs and the job summary, in which no text of ours is taken for more.
+"""The runner's side: workflow commands, outputs and the job summary, with every text escaped.
 
 See https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands.
 """

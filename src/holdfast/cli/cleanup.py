@@ -81,16 +81,16 @@ def _clean_up(arguments: argparse.Namespace, session: Session, screen: Screen) -
         document = sweep_document(report, session.assembly.layout, is_dry_run=arguments.dry_run)
         screen.document({**asdict(document), "squash": asdict(squashed) if squashed else None})
     elif report.plan.runs or not report.rest_because:
-        print_sweep(report, screen, is_dry_run=arguments.dry_run)
+        _print_sweep(report, screen, is_dry_run=arguments.dry_run)
         if squashed:
-            print_squash(squashed, screen)
+            _print_squash(squashed, screen)
     if report.rest_because:
         screen.warn(f"not everything is cleaned up, the next cleanup goes on: {report.rest_because}")
         return ExitCode.WORK_LEFT
     return ExitCode.DONE
 
 
-def print_sweep(report: "SweepReport", screen: Screen, *, is_dry_run: bool) -> None:
+def _print_sweep(report: "SweepReport", screen: Screen, *, is_dry_run: bool) -> None:
     """Print what becomes of the runs: a table of those that change or are left alone, and the sum."""
     from holdfast.presentation.sweeps import COLUMNS, changes_of, size_of, sweep_rows
 
@@ -110,7 +110,7 @@ def print_sweep(report: "SweepReport", screen: Screen, *, is_dry_run: bool) -> N
         screen.say(f"Deleted {size_of(changes)} in {format_count(len(report.commits), 'commit')}.")
 
 
-def print_squash(report: "SquashReport", screen: Screen) -> None:
+def _print_squash(report: "SquashReport", screen: Screen) -> None:
     """Print what a squash did."""
 
     def say(number: int | None) -> str:

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 
 def _tell(receipt: "Receipt", session: Session, screen: Screen) -> ExitCode:
-    """Print the receipt and what stands in the way of it, if it is not verified; return how the wait ended."""
+    """Print the receipt and, if it is not verified, what stands in its way; return how the wait ended."""
     from holdfast.format.receipt import Progress
 
     _print(receipt, screen)

@@ -1,4 +1,4 @@
-"""What users name: a run, a file, a number. What cannot be used is a WrongUse that says what to change."""
+"""What users name: a run, a file, a number. A WrongUse says what to change where one cannot be used."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Connections that cannot be kept for nothing: limits on number, silence, and the size of a head."""
+"""Limits on connections: their number, how long they are silent, and the size of a request's head."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -18,13 +18,13 @@ from holdfast.sidecar.access import Access
 from holdfast.sidecar.bodies import answer_and_linger
 from holdfast.sidecar.problems import Problem, invalid, problem_of, unavailable
 
-# Ids that are ours alone: of this process, and counted on, which is quicker than a random one for each.
+# A request id is a random prefix of this process and a count, which is quicker than a random one for each.
 _PROCESS = uuid4().hex[:24]
 _requests = count(1)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _ENCODED_SEPARATOR = re.compile(rb"%(2f|5c)", re.IGNORECASE)
 _READING = frozenset({"GET", "HEAD"})
-# Asked for again and again by machines: of no interest while it goes well.
+# Machines call these again and again, so only failures are logged.
 _ROUTINE = frozenset({"/healthz", "/readyz", "/metrics", "/v1/runs/{run_id}/checkpoints"})
 _SAFE_HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
@@ -119,7 +119,7 @@ def _path(scope: Scope) -> str:
 
 
 def _method(scope: Scope) -> str:
-    """Return the method, for a label: of those that nobody defined there may be any number."""
+    """Return the method for a label; unknown methods share one, as clients can make up any number of them."""
     method: str = scope["method"]
     return method if method in {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"} else "OTHER"
 

@@ -1,4 +1,4 @@
-"""What routes read from an address and its query. What is wrong is a Problem that names the parameter."""
+"""What routes read from a path and its query. A wrong value raises a Problem that names the parameter."""
 
 from starlette.requests import Request
 
