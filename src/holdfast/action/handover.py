@@ -7,8 +7,7 @@ from pathlib import Path
 from holdfast.format.receipt import Progress
 from holdfast.presentation.render import format_count
 from holdfast.presentation.session import Session
-
-MANIFEST = "manifest.json"
+from holdfast.queue.transfer import MANIFEST
 
 
 @dataclass(frozen=True, slots=True)

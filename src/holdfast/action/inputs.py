@@ -1,6 +1,5 @@
 """What the step was told: the inputs of `action.yml`, which come as environment variables."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from holdfast.action.job import Job
 from holdfast.presentation.exits import WrongUse
-from holdfast.presentation.user_input import check_filled, check_run_id, read_file
+from holdfast.presentation.user_input import check_filled, check_run_id, parse_number, read_file
 from holdfast.settings import Settings
 
 PREFIX = "HOLDFAST_INPUT_"
@@ -90,7 +89,7 @@ def read_token(environment: Mapping[str, str]) -> str:
 
 
 def must_fail(environment: Mapping[str, str]) -> bool:
-    """Return whether a failure of ours is to fail the step; what is no clear yes is a no."""
+    """Whether a failure of ours fails the step: only if `fail-on-error` is true."""
     return _given(environment, "fail-on-error").lower() == "true"
 
 
@@ -139,10 +138,7 @@ def _is_true(environment: Mapping[str, str], name: str, *, default: bool) -> boo
 
 def _seconds(environment: Mapping[str, str], name: str, *, default: float) -> float:
     text = _given(environment, name)
-    try:
-        number = float(text) if text else default
-    except ValueError:
-        number = math.nan
+    number = parse_number(text) if text else default
     if not 0 <= number <= _LONGEST_S:
         raise WrongUse(f"{name}: use a number of seconds from 0 to {_LONGEST_S:.0f}, not {text!r}")
     return number

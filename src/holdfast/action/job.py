@@ -58,7 +58,7 @@ class Job:
         workflow = _slug(match["name"] if match else self.workflow, _MOST_OF_A_WORKFLOW)
         parts = [workflow or "workflow", _slug(self.run_id, 32) or "0", _slug(self.name, _MOST_OF_A_JOB)]
         if self.matrix.strip() not in _NO_MATRIX:
-            parts += [_slug(_values(self.matrix), _MOST_OF_A_MATRIX), _digest(self.matrix)]
+            parts += _name_matrix(self.matrix)
         return "-".join(part for part in parts if part)
 
     def context(self) -> dict[str, str]:
@@ -89,19 +89,13 @@ def _slug(text: str, most: int) -> str:
     return _FOREIGN.sub("-", text)[:most].strip("-_")
 
 
-def _values(matrix: str) -> str:
-    """Return the values of a matrix in a row, as far as they are plain."""
+def _name_matrix(matrix: str) -> tuple[str, str]:
+    """Return the values of a matrix in a row, as far as they are plain and there is room, and its digest."""
     try:
         values = json.loads(matrix)
+        text = json.dumps(values, sort_keys=True)
     except ValueError:
-        return ""
+        values, text = None, matrix
     plain = values.values() if isinstance(values, dict) else []
-    return "-".join(str(value) for value in plain if isinstance(value, str | int | float))
-
-
-def _digest(matrix: str) -> str:
-    try:
-        text = json.dumps(json.loads(matrix), sort_keys=True)
-    except ValueError:
-        text = matrix
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    row = "-".join(str(value) for value in plain if isinstance(value, str | int | float))
+    return _slug(row, _MOST_OF_A_MATRIX), hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""The runner's side: command lines, outputs and the job summary, in which no text of ours is taken for more.
+"""The runner's side: workflow commands, outputs and the job summary, with every text escaped.
 
 See https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands.
 """
@@ -19,8 +19,8 @@ from holdfast.presentation.render import format_clock, format_duration
 MOST_SUMMARY_BYTES = 1000 * 1024
 _CUT = "\n\n(The rest of this summary is left out: it is too long for GitHub.)\n"
 
-_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-_PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+_DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = {**_DATA, **str.maketrans({":": "%3A", ",": "%2C"})}
 
 SHOWN_ROWS = 200
 _MEANINGFUL = re.compile(r"[^\w ,.:/-]|_")
@@ -126,13 +126,9 @@ class Runner:
             file.write(content)
 
     def _command(self, name: str, message: str, **properties: str) -> None:
-        given = ",".join(f"{key}={_escape(value, _PROPERTY)}" for key, value in properties.items())
-        self._out.write(f"::{name}{' ' if given else ''}{given}::{_escape(message, _DATA)}\n")
+        given = ",".join(f"{key}={value.translate(_PROPERTY)}" for key, value in properties.items())
+        self._out.write(f"::{name}{' ' if given else ''}{given}::{message.translate(_DATA)}\n")
         self._out.flush()
-
-
-def _escape(text: str, replacements: Mapping[str, str]) -> str:
-    return "".join(replacements.get(character, character) for character in text)
 
 
 def format_summary(outcome: StepOutcome, budget: str, link: Link) -> str:

@@ -109,8 +109,6 @@ def _carry_out(arguments: argparse.Namespace, argv: Sequence[str] | None) -> int
     except SystemExit as end:  # --help and --version are done now
         sys.stdout.flush()
         return int(end.code or 0)
-    if not hasattr(arguments, "run"):
-        raise WrongUse("name a command; see holdfast --help")
     code: ExitCode = arguments.run(arguments, Screen(is_json=getattr(arguments, "json", False)))
     sys.stdout.flush()
     return code

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from holdfast.presentation.exits import ExitCode, WrongUse
 from holdfast.presentation.session import Session, open_with, quieten, settings_from
+from holdfast.presentation.user_input import check_run_id, parse_number
 
 if TYPE_CHECKING:
     from holdfast.presentation.render import Screen
@@ -35,6 +36,11 @@ class Commands:
             title="commands", metavar="COMMAND", prog=parser.prog, parser_class=Parser
         )
 
+        def ask(_arguments: argparse.Namespace, _screen: "Screen") -> ExitCode:
+            raise WrongUse(f"name a command; see {parser.prog} --help")
+
+        parser.set_defaults(run=ask)
+
     def add(self, name: str, run: Run, *, operands: str = "", description: str, example: str) -> Parser:
         """Return the parser of a new command, which `run` carries out; `operands` is for its usage line."""
         parser = self._add(name, operands, description, example)
@@ -47,7 +53,6 @@ class Commands:
         """Return a group, such as `holdfast spool …`, that takes in commands of its own."""
         parser = self._add(name, "COMMAND …", description, example)
         add_shared_options(parser)
-        parser.set_defaults(run=_ask_for_command(parser))
         return Commands(parser)
 
     def _add(self, name: str, operands: str, description: str, example: str) -> Parser:
@@ -62,13 +67,6 @@ class Commands:
             allow_abbrev=False,
         )
         return parser
-
-
-def _ask_for_command(parser: Parser) -> Run:
-    def ask(_arguments: argparse.Namespace, _screen: "Screen") -> ExitCode:
-        raise WrongUse(f"name a command; see {parser.prog} --help")
-
-    return ask
 
 
 def add_shared_options(parser: argparse.ArgumentParser) -> None:
@@ -95,6 +93,22 @@ def add_shared_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Have a command name the run that it is about."""
+    parser.add_argument("run_id", metavar="RUN", type=check_run_id)
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    """Have a command that drains wait for GitHub's limits."""
+    parser.add_argument(
+        "--timeout",
+        type=seconds,
+        default=0.0,
+        metavar="S",
+        help="wait for limits that long (default: not at all)",
+    )
+
+
 def overrides(arguments: argparse.Namespace) -> dict[str, object]:
     """Return the settings that the command line names."""
     return {name: value for name in SETTINGS if (value := getattr(arguments, name, None)) is not None}
@@ -114,10 +128,7 @@ def open_session(
 
 def seconds(text: str) -> float:
     """Return a length of time. Raises ArgumentTypeError."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = parse_number(text)
     if not 0 <= number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 90")
     return number

@@ -4,13 +4,13 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands, open_session
+from holdfast.cli.arguments import Commands, add_run, open_session
 from holdfast.errors import GatewayError, UnknownRun
 from holdfast.presentation.exits import ExitCode, WrongUse
 from holdfast.presentation.render import Screen, format_bytes, format_count
 from holdfast.presentation.session import Session
 from holdfast.presentation.stopping import stop_on_signals
-from holdfast.presentation.user_input import check_run_id
+from holdfast.presentation.user_input import parse_number
 
 if TYPE_CHECKING:
     from holdfast import Holdfast
@@ -49,7 +49,7 @@ def register(commands: Commands) -> None:
         description="Preserve a run: cleanup never touches it. preserved_runs.json on the branch lists them.",
         example="holdfast preserve build-42",
     )
-    preserve.add_argument("run_id", metavar="RUN")
+    add_run(preserve)
     preserve.add_argument("--remove", action="store_true", help="let the run be cleaned up again")
 
 
@@ -81,16 +81,16 @@ def _clean_up(arguments: argparse.Namespace, session: Session, screen: Screen) -
         document = sweep_document(report, session.assembly.layout, is_dry_run=arguments.dry_run)
         screen.document({**asdict(document), "squash": asdict(squashed) if squashed else None})
     elif report.plan.runs or not report.rest_because:
-        print_sweep(report, screen, is_dry_run=arguments.dry_run)
+        _print_sweep(report, screen, is_dry_run=arguments.dry_run)
         if squashed:
-            print_squash(squashed, screen)
+            _print_squash(squashed, screen)
     if report.rest_because:
         screen.warn(f"not everything is cleaned up, the next cleanup goes on: {report.rest_because}")
         return ExitCode.WORK_LEFT
     return ExitCode.DONE
 
 
-def print_sweep(report: "SweepReport", screen: Screen, *, is_dry_run: bool) -> None:
+def _print_sweep(report: "SweepReport", screen: Screen, *, is_dry_run: bool) -> None:
     """Print what becomes of the runs: a table of those that change or are left alone, and the sum."""
     from holdfast.presentation.sweeps import COLUMNS, changes_of, size_of, sweep_rows
 
@@ -110,7 +110,7 @@ def print_sweep(report: "SweepReport", screen: Screen, *, is_dry_run: bool) -> N
         screen.say(f"Deleted {size_of(changes)} in {format_count(len(report.commits), 'commit')}.")
 
 
-def print_squash(report: "SquashReport", screen: Screen) -> None:
+def _print_squash(report: "SquashReport", screen: Screen) -> None:
     """Print what a squash did."""
 
     def say(number: int | None) -> str:
@@ -130,7 +130,7 @@ def print_squash(report: "SquashReport", screen: Screen) -> None:
 
 def preserve_run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Put a run into the list of preserved ones, or take it out."""
-    run_id = check_run_id(arguments.run_id)
+    run_id = arguments.run_id
     with open_session(arguments) as session:
         holdfast = session.holdfast
         is_changed = holdfast.unpreserve(run_id) if arguments.remove else holdfast.preserve(run_id)
@@ -163,10 +163,7 @@ def _is_known(holdfast: "Holdfast", run_id: str) -> bool:
 
 def days(text: str) -> float:
     """Return a number of days. Raises ArgumentTypeError."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1
+    number = parse_number(text)
     if not 0 < number < 100_000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of days, such as 7")
     return number

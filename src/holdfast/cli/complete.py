@@ -3,13 +3,12 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands, open_session, seconds
+from holdfast.cli.arguments import Commands, add_run, add_timeout, open_session
 from holdfast.cli.drain import drain
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen, format_count
 from holdfast.presentation.session import Session
 from holdfast.presentation.stopping import stop_on_signals
-from holdfast.presentation.user_input import check_run_id
 
 if TYPE_CHECKING:
     from holdfast.drain.worker import DrainResult
@@ -35,7 +34,7 @@ def register(commands: Commands) -> None:
         description=_DESCRIPTION,
         example="holdfast complete build-42 --status completed",
     )
-    parser.add_argument("run_id", metavar="RUN")
+    add_run(parser)
     parser.add_argument(
         "--status",
         choices=("completed", "failed"),
@@ -43,22 +42,15 @@ def register(commands: Commands) -> None:
         help="how it ended (default: completed)",
     )
     parser.add_argument("--keep", action="store_true", help="do not delete it on success")
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        default=0.0,
-        metavar="S",
-        help="wait for limits that long (default: not at all)",
-    )
+    add_timeout(parser)
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """End the run, and tell what came of it."""
     from holdfast.format.receipt import Progress
 
-    run_id = check_run_id(arguments.run_id)
     with stop_on_signals() as stop, open_session(arguments, stop=stop) as session:
-        receipt = session.holdfast.complete(run_id, arguments.status, keep=arguments.keep)
+        receipt = session.holdfast.complete(arguments.run_id, arguments.status, keep=arguments.keep)
         result, is_busy = _store(receipt, session, screen, timeout_s=arguments.timeout)
         receipt = session.holdfast.receipt(receipt.checkpoint_id) or receipt
         is_stored = receipt.status is Progress.VERIFIED and (is_busy or not result.left)
@@ -70,9 +62,8 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
         outlook = {"left": result.left, "reason": result.reason or None, "deleted_files": deleted}
         screen.document({**receipt_document(receipt), **outlook})
     else:
-        screen.say(
-            f"{run_id} is {arguments.status}: checkpoint {receipt.sequence_number} is {receipt.status}."
-        )
+        stored = f"checkpoint {receipt.sequence_number} is {receipt.status}"
+        screen.say(f"{receipt.run_id} is {arguments.status}: {stored}.")
         if deleted:
             screen.say(f"Retention deleted {format_count(deleted, 'file')}.")
     return _judge(receipt, result, screen, is_busy=is_busy)

@@ -21,7 +21,7 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print every setting."""
-    settings = list(_tell(read_settings(arguments)))
+    settings = _tell(read_settings(arguments))
     if screen.is_json:
         screen.document({"settings": {each["name"]: each for each in settings}})
         return ExitCode.DONE

@@ -3,10 +3,9 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.arguments import Commands, open_session, sequence
+from holdfast.cli.arguments import Commands, add_run, open_session, sequence
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen, format_count
-from holdfast.presentation.user_input import check_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +29,7 @@ def register(commands: Commands) -> None:
         description="Compare two checkpoints of a run. --json prints the JSON Patch (RFC 6902) from A to B.",
         example="holdfast diff build-42 3 4",
     )
-    diff.add_argument("run_id", metavar="RUN")
+    add_run(diff)
     diff.add_argument("first", metavar="A", type=sequence, help="number of the checkpoint to start from")
     diff.add_argument("second", metavar="B", type=sequence, help="number of the checkpoint to arrive at")
 
@@ -41,12 +40,12 @@ def register(commands: Commands) -> None:
         description="Step through a run: at each checkpoint, what was decided and what changed in the state.",
         example="holdfast replay build-42",
     )
-    replay.add_argument("run_id", metavar="RUN")
+    add_run(replay)
 
 
 def run_diff(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print what changed."""
-    run_id = check_run_id(arguments.run_id)
+    run_id = arguments.run_id
     with open_session(arguments) as session:
         patch = session.holdfast.diff(run_id, arguments.first, arguments.second)
     if screen.is_json:
@@ -61,9 +60,8 @@ def run_diff(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 def run_replay(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print the story of a run."""
-    run_id = check_run_id(arguments.run_id)
     with open_session(arguments) as session:
-        story = session.holdfast.replay(run_id)
+        story = session.holdfast.replay(arguments.run_id)
     if screen.is_json:
         screen.content(story.to_bytes())
         return ExitCode.DONE

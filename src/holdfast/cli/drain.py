@@ -4,7 +4,7 @@ import argparse
 import threading
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands, open_session, seconds
+from holdfast.cli.arguments import Commands, add_timeout, open_session
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Advance, Screen, format_count, format_duration
 from holdfast.presentation.session import Session
@@ -26,13 +26,7 @@ _HANGING = "GitHub did not answer in time; whether the write under way has lande
 def register(commands: Commands) -> None:
     """Add the command."""
     parser = commands.add("drain", run, description=_DESCRIPTION, example="holdfast drain --timeout 600")
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        default=0.0,
-        metavar="S",
-        help="wait for limits that long (default: not at all)",
-    )
+    add_timeout(parser)
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:

@@ -32,15 +32,14 @@ def register(commands: Commands) -> None:
         example="holdfast import .specular/checkpoints/*/state.json && holdfast drain",
     )
     parser.add_argument("files", metavar="FILE", nargs="+", type=Path)
-    parser.add_argument("--run-id", metavar="RUN", help="the run of those that name none")
+    parser.add_argument("--run-id", metavar="RUN", type=check_run_id, help="the run of those that name none")
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Take in every file and print what became of each."""
-    run_id = None if arguments.run_id is None else check_run_id(arguments.run_id)
     sources = [(str(path), read_file(path)) for path in arguments.files]
     with open_session(arguments) as session:
-        imports = session.holdfast.import_checkpoints(sources, run_id=run_id)
+        imports = session.holdfast.import_checkpoints(sources, run_id=arguments.run_id)
     refused = [each for each in imports if each.outcome == "refused"]
     if screen.is_json:
         screen.document({"imports": [asdict(each) for each in imports]})

@@ -40,7 +40,7 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Write the workflows, made ready for one sidecar."""
-    from holdfast.n8n.workflows import DEFAULT_URL, NAMES, is_loopback_url, prepare_workflow
+    from holdfast.n8n import DEFAULT_URL, NAMES, is_loopback_url, prepare_workflow
 
     url = _check_url(arguments.url or DEFAULT_URL)
     has_token = arguments.auth == "header" or (arguments.auth is None and not is_loopback_url(url))

@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.arguments import Commands, open_session, sequence
+from holdfast.cli.arguments import Commands, add_run, open_session, sequence
 from holdfast.presentation.exits import ExitCode, WrongUse
 from holdfast.presentation.render import Screen, format_bytes
-from holdfast.presentation.user_input import check_run_id, read_file
+from holdfast.presentation.user_input import read_file
 
 if TYPE_CHECKING:
     from holdfast.styles.resume import ResumePlan
@@ -31,7 +31,7 @@ def register(commands: Commands) -> None:
     parser = commands.add(
         "resume", run, operands="RUN", description=_DESCRIPTION, example="holdfast resume build-42 --json"
     )
-    parser.add_argument("run_id", metavar="RUN")
+    add_run(parser)
     parser.add_argument(
         "--at", metavar="SEQ", type=sequence, help="resume from this checkpoint, not the newest"
     )
@@ -41,13 +41,12 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print the plan."""
-    run_id = check_run_id(arguments.run_id)
     lessons = _read_json(arguments.lessons)
     if lessons is not None and not isinstance(lessons, list):
         raise WrongUse(f"{arguments.lessons} does not hold a JSON list")
     with open_session(arguments) as session:
         plan = session.holdfast.resume(
-            run_id, at=arguments.at, active_lessons=lessons, dag=_read_json(arguments.dag)
+            arguments.run_id, at=arguments.at, active_lessons=lessons, dag=_read_json(arguments.dag)
         )
     if screen.is_json:
         screen.content(plan.to_bytes())

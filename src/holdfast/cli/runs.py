@@ -3,11 +3,10 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands, open_session, sequence
+from holdfast.cli.arguments import Commands, add_run, open_session, sequence
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen
 from holdfast.presentation.session import Session
-from holdfast.presentation.user_input import check_run_id
 
 if TYPE_CHECKING:
     from holdfast.format.index import Index
@@ -32,7 +31,7 @@ def register(commands: Commands) -> None:
         description="List the checkpoints of a run, stored or spooled.",
         example="holdfast list build-42",
     )
-    checkpoints.add_argument("run_id", metavar="RUN")
+    add_run(checkpoints)
 
     show = commands.add(
         "show",
@@ -41,7 +40,7 @@ def register(commands: Commands) -> None:
         description="Show one checkpoint, the newest unless numbered, with every number exactly as stored.",
         example="holdfast show build-42 3 --json",
     )
-    show.add_argument("run_id", metavar="RUN")
+    add_run(show)
     show.add_argument("sequence", metavar="SEQ", nargs="?", type=sequence, help="its number within the run")
 
 
@@ -56,17 +55,15 @@ def list_runs(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 def list_checkpoints(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print every checkpoint of a run."""
-    run_id = check_run_id(arguments.run_id)
     with open_session(arguments) as session:
-        print_checkpoints(session.holdfast.checkpoints(run_id), session, screen)
+        print_checkpoints(session.holdfast.checkpoints(arguments.run_id), session, screen)
     return ExitCode.DONE
 
 
 def show_checkpoint(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print one checkpoint."""
-    run_id = check_run_id(arguments.run_id)
     with open_session(arguments) as session:
-        content = session.holdfast.checkpoint(run_id, arguments.sequence).content
+        content = session.holdfast.checkpoint(arguments.run_id, arguments.sequence).content
     screen.content(content if screen.is_json else indent(content))
     return ExitCode.DONE
 

@@ -9,8 +9,6 @@ from holdfast.cli.arguments import Commands, open_session
 from holdfast.presentation.exits import ExitCode, WrongUse
 from holdfast.presentation.render import Screen, format_count
 
-_MANIFEST = "manifest.json"
-
 
 def register(commands: Commands) -> None:
     """Add the group and its commands."""
@@ -85,8 +83,10 @@ def restore_set_aside(arguments: argparse.Namespace, screen: Screen) -> ExitCode
 
 def _check_target(folder: Path) -> Path:
     """Return `folder` if an export may fill it: it becomes this user's alone, and must hold nothing else."""
+    from holdfast.queue.transfer import MANIFEST
+
     try:
-        is_foreign = folder.exists() and not (folder / _MANIFEST).is_file() and any(folder.iterdir())
+        is_foreign = folder.exists() and not (folder / MANIFEST).is_file() and any(folder.iterdir())
     except OSError as error:
         raise WrongUse(f"{folder} cannot be exported to: {error.strerror}; name a new folder") from error
     if is_foreign:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from holdfast.format.receipt import Receipt
 
 _WAIT_S = 60.0
-_GO_ON = "holdfast drain goes on"
 
 _DESCRIPTION = """\
 Put a checkpoint into the spool. It is answered as soon as it is safe on disk.
@@ -71,14 +70,10 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 
 def _tell(receipt: "Receipt", session: Session, screen: Screen) -> ExitCode:
-    _print(receipt, screen)
-    return _judge(receipt, session, screen)
-
-
-def _judge(receipt: "Receipt", session: Session, screen: Screen) -> ExitCode:
-    """Return how a wait ended, and say what stands in the way of a checkpoint that is not verified."""
+    """Print the receipt and, if it is not verified, what stands in its way; return how the wait ended."""
     from holdfast.format.receipt import Progress
 
+    _print(receipt, screen)
     if receipt.status is Progress.VERIFIED:
         return ExitCode.DONE
     if receipt.status is Progress.REFUSED:
@@ -88,7 +83,8 @@ def _judge(receipt: "Receipt", session: Session, screen: Screen) -> ExitCode:
     reason = receipt.reason or (next_try["because"] if next_try else "")
     because = f": {reason.rstrip('.')}" if reason else ""
     outlook = f"; the next try is in {format_duration(next_try['in_s'])}" if next_try else ""
-    screen.warn(f"the checkpoint is safe in the spool but not verified yet{because}{outlook}; {_GO_ON}")
+    not_yet = f"the checkpoint is safe in the spool but not verified yet{because}{outlook}"
+    screen.warn(f"{not_yet}; holdfast drain goes on")
     return ExitCode.WORK_LEFT
 
 
@@ -98,8 +94,8 @@ def _print(receipt: "Receipt", screen: Screen) -> None:
     document = receipt_document(receipt)
     if screen.is_json:
         screen.document(document)
-        return
-    screen.facts([(name, str(value)) for name, value in document.items()])
+    else:
+        screen.facts([(name, str(value)) for name, value in document.items()])
 
 
 def _read(name: str) -> bytes:

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 
 def _is_file(subject: str) -> bool:
-    """Return whether a file is meant; a run's name has no separator, and hardly ever a file's ending."""
+    """Whether a file is meant; a run's name has no separator, and hardly ever a file's ending."""
     return "/" in subject or subject.endswith(".json") or Path(subject).is_file()
 
 

@@ -34,12 +34,12 @@ _STYLES = {
 
 
 def has_colour(stream: TextIO) -> bool:
-    """Return whether `stream` is a terminal whose user wants colour (see https://no-color.org)."""
+    """Whether `stream` is a terminal whose user wants colour (see https://no-color.org)."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Return whether a person looks at `stream`."""
+    """Whether a person looks at `stream`."""
     return not stream.closed and stream.isatty()
 
 

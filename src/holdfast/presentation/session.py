@@ -39,9 +39,9 @@ def open_with(settings: "Settings", *, stop: threading.Event | None = None) -> I
 
 
 def settings_from(given: Mapping[str, object]) -> "Settings":
-    """Return the settings of the environment and, over it, those `given`; tell of variables that are none.
+    """Return the settings of the environment, overridden by those `given`. Raises InvalidSettings.
 
-    Raises InvalidSettings.
+    A HOLDFAST_ variable that is not a setting is named on standard error.
     """
     from holdfast.settings import Settings, unknown_variables
 

@@ -1,5 +1,6 @@
-"""What users name: a run, a file. What cannot be used is a WrongUse that says what to change."""
+"""What users name: a run, a file, a number. A WrongUse says what to change where one cannot be used."""
 
+import math
 from pathlib import Path
 
 from holdfast.presentation.exits import WrongUse
@@ -13,6 +14,18 @@ def check_run_id(text: str) -> str:
         return parse_run_id(text)
     except ValueError as error:
         raise WrongUse(f"{text!r} names no run: {error}") from error
+
+
+def parse_number(text: str) -> float:
+    """Return the number that `text` spells; if it spells none, NaN, which is in no range.
+
+    >>> parse_number("1.5"), parse_number("soon")
+    (1.5, nan)
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def read_file(name: str | Path) -> bytes:

@@ -1,19 +1,14 @@
-"""Connections that cannot be kept for nothing: limits on number, silence, and the size of a head."""
+"""Limits on connections: their number, how long they are silent, and the size of a request's head."""
 
 import asyncio
 from dataclasses import dataclass, field
 
-import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from holdfast.logs import log
-from holdfast.sidecar.problems import MEDIA_TYPE, TITLES
+from holdfast.sidecar.problems import TITLES, Problem, unavailable
 
-HEAD_TIME_S = 10.0
-MOST_HEAD_BYTES = 64 * 1024
 MOST_CONNECTIONS = 2000
-# Connections come and go, sooner than GitHub does.
-RETRY_SOON = "retry-after: 1\r\n"
 
 
 @dataclass
@@ -24,8 +19,8 @@ class ConnectionLimits:
     hoards connections cannot keep others out.
     """
 
-    head_time_s: float = HEAD_TIME_S
-    most_head_bytes: int = MOST_HEAD_BYTES
+    head_time_s: float = 10.0
+    most_head_bytes: int = 64 * 1024
     most_connections: int = MOST_CONNECTIONS
     silent: dict["LimitedProtocol", None] = field(default_factory=dict)
 
@@ -42,7 +37,9 @@ class LimitedProtocol(HttpToolsProtocol):
         limits = self.limits
         if len(self.connections) > limits.most_connections:
             if not limits.silent:
-                self._refuse(503, "too_many_connections", "Too many requests are under way; try again.")
+                # Connections come and go, sooner than GitHub does.
+                detail = "Too many requests are under way; try again."
+                self._refuse(unavailable("too_many_connections", detail, retry_after_s=1))
                 return
             next(iter(limits.silent)).transport.close()
         self._expect_head()
@@ -55,7 +52,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_timer is not None and self._head_bytes > self.limits.most_head_bytes:
-            self._refuse(431, "head_too_large", "The request's head is too large.")
+            self._refuse(Problem(431, "head_too_large", "The request's head is too large."))
         elif self._head_timer is None and not self.transport.is_closing() and self._is_between_requests():
             self._expect_head()
 
@@ -71,7 +68,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         log.debug("request_not_understood", cause=msg)  # uvicorn's words are not for clients
-        self._refuse(400, "bad_http", "This is not an HTTP request that can be understood.")
+        self._refuse(Problem(400, "bad_http", "This is not an HTTP request that can be understood."))
 
     def _is_between_requests(self) -> bool:
         return self.cycle is None or (self.cycle.response_complete and not self.cycle.more_body)
@@ -88,22 +85,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _refuse(self, status: int, code: str, detail: str) -> None:
+    def _refuse(self, problem: Problem) -> None:
         """Send a problem without asking the application, and close."""
-        title = TITLES.get(status, "Refused")
-        document = {
-            "type": f"urn:holdfast:problem:{code}",
-            "title": title,
-            "status": status,
-            "code": code,
-            "detail": detail,
-        }
-        body = orjson.dumps(document)
-        head = (
-            f"HTTP/1.1 {status} {title}\r\ncontent-type: {MEDIA_TYPE}\r\n"
-            f"content-length: {len(body)}\r\n{RETRY_SOON if status == 503 else ''}connection: close\r\n\r\n"
-        )
-        self.transport.write(head.encode() + body)
+        response = problem.response()
+        lines = [f"HTTP/1.1 {problem.status} {TITLES[problem.status]}".encode()]
+        lines += [b"%s: %s" % header for header in (*response.raw_headers, (b"connection", b"close"))]
+        self.transport.write(b"\r\n".join([*lines, b"", response.body]))
         self.transport.close()
 
 

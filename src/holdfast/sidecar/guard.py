@@ -7,7 +7,6 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-from prometheus_client import Counter
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Route, Router
@@ -19,13 +18,13 @@ from holdfast.sidecar.access import Access
 from holdfast.sidecar.bodies import answer_and_linger
 from holdfast.sidecar.problems import Problem, invalid, problem_of, unavailable
 
-# Ids that are ours alone: of this process, and counted on, which is quicker than a random one for each.
+# A request id is a random prefix of this process and a count, which is quicker than a random one for each.
 _PROCESS = uuid4().hex[:24]
 _requests = count(1)
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _ENCODED_SEPARATOR = re.compile(rb"%(2f|5c)", re.IGNORECASE)
 _READING = frozenset({"GET", "HEAD"})
-# Asked for again and again by machines: of no interest while it goes well.
+# Machines call these again and again, so only failures are logged.
 _ROUTINE = frozenset({"/healthz", "/readyz", "/metrics", "/v1/runs/{run_id}/checkpoints"})
 _SAFE_HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
@@ -50,7 +49,6 @@ class Guard:
         self._metrics = metrics
         self._is_stopping = is_stopping
         self._is_debugging = is_debugging
-        self._counters: dict[tuple[str, str, int], Counter] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -89,7 +87,7 @@ class Guard:
         route = _path(scope)
         status = exchange.status or 499
         method = _method(scope)
-        self._count(method, route, status)
+        self._metrics.http_requests.labels(method, route, status).inc()
         is_routine = status < 400 and route in _ROUTINE
         if is_routine and not self._is_debugging:
             return
@@ -102,13 +100,6 @@ class Guard:
             elapsed_ms=round((time.perf_counter() - exchange.began) * 1000, 2),
             **({"code": exchange.problem.code} if exchange.problem else {}),
         )
-
-    def _count(self, method: str, route: str, status: int) -> None:
-        counter = self._counters.get((method, route, status))
-        if counter is None:
-            counter = self._metrics.http_requests.labels(method, route, status)
-            self._counters[method, route, status] = counter
-        counter.inc()
 
 
 async def _find_nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
@@ -128,7 +119,7 @@ def _path(scope: Scope) -> str:
 
 
 def _method(scope: Scope) -> str:
-    """Return the method, for a label: of those that nobody defined there may be any number."""
+    """Return the method for a label; unknown methods share one, as clients can make up any number of them."""
     method: str = scope["method"]
     return method if method in {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"} else "OTHER"
 
@@ -164,7 +155,8 @@ class _Exchange:
     async def answer(self, problem: Problem) -> None:
         """Send a problem; if the body is still under way, the connection is closed after it."""
         self.problem = problem
-        if not self._is_body_read and self._has_body():
+        is_body_left = not self._is_body_read and self._has_body()
+        if is_body_left:
             problem.headers["Connection"] = "close"
         response = problem.response(self.request_id)
         start: dict[str, Any] = {
@@ -172,7 +164,7 @@ class _Exchange:
             "status": problem.status,
             "headers": response.raw_headers,
         }
-        if self._is_body_read or not self._has_body():
+        if not is_body_left:
             await self.send(start)
             await self.send({"type": "http.response.body", "body": response.body})
             return

@@ -16,7 +16,7 @@ from holdfast.sidecar.checkpoints import JSON, json_response
 from holdfast.sidecar.problems import problem_of, unavailable
 from holdfast.sidecar.service import Service
 
-# A probe costs a sync of the disk, so that its answer holds for a while.
+# A probe costs a sync of the disk, so its answer is used for a while.
 PROBE_EVERY_S = 1.0
 _PROBE_NOTE = "probe"
 

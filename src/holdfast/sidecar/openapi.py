@@ -1,29 +1,20 @@
 """The OpenAPI document: every call of the contract, with an example and every status that it can have."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
 
-from holdfast.sidecar import examples, schemas
+from holdfast.sidecar import schemas
 from holdfast.sidecar.problems import MEDIA_TYPE, TITLES
 from holdfast.sidecar.schemas import Schema, ref
 from holdfast.version import __version__
 
+# A method, a path, and what is said of the call.
+Operation = tuple[str, str, dict[str, Any]]
+
 _JSON = "application/json"
-_RUN_ID = {
-    "name": "run_id",
-    "in": "path",
-    "required": True,
-    "schema": schemas.RUN_ID,
-    "example": "build-42",
-}
-_SEQUENCE = {
-    "name": "sequence",
-    "in": "path",
-    "required": True,
-    "schema": schemas.SEQUENCE,
-    "example": 1,
-}
+_RUN = "/v1/runs/{run_id}"
 _ALWAYS = (400, 401, 403, 405)
 _READING = (404, 422, 502, 503)
 _WRITING = (408, 413, 415, 422, 503)
@@ -41,12 +32,15 @@ def describe() -> bytes:
 
 def document() -> dict[str, Any]:
     """Return the document."""
+    paths: dict[str, Any] = {}
+    for method, path, operation in (*_run_operations(), *_upkeep_operations(), *_operating_operations()):
+        paths.setdefault(path, {})[method] = operation
     return {
         "openapi": "3.1.0",
         "info": {"title": "Holdfast", "version": __version__, "description": _DESCRIPTION},
         "servers": [{"url": "http://127.0.0.1:8723"}],
         "security": [{}, {"token": []}],
-        "paths": {**_run_paths(), **_upkeep_paths(), **_operating_paths()},
+        "paths": paths,
         "components": {
             "schemas": schemas.build_schemas(),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -54,60 +48,55 @@ def document() -> dict[str, Any]:
     }
 
 
-def _run_paths() -> dict[str, Any]:
-    run = "/v1/runs/{run_id}"
-    return {
-        "/v1/runs": {
-            "get": _operation(
-                "listRuns",
-                "List the runs, stored and spooled, the one last written to first",
-                _answer(200, "Runs", {"runs": [examples.RUN]}),
-                statuses=(422, 502, 503),
-                parameters=[_query("resumable", schemas.FLAG, "Only those that can be resumed", False)],
-            )
-        },
-        run: {"get": _reading("showRun", "Tell how a run stands", "Run", examples.RUN)},
-        f"{run}/checkpoints": {
-            "post": _submitting(),
-            "get": _reading(
-                "listCheckpoints",
-                "List the checkpoints of a run, stored and spooled",
-                "Checkpoints",
-                {"run_id": "build-42", "checkpoints": [examples.LISTED]},
-            ),
-        },
-        f"{run}/checkpoints/{{sequence}}": {
-            "get": _reading(
-                "showCheckpoint",
-                "Return one checkpoint, with every number exactly as it was handed in",
-                "Checkpoint",
-                examples.CHECKPOINT,
-                _SEQUENCE,
-            )
-        },
-        f"{run}/resume": {
-            "get": _reading(
-                "resumeRun",
-                "Return where a run goes on, with its state",
-                "ResumePlan",
-                examples.PLAN,
-                _query("at", schemas.SEQUENCE, "The number of the checkpoint to go on from", None),
-            )
-        },
-        f"{run}/diff": {
-            "get": _reading(
-                "compareCheckpoints",
-                "Return the JSON Patch that turns one checkpoint of a run into another",
-                "JsonPatch",
-                [{"op": "replace", "path": "/phase", "value": "phase_2_build"}],
-                _query("from", schemas.SEQUENCE, "The number of the first", 1, is_needed=True),
-                _query("to", schemas.SEQUENCE, "The number of the second", 2, is_needed=True),
-            )
-        },
-    }
+def _run_operations() -> Iterator[Operation]:
+    yield (
+        "get",
+        "/v1/runs",
+        _operation(
+            "listRuns",
+            "List the runs, stored and spooled, the one last written to first",
+            _answer(200, "Runs", {"runs": [schemas.RUN_EXAMPLE]}),
+            statuses=(422, 502, 503),
+            parameters=[_query("resumable", schemas.FLAG, "Only those that can be resumed", False)],
+        ),
+    )
+    yield _reading("", "showRun", "Tell how a run stands", "Run", schemas.RUN_EXAMPLE)
+    yield _submitting()
+    yield _reading(
+        "/checkpoints",
+        "listCheckpoints",
+        "List the checkpoints of a run, stored and spooled",
+        "Checkpoints",
+        {"run_id": "build-42", "checkpoints": [schemas.LISTED_EXAMPLE]},
+    )
+    yield _reading(
+        "/checkpoints/{sequence}",
+        "showCheckpoint",
+        "Return one checkpoint, with every number exactly as it was handed in",
+        "Checkpoint",
+        schemas.CHECKPOINT_EXAMPLE,
+        _in_path("sequence", schemas.SEQUENCE, 1),
+    )
+    yield _reading(
+        "/resume",
+        "resumeRun",
+        "Return where a run goes on, with its state",
+        "ResumePlan",
+        schemas.PLAN_EXAMPLE,
+        _query("at", schemas.SEQUENCE, "The number of the checkpoint to go on from", None),
+    )
+    yield _reading(
+        "/diff",
+        "compareCheckpoints",
+        "Return the JSON Patch that turns one checkpoint of a run into another",
+        "JsonPatch",
+        [{"op": "replace", "path": "/phase", "value": "phase_2_build"}],
+        _query("from", schemas.SEQUENCE, "The number of the first", 1, is_needed=True),
+        _query("to", schemas.SEQUENCE, "The number of the second", 2, is_needed=True),
+    )
 
 
-def _submitting() -> dict[str, Any]:
+def _submitting() -> Operation:
     wait = _query("wait", schemas.words("verified"), "Answer once it is verified in the repository", None)
     timeout = _query(
         "timeout",
@@ -125,99 +114,75 @@ def _submitting() -> dict[str, Any]:
     operation = _operation(
         "submitCheckpoint",
         "Hand in a checkpoint; 202 once it is on disk, 201 once it is verified if that was asked for",
-        _answer(202, "Receipt", examples.RECEIPT),
-        _answer(201, "Receipt", examples.VERIFIED),
+        _answer(202, "Receipt", schemas.RECEIPT_EXAMPLE),
+        _answer(201, "Receipt", schemas.VERIFIED_EXAMPLE),
         statuses=(*_WRITING, 409, 507),
         parameters=[_RUN_ID, wait, timeout, key],
     )
-    return {**operation, "requestBody": _body("CheckpointIn", examples.CHECKPOINT_IN)}
+    body = {"required": True, "content": _content("CheckpointIn", schemas.CHECKPOINT_IN_EXAMPLE)}
+    return "post", f"{_RUN}/checkpoints", {**operation, "requestBody": body}
 
 
-def _upkeep_paths() -> dict[str, Any]:
+def _upkeep_operations() -> Iterator[Operation]:
     completing = _operation(
         "completeRun",
         "Save the final checkpoint of a run; the clean-up follows once it is verified",
-        _answer(202, "Receipt", {**examples.RECEIPT, "sequence_number": 2}),
+        _answer(202, "Receipt", {**schemas.RECEIPT_EXAMPLE, "sequence_number": 2}),
         statuses=(*_WRITING, *_READING, 409, 507),
         parameters=[_RUN_ID],
     )
-    body = _body("Completion", {"status": "completed"}, is_needed=False)
-    dry_run = _query("dry_run", schemas.FLAG, "Only tell what would be done", True)
-    kept = {"run_id": "build-42", "preserved": True, "changed": True}
-    released = {"run_id": "build-42", "preserved": False, "changed": True}
-    return {
-        "/v1/runs/{run_id}/complete": {"post": {**completing, "requestBody": body}},
-        "/v1/preserved/{run_id}": {
-            "put": _keeping("preserveRun", "Keep a run from ever being cleaned up", kept),
-            "delete": _keeping("unpreserveRun", "Let a run be cleaned up again", released),
-        },
-        "/v1/cleanup": {
-            "post": _operation(
-                "cleanUp",
-                "Clean up by the rules: all of recent runs, the last of older ones, summaries of the oldest",
-                _answer(200, "Cleanup", examples.CLEANUP),
-                statuses=(422, 502, 503, 507),
-                parameters=[dry_run],
-            )
-        },
-    }
-
-
-def _keeping(name: str, summary: str, example: object) -> dict[str, Any]:
-    return _operation(
-        name,
-        summary,
-        _answer(200, "Preserved", example),
-        statuses=(404, 422, 502, 503, 507),
-        parameters=[_RUN_ID],
+    body = {"required": False, "content": _content("Completion", {"status": "completed"})}
+    yield "post", f"{_RUN}/complete", {**completing, "requestBody": body}
+    for method, name, summary, is_kept in (
+        ("put", "preserveRun", "Keep a run from ever being cleaned up", True),
+        ("delete", "unpreserveRun", "Let a run be cleaned up again", False),
+    ):
+        answer = _answer(200, "Preserved", {"run_id": "build-42", "preserved": is_kept, "changed": True})
+        statuses = (404, 422, 502, 503, 507)
+        operation = _operation(name, summary, answer, statuses=statuses, parameters=[_RUN_ID])
+        yield method, "/v1/preserved/{run_id}", operation
+    cleaning = _operation(
+        "cleanUp",
+        "Clean up by the rules: all of recent runs, the last of older ones, summaries of the oldest",
+        _answer(200, "Cleanup", schemas.CLEANUP_EXAMPLE),
+        statuses=(422, 502, 503, 507),
+        parameters=[_query("dry_run", schemas.FLAG, "Only tell what would be done", True)],
     )
+    yield "post", "/v1/cleanup", cleaning
 
 
-def _operating_paths() -> dict[str, Any]:
+def _operating_operations() -> Iterator[Operation]:
+    status = _operation(
+        "showStatus",
+        "Tell how the spool and the budget stand, and the last error",
+        _answer(200, "Status", schemas.STATUS_EXAMPLE),
+        statuses=(503, 507),
+    )
+    health = _operation(
+        "checkHealth", "Tell that the process answers", _answer(200, "Health", {"status": "ok"})
+    )
+    readiness = _operation(
+        "checkReadiness",
+        "Tell whether checkpoints are accepted, and what keeps them from GitHub, if anything does",
+        _answer(200, "Health", {"status": "ready", "trouble": None}),
+        statuses=(503,),
+    )
     text: Schema = {"schema": schemas.TEXT, "example": "holdfast_spool_depth 0.0\n"}
-    metrics = {"200": {"description": "Prometheus' text format", "content": {"text/plain": text}}}
-    return {
-        "/v1/status": {
-            "get": _operation(
-                "showStatus",
-                "Tell how the spool and the budget stand, and the last error",
-                _answer(200, "Status", examples.STATUS),
-                statuses=(503, 507),
-            )
-        },
-        "/healthz": {
-            "get": _operation(
-                "checkHealth", "Tell that the process answers", _answer(200, "Health", {"status": "ok"})
-            )
-        },
-        "/readyz": {
-            "get": _operation(
-                "checkReadiness",
-                "Tell whether checkpoints are accepted, and what keeps them from GitHub, if anything does",
-                _answer(200, "Health", {"status": "ready", "trouble": None}),
-                statuses=(503,),
-            )
-        },
-        "/metrics": {"get": _operation("readMetrics", "Return the counters", metrics)},
-        "/openapi.json": {
-            "get": _operation(
-                "describe",
-                "Return this document",
-                {
-                    "200": {
-                        "description": "OpenAPI 3.1",
-                        "content": {_JSON: {"schema": {"type": "object"}, "example": {"openapi": "3.1.0"}}},
-                    }
-                },
-            )
-        },
-    }
+    counters = {"200": {"description": "Prometheus' text format", "content": {"text/plain": text}}}
+    whole = {"schema": {"type": "object"}, "example": {"openapi": "3.1.0"}}
+    this = {"200": {"description": "OpenAPI 3.1", "content": {_JSON: whole}}}
+    yield "get", "/v1/status", status
+    yield "get", "/healthz", health
+    yield "get", "/readyz", readiness
+    yield "get", "/metrics", _operation("readMetrics", "Return the counters", counters)
+    yield "get", "/openapi.json", _operation("describe", "Return this document", this)
 
 
-def _reading(name: str, summary: str, schema: str, example: object, *more: dict[str, Any]) -> dict[str, Any]:
-    return _operation(
-        name, summary, _answer(200, schema, example), statuses=_READING, parameters=[_RUN_ID, *more]
-    )
+def _reading(path: str, name: str, summary: str, schema: str, example: object, *more: Schema) -> Operation:
+    """Return a call that reads something of a run; `path` is within the run's own."""
+    answer = _answer(200, schema, example)
+    operation = _operation(name, summary, answer, statuses=_READING, parameters=[_RUN_ID, *more])
+    return "get", f"{_RUN}{path}", operation
 
 
 def _operation(
@@ -225,7 +190,7 @@ def _operation(
     summary: str,
     *answers: dict[str, Any],
     statuses: tuple[int, ...] = (),
-    parameters: list[dict[str, Any]] | None = None,
+    parameters: Sequence[Schema] = (),
 ) -> dict[str, Any]:
     responses = {status: answer for each in answers for status, answer in each.items()}
     for status in sorted({*_ALWAYS, *statuses}):
@@ -233,14 +198,17 @@ def _operation(
     return {
         "operationId": name,
         "summary": summary,
-        "parameters": parameters or [],
+        "parameters": list(parameters),
         "responses": responses,
     }
 
 
 def _answer(status: int, schema: str, example: object) -> dict[str, Any]:
-    content = {_JSON: {"schema": ref(schema), "example": example}}
-    return {str(status): {"description": schema, "content": content}}
+    return {str(status): {"description": schema, "content": _content(schema, example)}}
+
+
+def _content(schema: str, example: object, media_type: str = _JSON) -> dict[str, Any]:
+    return {media_type: {"schema": ref(schema), "example": example}}
 
 
 def _problem(status: int) -> dict[str, Any]:
@@ -252,7 +220,7 @@ def _problem(status: int) -> dict[str, Any]:
         "detail": "What is wrong, and what to do.",
         "request_id": "5f0c1b7e2a4d4c0b9e8f7a6b5c4d3e2f",
     }
-    content = {MEDIA_TYPE: {"schema": ref("Problem"), "example": example}}
+    content = _content("Problem", example, MEDIA_TYPE)
     if status != 503:
         return {"description": TITLES[status], "content": content}
     seconds = {"description": "When to try again, in seconds", "schema": {"type": "integer", "minimum": 1}}
@@ -263,8 +231,8 @@ def _problem(status: int) -> dict[str, Any]:
     return {"description": description, "headers": {"Retry-After": seconds}, "content": content}
 
 
-def _body(schema: str, example: object, *, is_needed: bool = True) -> dict[str, Any]:
-    return {"required": is_needed, "content": {_JSON: {"schema": ref(schema), "example": example}}}
+def _in_path(name: str, schema: Schema, example: object) -> Schema:
+    return {"name": name, "in": "path", "required": True, "schema": schema, "example": example}
 
 
 def _query(
@@ -278,3 +246,6 @@ def _query(
         "description": description,
     }
     return parameter if example is None else {**parameter, "example": example}
+
+
+_RUN_ID = _in_path("run_id", schemas.RUN_ID, "build-42")

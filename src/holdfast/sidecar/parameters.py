@@ -1,12 +1,11 @@
-"""What routes read from an address and its query. What is wrong is a Problem that names the parameter."""
-
-import math
+"""What routes read from a path and its query. A wrong value raises a Problem that names the parameter."""
 
 from starlette.requests import Request
 
 from holdfast.format.ids import parse_run_id
 from holdfast.format.paths import MOST_DIGITS
-from holdfast.sidecar.problems import Problem, invalid
+from holdfast.presentation.user_input import parse_number
+from holdfast.sidecar.problems import invalid
 
 
 def run_id_of(request: Request) -> str:
@@ -48,10 +47,7 @@ def seconds(request: Request, name: str, *, default: float, most: float) -> floa
     text = _single(request, name)
     if text is None:
         return default
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = parse_number(text)
     if not 0 <= number <= most:
         raise invalid(name, f"use a number of seconds from 0 to {most:.0f}")
     return number
@@ -68,5 +64,5 @@ def choice(request: Request, name: str, *allowed: str) -> str | None:
 def _single(request: Request, name: str) -> str | None:
     found = request.query_params.getlist(name)
     if len(found) > 1:
-        raise Problem(422, "invalid", f"{name}: give it once", field=name)
+        raise invalid(name, "give it once")
     return found[0] if found else None

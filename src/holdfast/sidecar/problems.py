@@ -1,7 +1,6 @@
 """Errors as `application/problem+json` (RFC 9457), each with a `detail` that says what to do."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import orjson
 from starlette.responses import Response
@@ -37,6 +36,7 @@ TITLES = {
     413: "Content too large",
     415: "Unsupported media type",
     422: "Unprocessable content",
+    431: "Refused",
     500: "Internal error",
     502: "GitHub did not do what was asked",
     503: "Unavailable",
@@ -65,24 +65,19 @@ class Problem(Exception):
         self.headers = dict(headers or {})
         self.extra = dict(extra or {})
 
-    def document(self, request_id: str) -> dict[str, Any]:
-        """Return the body."""
-        named = {"field": self.field} if self.field else {}
-        return {
+    def response(self, request_id: str | None = None) -> Response:
+        """Return the whole answer; it has no `request_id` where no request was understood."""
+        document = {
             "type": f"urn:holdfast:problem:{self.code}",
-            "title": TITLES.get(self.status, "Error"),
+            "title": TITLES[self.status],
             "status": self.status,
             "code": self.code,
             "detail": self.detail,
-            **named,
+            **({"field": self.field} if self.field else {}),
             **self.extra,
-            "request_id": request_id,
+            **({"request_id": request_id} if request_id else {}),
         }
-
-    def response(self, request_id: str) -> Response:
-        """Return the whole answer."""
-        body = orjson.dumps(self.document(request_id))
-        return Response(body, self.status, headers=self.headers, media_type=MEDIA_TYPE)
+        return Response(orjson.dumps(document), self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
 
 def unavailable(code: str, detail: str, *, retry_after_s: float = RETRY_SOON_S) -> Problem:

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 import resource
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,12 +16,15 @@ from holdfast.assembly import Assembly
 from holdfast.library import Holdfast
 from holdfast.logs import log
 from holdfast.metrics import Metrics
-from holdfast.sidecar.access import check_binding
-from holdfast.sidecar.app import build_app
+from holdfast.sidecar.access import Access, check_binding
+from holdfast.sidecar.checkpoints import CheckpointRoutes
 from holdfast.sidecar.connections import MOST_CONNECTIONS, ConnectionLimits, limited_protocol
 from holdfast.sidecar.courtesy import Courtesy
-from holdfast.sidecar.interpreter import even_interpreter
+from holdfast.sidecar.guard import Guard
+from holdfast.sidecar.health import HealthRoutes
 from holdfast.sidecar.service import Service
+from holdfast.sidecar.submitting import SubmitEndpoint
+from holdfast.sidecar.upkeep import UpkeepRoutes
 
 # Together less than the 8 s that a stop may take: the write under way, then the answers under way.
 DRAINER_GRACE_S = 6.0
@@ -28,6 +33,11 @@ KEEP_ALIVE_S = 75
 BACKLOG = 1024
 # Files, sockets to GitHub and the like, beside the connections of clients.
 SPARE_FILES = 200
+# Several threads share one interpreter; with Python's 5 ms, each statement of a commit might wait that long.
+SWITCH_INTERVAL_S = 0.001
+# With Python's 700, 10, 10 a full collection of 50 ms and more, in which nobody is answered, comes every few
+# seconds under load. What a request leaves behind is collected young; the full one still comes, rarely.
+COLLECT_AFTER = (50_000, 50, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,40 @@ def serve(
         run = _run(service, _Server(config), listener, on_ready)
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             return runner.run(run)
+
+
+@contextlib.contextmanager
+def even_interpreter() -> Iterator[None]:
+    """Let no thread, and no collection of garbage, keep the answers waiting for long."""
+    interval_s, thresholds = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.set_threshold(*COLLECT_AFTER)
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(interval_s)
+
+
+def build_app(service: Service) -> Guard:
+    """Return the application that serves `service`."""
+    routes = [
+        *SubmitEndpoint(service).routes(),
+        *CheckpointRoutes(service).routes(),
+        *UpkeepRoutes(service).routes(),
+        *HealthRoutes(service).routes(),
+    ]
+    access = Access(service.assembly.settings, service.assembly.api_tokens)
+    return Guard(
+        routes,
+        access,
+        service.metrics,
+        is_stopping=lambda: service.is_stopping,
+        is_debugging=service.assembly.settings.log_level == "debug",
+    )
 
 
 async def _run(

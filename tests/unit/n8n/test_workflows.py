@@ -11,7 +11,7 @@ import pytest
 from holdfast.cli import main
 from holdfast.format.checkpoint import RunStatus
 from holdfast.format.triggers import Trigger
-from holdfast.n8n.workflows import DEFAULT_URL, NAMES, prepare_workflow, read_workflow
+from holdfast.n8n import DEFAULT_URL, NAMES, prepare_workflow, read_workflow
 from holdfast.sidecar.openapi import document
 
 PATHS: dict[str, Any] = document()["paths"]

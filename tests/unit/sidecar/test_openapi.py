@@ -29,7 +29,7 @@ def test_it_costs_nothing_before_it_is_asked_for() -> None:
 
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert "holdfast.sidecar.app" in loaded.stdout.split()
+    assert "holdfast.sidecar.health" in loaded.stdout.split()
     assert not {"holdfast.sidecar.openapi", "holdfast.sidecar.schemas"} & set(loaded.stdout.split())
 
 

@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +61,6 @@ def kill_while_draining(
     *,
     write_mode: str,
     commits: int = COMMITS_BEFORE_KILL,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> bool:
     """Drain in a child process and kill it once it has made so many `commits`; return whether that ended it.
 
@@ -83,7 +81,7 @@ def kill_while_draining(
                     seen.append(newest)
                 if len(seen) > commits or child.poll() is not None:
                     break
-                sleep(_GLANCE_S)
+                time.sleep(_GLANCE_S)
         finally:
             child.kill()
     return child.returncode < 0

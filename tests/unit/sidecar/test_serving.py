@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from holdfast.sidecar.interpreter import even_interpreter
+from holdfast.sidecar.serving import even_interpreter
 
 
 def tuning() -> tuple[float, tuple[int, int, int], int]:
