@@ -13,7 +13,7 @@ from holdfast.errors import SpoolError
 from holdfast.format.receipt import QueueItem
 from holdfast.queue import Quarantined, QueueLimits, QueueStatus, SqliteQueue
 from holdfast.ratelimit.budget import Budget
-from holdfast.ratelimit.report import report_budget
+from holdfast.ratelimit.record import report_budget
 
 SHOWN_SET_ASIDE = 100
 
