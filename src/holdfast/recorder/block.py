@@ -7,6 +7,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
+from holdfast.format.triggers import Trigger
 from holdfast.recorder.state import RunState
 
 T = TypeVar("T")
@@ -36,8 +37,8 @@ class WorkBlock(ABC):
     @abstractmethod
     def _complete(self) -> None: ...
 
-    @abstractmethod
-    def _fail(self, error: BaseException) -> None: ...
+    def _fail(self, error: BaseException) -> None:
+        self._run.record_failure(Trigger.ERROR, self.name, error)
 
     def _elapsed_s(self) -> float:
         """Return for how long the work has been under way, in seconds."""

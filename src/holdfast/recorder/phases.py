@@ -68,6 +68,3 @@ class Phase(WorkBlock):
             state=lambda state: phases.complete(state, self.name, self._output),
             phase=self.name,
         )
-
-    def _fail(self, error: BaseException) -> None:
-        self._run.record_failure(Trigger.ERROR, self.name, error)

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, overload
 
@@ -13,9 +14,9 @@ from holdfast.format.ids import parse_run_id
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
 from holdfast.logs import log
-from holdfast.recorder.autosave import Autosave, Pause
 from holdfast.recorder.block import in_thread
 from holdfast.recorder.options import Options, Storage
+from holdfast.recorder.saver import Autosave, Pause
 from holdfast.recorder.state import RunState
 from holdfast.styles.resume import ResumePlan, style_of
 from holdfast.styles.style import Style
@@ -43,9 +44,7 @@ class Recorder(ABC):
 
     _style: ClassVar[Style]
 
-    def __init__(
-        self, run_id: str, storage: Storage, options: Options, *, pause: Pause | None = None
-    ) -> None:
+    def __init__(self, run_id: str, storage: Storage, options: Options, *, pause: Pause = Event.wait) -> None:
         try:
             self.run_id = parse_run_id(run_id)
         except ValueError as error:
@@ -54,8 +53,7 @@ class Recorder(ABC):
         self._storage = storage
         self._options = options
         self._run = RunState(self.run_id, self._style, storage, options, self._new_progress())
-        waiting = {"pause": pause} if pause else {}
-        self._autosave = Autosave(self._run.record_changes, options.autosave_s, **waiting)
+        self._autosave = Autosave(self._run.record_changes, options.autosave_s, pause)
 
     @property
     def style(self) -> str:

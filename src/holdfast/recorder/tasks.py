@@ -1,5 +1,6 @@
 """Recording tasks: saved when one begins, is completed or fails. They may run side by side."""
 
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.format.triggers import Trigger
@@ -35,19 +36,15 @@ class Task(WorkBlock):
     """One task under way."""
 
     def _begin(self) -> None:
-        run = self._run
-        run.record(
-            Trigger.TASK_CHANGE,
-            lambda progress: tasks.begin(progress, self.name, run.now()),
-            phase=self.name,
-        )
+        self._record(tasks.begin)
 
     def _complete(self) -> None:
+        self._record(tasks.complete)
+
+    def _record(self, change: Callable[[Document, str, str], Document]) -> None:
         run = self._run
         run.record(
-            Trigger.TASK_CHANGE,
-            lambda progress: tasks.complete(progress, self.name, run.now()),
-            phase=self.name,
+            Trigger.TASK_CHANGE, lambda progress: change(progress, self.name, run.now()), phase=self.name
         )
 
     def _fail(self, error: BaseException) -> None:

@@ -114,11 +114,11 @@ def _blockers(saved: Saved) -> tuple[str, ...]:
     return tuple(blocked)
 
 
-def new_progress(phase: int = 0) -> Document:
+def new_progress() -> Document:
     """Return the progress of a run that has not begun."""
     return {
         "style": "agents",
-        "phase": phase,
+        "phase": 0,
         "agents": {},
         "decisions": [],
         "outputs": [],
@@ -140,14 +140,9 @@ def restore(stored: Document, fresh: Document) -> Document:
     }
 
 
-def begin_phase(progress: Document, phase: int) -> Document:
+def enter_phase(progress: Document, phase: int) -> Document:
     """Return the progress in this phase."""
     return {**progress, "phase": phase}
-
-
-def complete_phase(progress: Document, phase: int) -> Document:
-    """Return the progress with the phase completed, so that the next one is due."""
-    return {**progress, "phase": phase + 1}
 
 
 def begin(progress: Document, agent_id: str) -> Document:
