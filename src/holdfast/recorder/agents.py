@@ -5,8 +5,7 @@ from typing import Any
 
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import WorkBlock
-from holdfast.recorder.run import Recorder
+from holdfast.recorder.run import Recorder, WorkBlock
 from holdfast.recorder.state import RunState
 from holdfast.styles import agents
 from holdfast.styles.style import Decision, add_decision

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import WorkBlock
-from holdfast.recorder.run import Recorder
+from holdfast.recorder.run import Recorder, WorkBlock
 from holdfast.recorder.state import RunState
 from holdfast.styles import layers
 from holdfast.styles.style import Decision, add_decision

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import WorkBlock
-from holdfast.recorder.run import Recorder
+from holdfast.recorder.run import Recorder, WorkBlock
 from holdfast.styles import tasks
 from holdfast.styles.values import Document, freeze
 

@@ -157,7 +157,7 @@ def begin(progress: Document, agent_id: str) -> Document:
         "status": "active",
         "blockers": [],
         "phase": progress["phase"],
-        "recovery_attempts": recoveries + 1 if known.get("status") == "failed" else recoveries,
+        "recovery_attempts": recoveries + 1 if known.get("status") == _FAILED else recoveries,
     }
     return {**progress, "agents": {**progress["agents"], agent_id: begun}}
 
@@ -177,18 +177,18 @@ def block(progress: Document, agent_id: str, blocker: str) -> Document:
 def complete(progress: Document, agent_id: str) -> Document:
     """Return the progress with the agent done, its state as it is now."""
     state = freeze(progress["agents"][agent_id].get("state"))
-    return alter(progress, agent_id, status="completed", state=state, recovery_attempts=0)
+    return alter(progress, agent_id, status=_COMPLETED, state=state, recovery_attempts=0)
 
 
 def fail(progress: Document, agent_id: str, error: str) -> Document:
     """Return the progress with the agent failed."""
-    return alter(progress, agent_id, status="failed", error=error)
+    return alter(progress, agent_id, status=_FAILED, error=error)
 
 
 def is_agent_done(progress: Document, agent_id: str) -> bool:
     """Whether the agent has completed its work in the phase that the run is in."""
     agent = progress["agents"].get(agent_id)
-    if not isinstance(agent, dict) or agent.get("status") != "completed":
+    if not isinstance(agent, dict) or agent.get("status") != _COMPLETED:
         return False
     return bool(agent.get("phase", progress["phase"]) == progress["phase"])
 
