@@ -42,9 +42,9 @@ class _NewestCheckpoint:
 class Saver:
     """Saves the state that `compose` gives, in the order of its changes, from any thread.
 
-    There are two locks. One is held while the state changes or is encoded, which is short. The other is held
-    until the checkpoint is on disk: a state is never saved after one that is newer than it, and who only
-    changes the state does not wait for the disk.
+    There are two locks. One is held for the short time in which the state changes or is encoded, so that a
+    change does not wait for the disk. The other is held until the checkpoint is on disk, so that an older
+    state is never saved after a newer one.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class Autosave:
         self._thread.start()
 
     def close(self) -> None:
-        """End; what is just being saved is saved to the end."""
+        """Stop, once a save that is under way is done."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()

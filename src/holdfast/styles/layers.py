@@ -187,8 +187,8 @@ def complete_task(progress: Document, task_id: str, result: object, now: str, du
 def complete_layer(progress: Document, index: int) -> Document:
     """Return the progress with the layer completed.
 
-    A layer that is completed before an earlier one is not counted: it runs again rather than that the earlier
-    one is skipped. Its tasks are known all the same.
+    A layer that is completed before an earlier one does not count: it runs again, because counting it would
+    skip the earlier one. Its tasks are known all the same.
     """
     if index > progress["layer_index"]:
         return progress
