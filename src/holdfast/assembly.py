@@ -136,7 +136,7 @@ class Assembly:
         from holdfast.cache.local_copy import RepositoryCache
 
         shutil.rmtree(self.folder / "mirror", ignore_errors=True)  # a copy in an earlier format
-        cache = RepositoryCache.open(self.folder / "cache", min_free_bytes=self.settings.min_free_bytes)
+        cache = RepositoryCache(self.folder / "cache", min_free_bytes=self.settings.min_free_bytes)
         self._open.callback(cache.close)
         return cache
 

@@ -18,7 +18,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 Secrets = Callable[[], Iterable[str]]
 
 MASK = "[secret]"
-# What is shorter, a token of a test, is part of many words, and masked only where it stands alone.
+# A shorter one, as tests have, may be part of other words: it is masked only where it stands alone.
 SHORTEST_SECRET = 8
 
 # What could move a terminal's cursor, change its colours or forge a second line.

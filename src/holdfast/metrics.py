@@ -1,6 +1,7 @@
 """Counters, gauges and histograms, for Prometheus. Only the sidecar loads this."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -28,51 +29,29 @@ class Metrics:
 
     def __init__(self, look: Callable[[], Mapping[str, Any]]) -> None:
         registry = self._registry = CollectorRegistry()
-        self.submits = Counter(
-            "holdfast_submits", "Checkpoints received, by outcome", ["outcome"], registry=registry
-        )
-        self.acknowledgement_seconds = Histogram(
+        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
+        self.submits = counter("holdfast_submits", "Checkpoints received, by outcome", ["outcome"])
+        self.acknowledgement_seconds = histogram(
             "holdfast_acknowledgement_seconds",
             "Time from request to acknowledgement of accepted checkpoints",
             buckets=_SECONDS,
-            registry=registry,
         )
-        self.checkpoint_bytes = Histogram(
-            "holdfast_checkpoint_bytes",
-            "Size of accepted checkpoints as received",
-            buckets=_BYTES,
-            registry=registry,
+        self.checkpoint_bytes = histogram(
+            "holdfast_checkpoint_bytes", "Size of accepted checkpoints as received", buckets=_BYTES
         )
-        self.http_requests = Counter(
-            "holdfast_http_requests",
-            "HTTP requests to the sidecar",
-            ["method", "route", "status"],
-            registry=registry,
+        self.http_requests = counter(
+            "holdfast_http_requests", "HTTP requests to the sidecar", ["method", "route", "status"]
         )
-        self.resumes = Counter(
-            "holdfast_resumes", "Resume plans requested, by outcome", ["outcome"], registry=registry
+        self.resumes = counter("holdfast_resumes", "Resume plans requested, by outcome", ["outcome"])
+        self.verified = counter("holdfast_verified", "Checkpoints verified in the repository")
+        self._github_requests = counter(
+            "holdfast_github_requests", "Responses of GitHub, by call and status", ["endpoint", "status"]
         )
-        self.verified = Counter(
-            "holdfast_verified", "Checkpoints verified in the repository", registry=registry
-        )
-        self._github_requests = Counter(
-            "holdfast_github_requests",
-            "Responses of GitHub, by call and status",
-            ["endpoint", "status"],
-            registry=registry,
-        )
-        self._conflicts = Counter(
-            "holdfast_conflicts", "Write conflicts with another writer", registry=registry
-        )
-        self._outages = Counter(
-            "holdfast_github_unavailable", "Calls to GitHub without a clear response", registry=registry
-        )
-        self._retries = Counter("holdfast_retries", "Retries of calls to GitHub", registry=registry)
-        self._write_seconds = Histogram(
-            "holdfast_github_write_seconds",
-            "Duration of write calls to GitHub",
-            buckets=_SECONDS,
-            registry=registry,
+        self._conflicts = counter("holdfast_conflicts", "Write conflicts with another writer")
+        self._outages = counter("holdfast_github_unavailable", "Calls to GitHub without a clear response")
+        self._retries = counter("holdfast_retries", "Retries of calls to GitHub")
+        self._write_seconds = histogram(
+            "holdfast_github_write_seconds", "Duration of write calls to GitHub", buckets=_SECONDS
         )
         registry.register(_StatusCollector(look))
         ProcessCollector(registry=registry)

@@ -1,6 +1,6 @@
 """What `status` tells: the spool, the budget and the last error, without asking GitHub."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,9 @@ from holdfast.drain.outage import NOTE, Outage, parse_outage
 from holdfast.drain.plan import forecast_drain_s, plan_drain
 from holdfast.errors import SpoolError
 from holdfast.format.receipt import QueueItem
-from holdfast.queue import Quarantined, QueueLimits, QueueStatus, SqliteQueue
+from holdfast.queue import QueueLimits, QueueStatus, SqliteQueue
 from holdfast.ratelimit.budget import Budget
-from holdfast.ratelimit.report import report_budget
+from holdfast.ratelimit.record import report_budget
 
 SHOWN_SET_ASIDE = 100
 
@@ -81,7 +81,7 @@ def _status(
     *,
     last_error: str | None = None,
     next_try: NextTry | None = None,
-    set_aside: Iterable[RefusedCheckpoint] = (),
+    set_aside: Sequence[RefusedCheckpoint] = (),
 ) -> Status:
     return Status(
         repository=assembly.repository,
@@ -109,7 +109,10 @@ def _look_at_spool(assembly: Assembly, now: float) -> Status:
         assembly.rate_limiter.report(spool_depth=status.depth, drain_forecast_s=forecast_s),
         last_error=outage.sentence if outage else None,
         next_try=_next_try(pending, outage, budget, now, assembly.policy),
-        set_aside=map(_refused_checkpoint, aside),
+        set_aside=[
+            RefusedCheckpoint(each.item.checkpoint_id, each.item.run_id, each.item.sequence, each.reason)
+            for each in aside
+        ],
     )
 
 
@@ -125,11 +128,6 @@ def _next_try(
         plan = plan_drain(pending, budget, now, replace(policy, longest_pause_s=0))
         wait_s, reason = plan.wait_s, plan.reason
     return NextTry(round(wait_s, 1), round(now + wait_s, 3), reason) if reason else None
-
-
-def _refused_checkpoint(entry: Quarantined) -> RefusedCheckpoint:
-    item = entry.item
-    return RefusedCheckpoint(item.checkpoint_id, item.run_id, item.sequence, entry.reason)
 
 
 def _other_targets(assembly: Assembly) -> Iterator[OtherTarget]:

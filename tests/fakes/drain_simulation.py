@@ -135,7 +135,7 @@ class Simulation:
             self.verified[item.checkpoint_id] = self.now
 
     def _request(self, cost: Cost) -> None:
-        while wait := self.budget.wait_before(cost, self.now, is_critical=True):
+        while wait := self.budget.delay(cost, self.now, is_critical=True).seconds:
             assert wait <= PATIENCE_S, f"a planned request had to wait {wait} s"
             self.now += wait
         self.budget = self.budget.spend(cost, self.now)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from threading import Event
 from typing import Any, TypeVar
 
 import orjson
@@ -70,7 +71,7 @@ class Shelf:
             drain=lambda: self.drain(),
             clock=self.clock,
         )
-        pause = choices.pop("pause", None)
+        pause = choices.pop("pause", Event.wait)
         chosen = {"autosave_s": None, "handle_signals": False, **choices}
         return kind("build-42", storage, replace(Options(), **chosen), pause=pause)
 

@@ -66,21 +66,17 @@ class RunList:
 
 
 class RepositoryCache:
-    """A bounded local copy. A blob's name is its content's digest, so it is never out of date."""
+    """A bounded local copy in `folder`. A blob's name is its content's digest, so it is never out of date.
+
+    Where the copy cannot be opened, nothing is kept; nor is anything that would leave only about
+    `min_free_bytes` free on the disk, or less.
+    """
 
     def __init__(self, folder: Path, *, min_free_bytes: int = 0) -> None:
         # A value lies in SQLite's log as well for a while.
         reserve_bytes = min_free_bytes + MAX_BLOB_BYTES
         self._disk = BestEffortCache(folder, max_bytes=MAX_BYTES, min_free_bytes=reserve_bytes)
         self._disbelieved: set[str] = set()
-
-    @classmethod
-    def open(cls, folder: Path, *, min_free_bytes: int = 0) -> "RepositoryCache":
-        """Open the copy that `folder` holds, or begin one. Where that cannot be done, nothing is kept.
-
-        Nor is anything kept that would leave about `min_free_bytes` free on the disk, or less.
-        """
-        return cls(folder, min_free_bytes=min_free_bytes)
 
     def close(self) -> None:
         """Let go of the files."""
@@ -124,16 +120,11 @@ class RepositoryCache:
 
     def folder(self, run_id: str) -> Folder | None:
         """Return the files of a run as we last saw or wrote them."""
-
-        def read(known: Any) -> Folder:
-            return Folder(known[0], {name: RemoteFile(*file) for name, file in known[1].items()})
-
-        return self._recall(f"folder/{run_id}", read)
+        return self._recall(f"folder/{run_id}", lambda known: Folder(known[0], _read_files(known[1])))
 
     def keep_folder(self, run_id: str, folder: Folder) -> None:
         """Remember the files of a run."""
-        files = {name: (file.sha, file.size_bytes) for name, file in folder.files.items()}
-        self._keep_record(f"folder/{run_id}", (folder.commit_sha, files))
+        self._keep_record(f"folder/{run_id}", (folder.commit_sha, _record_files(folder.files)))
 
     def note_writes(self, run_id: str, written: Mapping[str, RemoteFile | None]) -> None:
         """Remember what we wrote to, or (None) deleted from, the folder of a run."""
@@ -151,14 +142,11 @@ class RepositoryCache:
 
     def tree(self, sha: str) -> dict[str, RemoteFile] | None:
         """Return every file below a tree if it is here; named by its content, it never changes."""
-        return self._recall(
-            f"tree/{sha}", lambda known: {name: RemoteFile(*file) for name, file in known.items()}
-        )
+        return self._recall(f"tree/{sha}", _read_files)
 
     def keep_tree(self, sha: str, files: Mapping[str, RemoteFile]) -> None:
         """Remember every file below a tree for a while."""
-        known = {name: (file.sha, file.size_bytes) for name, file in files.items()}
-        self._keep(f"tree/{sha}", orjson.dumps(known))
+        self._keep(f"tree/{sha}", orjson.dumps(_record_files(files)))
 
     def catalogue(self) -> RunList | None:
         """Return the runs as we last listed them."""
@@ -235,3 +223,11 @@ class RepositoryCache:
             return None if stored is None else read(orjson.loads(stored))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, HoldfastError):
             return None  # damaged, or of another version
+
+
+def _record_files(files: Mapping[str, RemoteFile]) -> dict[str, tuple[str, int]]:
+    return {name: (file.sha, file.size_bytes) for name, file in files.items()}
+
+
+def _read_files(record: Any) -> dict[str, RemoteFile]:
+    return {name: RemoteFile(*file) for name, file in record.items()}

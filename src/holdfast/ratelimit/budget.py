@@ -11,8 +11,7 @@ from math import ceil, inf
 
 from holdfast.errors import ThrottleKind
 from holdfast.ratelimit.clock_skew import ClockSkew
-from holdfast.ratelimit.limits import GO, Cost, Limits, Need, Room, Wait
-from holdfast.ratelimit.quota import Quota, parse_quota
+from holdfast.ratelimit.limits import GO, Cost, Limits, Need, Quota, Room, Wait, parse_quota
 from holdfast.ratelimit.window import SlidingWindow
 
 MINUTE_S = 60.0
@@ -151,10 +150,6 @@ class Budget:
         return max(0.0, quota.reset_at - self.server_time(now)) if quota else 0.0
 
     # How long to wait
-
-    def wait_before(self, cost: Cost, now: float, *, is_critical: bool = False) -> float:
-        """Return the seconds to wait before a call of `cost`; 0 means: go."""
-        return self.delay(cost, now, is_critical=is_critical).seconds
 
     def delay(self, cost: Cost, now: float, *, is_critical: bool = False) -> Wait:
         """Return how long a call of `cost` waits, and why."""

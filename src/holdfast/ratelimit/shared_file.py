@@ -18,8 +18,7 @@ from holdfast.errors import Throttled
 from holdfast.logs import log
 from holdfast.ratelimit.budget import Budget
 from holdfast.ratelimit.limits import Cost, Limits, Need, Wait
-from holdfast.ratelimit.record import format_budget, parse_budget
-from holdfast.ratelimit.report import report_budget
+from holdfast.ratelimit.record import format_budget, parse_budget, report_budget
 
 ResultT = TypeVar("ResultT")
 LONGEST_LOCK_WAIT_S = 1.0
@@ -103,14 +102,6 @@ class RateLimiter:
 
         return self._change(spend_if_allowed)
 
-    def spend(self, cost: Cost) -> None:
-        """Count a call of `cost`, room or not."""
-        self._change(lambda budget, now: (budget.spend(cost, now), None))
-
-    def wait_before(self, cost: Cost, *, is_critical: bool = False) -> float:
-        """Return the seconds to wait before a call of `cost`; 0 means: go."""
-        return self.budget.wait_before(cost, self._clock.now(), is_critical=is_critical)
-
     def blocked_by_urgency(self, need: Need) -> dict[bool, bool]:
         """Return whether there is no room for `need` now: True has the answer for critical checkpoints."""
         budget, now = self.budget, self._clock.now()
@@ -134,8 +125,8 @@ class RateLimiter:
             after = budget.block(
                 throttled.kind, throttled.retry_after_s, throttled.resource, now, throttled.reason
             )
-            wait_s = after.wait_before(Cost(throttled.resource), now, is_critical=True)
-            return after, max(wait_s, throttled.retry_after_s)
+            wait = after.delay(Cost(throttled.resource), now, is_critical=True)
+            return after, max(wait.seconds, throttled.retry_after_s)
 
         return self._change(blocked, is_synced=True)
 

@@ -5,11 +5,10 @@ from typing import Any
 
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import WorkBlock
-from holdfast.recorder.run import Recorder
+from holdfast.recorder.run import Recorder, WorkBlock
 from holdfast.recorder.state import RunState
 from holdfast.styles import agents
-from holdfast.styles.decisions import Decision, add_decision
+from holdfast.styles.style import Decision, add_decision
 from holdfast.styles.values import Document, freeze
 
 
@@ -135,14 +134,11 @@ class AgentsPhase(WorkBlock):
         self.number = number
 
     def _begin(self) -> None:
-        self._run.amend(lambda progress: agents.begin_phase(progress, self.number))
+        self._run.amend(lambda progress: agents.enter_phase(progress, self.number))
 
     def _complete(self) -> None:
         self._run.record(
             Trigger.PHASE_COMPLETE,
-            lambda progress: agents.complete_phase(progress, self.number),
+            lambda progress: agents.enter_phase(progress, self.number + 1),
             phase=self.name,
         )
-
-    def _fail(self, error: BaseException) -> None:
-        self._run.record_failure(Trigger.ERROR, self.name, error)

@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import WorkBlock
-from holdfast.recorder.run import Recorder
+from holdfast.recorder.run import Recorder, WorkBlock
 from holdfast.recorder.state import RunState
 from holdfast.styles import layers
-from holdfast.styles.decisions import Decision, add_decision
+from holdfast.styles.style import Decision, add_decision
 from holdfast.styles.values import Document, freeze
 
 
@@ -78,8 +77,8 @@ class Layer(WorkBlock):
         """
         now = self._run.now()
         elapsed_s = self._elapsed_s() if duration_s is None else duration_s
-        record = layers.TaskResult(task_id, freeze(result), now, elapsed_s)
-        self._run.amend(lambda progress: layers.complete_task(progress, record))
+        kept = freeze(result)
+        self._run.amend(lambda progress: layers.complete_task(progress, task_id, kept, now, elapsed_s))
 
     def _begin(self) -> None:
         """Nothing is saved: the checkpoint before says already that this layer is next."""
@@ -90,6 +89,3 @@ class Layer(WorkBlock):
             lambda progress: layers.complete_layer(progress, self.index),
             phase=self.name,
         )
-
-    def _fail(self, error: BaseException) -> None:
-        self._run.record_failure(Trigger.ERROR, self.name, error)

@@ -38,7 +38,7 @@ class RunOptions(TypedDict, total=False):
 
     workflow            its name or path
     work                what there is to do, in order: steps, phases or tasks by name, or lists of task ids
-    strict              raise when a checkpoint cannot be saved, instead of only telling so
+    strict              raise when a checkpoint cannot be saved, instead of only logging it
     autosave_s          seconds between checkpoints in the background, if something has changed; None: never
     on_saved, on_failed called with the receipt, or with the error, after each checkpoint
     drain_at_end        take the checkpoints to the repository when the run ends

@@ -4,8 +4,7 @@ from typing import Any
 
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import WorkBlock
-from holdfast.recorder.run import Recorder
+from holdfast.recorder.run import Recorder, WorkBlock
 from holdfast.recorder.state import RunState
 from holdfast.styles import phases
 from holdfast.styles.values import Document
@@ -68,6 +67,3 @@ class Phase(WorkBlock):
             state=lambda state: phases.complete(state, self.name, self._output),
             phase=self.name,
         )
-
-    def _fail(self, error: BaseException) -> None:
-        self._run.record_failure(Trigger.ERROR, self.name, error)

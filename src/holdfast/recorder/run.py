@@ -1,9 +1,11 @@
-"""The recorder: a run that saves its checkpoints by itself, whatever its style."""
+"""The recorder: a run, and the parts of its work, that save their checkpoints by themselves in any style."""
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, overload
 
@@ -13,14 +15,14 @@ from holdfast.format.ids import parse_run_id
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
 from holdfast.logs import log
-from holdfast.recorder.autosave import Autosave, Pause
-from holdfast.recorder.block import in_thread
 from holdfast.recorder.options import Options, Storage
+from holdfast.recorder.saver import Autosave, Pause
 from holdfast.recorder.state import RunState
 from holdfast.styles.resume import ResumePlan, style_of
 from holdfast.styles.style import Style
 from holdfast.styles.values import Document, as_dict, freeze
 
+T = TypeVar("T")
 IdT = TypeVar("IdT", str, int)
 
 _DIGITS_OF_COST = 10
@@ -43,9 +45,7 @@ class Recorder(ABC):
 
     _style: ClassVar[Style]
 
-    def __init__(
-        self, run_id: str, storage: Storage, options: Options, *, pause: Pause | None = None
-    ) -> None:
+    def __init__(self, run_id: str, storage: Storage, options: Options, *, pause: Pause = Event.wait) -> None:
         try:
             self.run_id = parse_run_id(run_id)
         except ValueError as error:
@@ -54,8 +54,7 @@ class Recorder(ABC):
         self._storage = storage
         self._options = options
         self._run = RunState(self.run_id, self._style, storage, options, self._new_progress())
-        waiting = {"pause": pause} if pause else {}
-        self._autosave = Autosave(self._run.record_changes, options.autosave_s, **waiting)
+        self._autosave = Autosave(self._run.record_changes, options.autosave_s, pause)
 
     @property
     def style(self) -> str:
@@ -163,7 +162,7 @@ class Recorder(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            await in_thread(partial(self._finish, error))
+            await _in_thread(partial(self._finish, error))
         finally:
             self._run.signals.close()
 
@@ -207,3 +206,58 @@ class Recorder(ABC):
         def __getattr__(self, name: str) -> NoReturn:
             advice = f"; open it with style={_STYLE_OF_PART[name]!r}" if name in _STYLE_OF_PART else ""
             raise AttributeError(f"a run of style {self.style!r} has no {name!r}{advice}")
+
+
+class WorkBlock(ABC):
+    """A step, task, phase, layer or agent: use it with `with`, or in a coroutine with `async with`."""
+
+    def __init__(self, run: RunState, name: str) -> None:
+        self.name = name
+        self._run = run
+        self._began_at = 0.0
+
+    @abstractmethod
+    def _begin(self) -> None: ...
+
+    @abstractmethod
+    def _complete(self) -> None: ...
+
+    def _fail(self, error: BaseException) -> None:
+        self._run.record_failure(Trigger.ERROR, self.name, error)
+
+    def _elapsed_s(self) -> float:
+        """Return for how long the work has been under way, in seconds."""
+        return round(max(0.0, self._run.clock.now() - self._began_at), 3)
+
+    def __enter__(self) -> Self:
+        self._began_at = self._run.clock.now()
+        self._begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._complete()
+        elif self._run.is_interruption(error):
+            self._run.record_interruption()
+        else:
+            self._fail(error)
+
+    async def __aenter__(self) -> Self:
+        return await _in_thread(self.__enter__)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await _in_thread(partial(self.__exit__, kind, error, trace))
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Return what `work` returns, done in a thread. If the task is cancelled meanwhile, it is still done."""
+    under_way = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(under_way)
+    except asyncio.CancelledError:
+        await under_way
+        raise

@@ -1,4 +1,4 @@
-"""Saving for the recorder: one checkpoint after the other, and never to the harm of the work."""
+"""Saving for the recorder, when asked to and in the background, and never to the harm of the work."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +15,8 @@ from holdfast.recorder.options import Options, Storage
 from holdfast.recorder.signals import signals_deferred
 
 _TRIES = 3
+
+Pause = Callable[[threading.Event, float], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +42,9 @@ class _NewestCheckpoint:
 class Saver:
     """Saves the state that `compose` gives, in the order of its changes, from any thread.
 
-    There are two locks. One is held while the state changes or is encoded, which is short. The other is held
-    until the checkpoint is on disk: a state is never saved after one that is newer than it, and who only
-    changes the state does not wait for the disk.
+    There are two locks. One is held for the short time in which the state changes or is encoded, so that a
+    change does not wait for the disk. The other is held until the checkpoint is on disk, so that an older
+    state is never saved after a newer one.
     """
 
     def __init__(
@@ -160,6 +162,39 @@ class Saver:
             callback(value)
         except Exception as error:
             log.warning("callback_failed", run_id=self._run_id, cause=repr(error))
+
+
+class Autosave:
+    """Calls `save` every `interval_s` seconds from a thread of its own, between `open` and `close`.
+
+    `pause` waits for the event, that long at most, and returns whether it is set.
+    """
+
+    def __init__(self, save: Callable[[], None], interval_s: float | None, pause: Pause) -> None:
+        self._save = save
+        self._interval_s = interval_s
+        self._pause = pause
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def open(self) -> None:
+        """Begin, unless there is no interval."""
+        if self._interval_s is None:
+            return
+        self._thread = threading.Thread(
+            target=self._repeat, args=(self._interval_s,), name="holdfast-autosave", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop, once a save that is under way is done."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _repeat(self, interval_s: float) -> None:
+        while not self._pause(self._stop, interval_s):
+            self._save()
 
 
 def _content_hash(draft: Draft) -> int:

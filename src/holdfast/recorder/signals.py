@@ -1,7 +1,7 @@
 """SIGINT and SIGTERM: save first, then do what would have happened without us.
 
 A signal handler runs in the main thread, between any two of its instructions. While the main thread saves, it
-holds locks that another save would wait for in vain; so signals are deferred until it is done.
+holds locks that the handler's own save would wait for without end; so signals are deferred until it is done.
 """
 
 import os

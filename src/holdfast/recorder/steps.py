@@ -6,8 +6,7 @@ from typing import Any
 
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import WorkBlock
-from holdfast.recorder.run import Recorder
+from holdfast.recorder.run import Recorder, WorkBlock
 from holdfast.recorder.state import RunState
 from holdfast.styles import steps
 from holdfast.styles.values import Document, freeze
@@ -92,8 +91,14 @@ class Step(WorkBlock):
         duration_s = self._elapsed_s()
 
         def complete(progress: Document) -> Document:
-            result = steps.StepResult(freeze(self.output), self._captured, duration_s, self._run.now())
-            return steps.complete(progress, self._index, result)
+            return steps.complete(
+                progress,
+                self._index,
+                output=freeze(self.output),
+                captured=self._captured,
+                duration_s=duration_s,
+                now=self._run.now(),
+            )
 
         self._run.record(Trigger.STEP_COMPLETE, complete, phase=self.name)
 

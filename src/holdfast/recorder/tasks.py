@@ -1,10 +1,10 @@
 """Recording tasks: saved when one begins, is completed or fails. They may run side by side."""
 
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.format.triggers import Trigger
-from holdfast.recorder.block import WorkBlock
-from holdfast.recorder.run import Recorder
+from holdfast.recorder.run import Recorder, WorkBlock
 from holdfast.styles import tasks
 from holdfast.styles.values import Document, freeze
 
@@ -35,19 +35,15 @@ class Task(WorkBlock):
     """One task under way."""
 
     def _begin(self) -> None:
-        run = self._run
-        run.record(
-            Trigger.TASK_CHANGE,
-            lambda progress: tasks.begin(progress, self.name, run.now()),
-            phase=self.name,
-        )
+        self._record(tasks.begin)
 
     def _complete(self) -> None:
+        self._record(tasks.complete)
+
+    def _record(self, change: Callable[[Document, str, str], Document]) -> None:
         run = self._run
         run.record(
-            Trigger.TASK_CHANGE,
-            lambda progress: tasks.complete(progress, self.name, run.now()),
-            phase=self.name,
+            Trigger.TASK_CHANGE, lambda progress: change(progress, self.name, run.now()), phase=self.name
         )
 
     def _fail(self, error: BaseException) -> None:

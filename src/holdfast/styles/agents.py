@@ -114,11 +114,11 @@ def _blockers(saved: Saved) -> tuple[str, ...]:
     return tuple(blocked)
 
 
-def new_progress(phase: int = 0) -> Document:
+def new_progress() -> Document:
     """Return the progress of a run that has not begun."""
     return {
         "style": "agents",
-        "phase": phase,
+        "phase": 0,
         "agents": {},
         "decisions": [],
         "outputs": [],
@@ -140,14 +140,9 @@ def restore(stored: Document, fresh: Document) -> Document:
     }
 
 
-def begin_phase(progress: Document, phase: int) -> Document:
+def enter_phase(progress: Document, phase: int) -> Document:
     """Return the progress in this phase."""
     return {**progress, "phase": phase}
-
-
-def complete_phase(progress: Document, phase: int) -> Document:
-    """Return the progress with the phase completed, so that the next one is due."""
-    return {**progress, "phase": phase + 1}
 
 
 def begin(progress: Document, agent_id: str) -> Document:
@@ -162,7 +157,7 @@ def begin(progress: Document, agent_id: str) -> Document:
         "status": "active",
         "blockers": [],
         "phase": progress["phase"],
-        "recovery_attempts": recoveries + 1 if known.get("status") == "failed" else recoveries,
+        "recovery_attempts": recoveries + 1 if known.get("status") == _FAILED else recoveries,
     }
     return {**progress, "agents": {**progress["agents"], agent_id: begun}}
 
@@ -182,18 +177,18 @@ def block(progress: Document, agent_id: str, blocker: str) -> Document:
 def complete(progress: Document, agent_id: str) -> Document:
     """Return the progress with the agent done, its state as it is now."""
     state = freeze(progress["agents"][agent_id].get("state"))
-    return alter(progress, agent_id, status="completed", state=state, recovery_attempts=0)
+    return alter(progress, agent_id, status=_COMPLETED, state=state, recovery_attempts=0)
 
 
 def fail(progress: Document, agent_id: str, error: str) -> Document:
     """Return the progress with the agent failed."""
-    return alter(progress, agent_id, status="failed", error=error)
+    return alter(progress, agent_id, status=_FAILED, error=error)
 
 
 def is_agent_done(progress: Document, agent_id: str) -> bool:
     """Whether the agent has completed its work in the phase that the run is in."""
     agent = progress["agents"].get(agent_id)
-    if not isinstance(agent, dict) or agent.get("status") != "completed":
+    if not isinstance(agent, dict) or agent.get("status") != _COMPLETED:
         return False
     return bool(agent.get("phase", progress["phase"]) == progress["phase"])
 

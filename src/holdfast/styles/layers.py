@@ -120,14 +120,14 @@ def _compare(stored: Layers, present: Layers, completed: Sequence[str]) -> str:
     return "; ".join(parts)
 
 
-def _first_open(layers: Layers, completed: Iterable[str]) -> int:
+def _first_open(layers: Sequence[Iterable[str]], completed: Iterable[str]) -> int:
     done = set(completed)
     return next((place for place, layer in enumerate(layers) if not done.issuperset(layer)), len(layers))
 
 
 def _open_tasks(layers: Layers, completed: Iterable[str]) -> tuple[str, ...]:
     done = set(completed)
-    return tuple(task for task in _tasks_of(layers) if task not in done)
+    return tuple(dict.fromkeys(task for layer in layers for task in layer if task not in done))
 
 
 def _is_repeated(saved: Saved, layers: Layers | None, index: int, completed: Sequence[str]) -> bool:
@@ -136,22 +136,8 @@ def _is_repeated(saved: Saved, layers: Layers | None, index: int, completed: Seq
     return saved.trigger in _BROKEN_OFF or not set(completed).isdisjoint(layer)
 
 
-def _tasks_of(layers: Layers) -> list[str]:
-    return list(dict.fromkeys(task for layer in layers for task in layer))
-
-
 def _places(layers: Layers) -> dict[str, int]:
     return {task: place for place, layer in enumerate(layers) for task in layer}
-
-
-@dataclass(frozen=True, slots=True)
-class TaskResult:
-    """What a completed task left behind."""
-
-    task_id: str
-    result: Any
-    completed_at: str
-    duration_s: float
 
 
 def new_progress(
@@ -186,30 +172,23 @@ def restore(stored: Document, fresh: Document) -> Document:
         progress["execution_config"] = fresh["execution_config"]
     layers = fresh["dag_structure"]["layers"]
     if layers and fresh["dag_structure"] != stored.get("dag_structure"):
-        done = _done_tasks(progress)
-        unfinished = [index for index, layer in enumerate(layers) if not done.issuperset(layer)]
-        progress["layer_index"] = unfinished[0] if unfinished else len(layers)
+        progress["layer_index"] = _first_open(layers, _done_tasks(progress))
         progress["dag_structure"] = fresh["dag_structure"]
     return progress
 
 
-def complete_task(progress: Document, done: TaskResult) -> Document:
+def complete_task(progress: Document, task_id: str, result: object, now: str, duration_s: float) -> Document:
     """Return the progress with a task of the layer under way completed."""
-    record = {
-        "task_id": done.task_id,
-        "result": done.result,
-        "timestamp": done.completed_at,
-        "duration": done.duration_s,
-    }
-    others = [task for task in progress["tasks"] if task.get("task_id") != done.task_id]
+    record = {"task_id": task_id, "result": result, "timestamp": now, "duration": duration_s}
+    others = [task for task in progress["tasks"] if task.get("task_id") != task_id]
     return {**progress, "tasks": [*others, record]}
 
 
 def complete_layer(progress: Document, index: int) -> Document:
     """Return the progress with the layer completed.
 
-    A layer that is completed before an earlier one is not counted: it runs again rather than that the earlier
-    one is skipped. Its tasks are known all the same.
+    A layer that is completed before an earlier one does not count: it runs again, because counting it would
+    skip the earlier one. Its tasks are known all the same.
     """
     if index > progress["layer_index"]:
         return progress

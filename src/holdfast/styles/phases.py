@@ -26,7 +26,7 @@ def plan(saved: Saved, _today: Today) -> ResumePoint:
     """Return the next phase, the gate, the review or the phase itself, as the trigger has it."""
     outputs, flaws = _outputs(saved)
     listed, listing_flaws = _listed(saved)
-    order = Order.listed(listed) if listed else Order.numbered(_known_names(saved, outputs))
+    order = Order(tuple(listed), is_listed=True) if listed else Order.numbered(_known_names(saved, outputs))
     done = _done(saved, order, outputs if not listed else [order.name_of(name) for name in outputs])
     resume_at, following, more = _continue(saved, order, done)
     remaining = None if following is None else _without(following, done, keep=resume_at)
@@ -51,15 +51,10 @@ def parse_ordinal(name: str) -> Ordinal | None:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The phases of a run, one after the other."""
+    """The phases of a run, one after the other, as the run itself lists them or as the specification does."""
 
     names: tuple[str, ...]
     is_listed: bool
-
-    @classmethod
-    def listed(cls, names: Sequence[str]) -> "Order":
-        """Return the order that the run itself gives."""
-        return cls(tuple(names), is_listed=True)
 
     @classmethod
     def numbered(cls, known: Mapping[Ordinal, str]) -> "Order":
@@ -82,10 +77,6 @@ class Order:
         ]
         return matching[0] if len(matching) == 1 else None
 
-    def from_place(self, place: int) -> tuple[str, ...]:
-        """Return the phases from a place on."""
-        return self.names[place:]
-
     def after_number(self, phase: str) -> tuple[str, ...] | None:
         """Return the phases with a greater number; None if there is no telling."""
         ordinal = parse_ordinal(phase)
@@ -102,7 +93,7 @@ def _continue(
     if saved.status is RunStatus.COMPLETED:
         return COMPLETE, (), ()
     place = order.place_of(saved.phase)
-    from_here = None if place is None else order.from_place(place)
+    from_here = None if place is None else order.names[place:]
     if saved.trigger is Trigger.GATE_DECISION:
         return f"{saved.phase}_gate", from_here and from_here[1:], ()
     if saved.trigger is Trigger.CIRCUIT_BREAKER:
@@ -237,13 +228,6 @@ def is_done(state: Mapping[str, Any], name: str) -> bool:
     return any(outputs.get(key) is not None for key in (name, short))
 
 
-def find_next(state: Mapping[str, Any], progress: Mapping[str, Any], last: str) -> str:
-    """Return the phase that is due after `last` was completed; `last` itself if nothing says which."""
-    saved = Saved(Trigger.PHASE_COMPLETE, last, RunStatus.IN_PROGRESS, state, progress)
-    due = plan(saved, Today()).resume_at
-    return last if due is None else str(due)
-
-
 def label(state: Document, progress: Document) -> str | None:
     """Return the phase in progress; between two phases the one that is due, so that none runs twice."""
     current = as_dict(state.get("current_phase_state")).get("phase")
@@ -251,7 +235,9 @@ def label(state: Document, progress: Document) -> str | None:
         return current
     done = [name for name, output in as_dict(state.get("phase_outputs")).items() if output is not None]
     if done:
-        return find_next(state, progress, done[-1])
+        saved = Saved(Trigger.PHASE_COMPLETE, done[-1], RunStatus.IN_PROGRESS, state, progress)
+        due = plan(saved, Today()).resume_at
+        return done[-1] if due is None else str(due)
     names = progress.get("phases")
     return str(names[0]) if isinstance(names, list) and names else None
 

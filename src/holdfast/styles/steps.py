@@ -126,16 +126,6 @@ def _is_iterative(saved: Saved) -> bool:
     return as_mapping(saved.progress.get("workflow_type")).get("kind") == "iterative"
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
-    """What a completed step left behind."""
-
-    output: Any
-    captured: Mapping[str, Any]
-    duration_s: float
-    completed_at: str
-
-
 def new_progress(
     names: Iterable[str] = (),
     *,
@@ -216,22 +206,24 @@ def begin(progress: Document, index: int) -> Document:
     return _pointing(begun, _before(index))
 
 
-def complete(progress: Document, index: int, outcome: StepResult) -> Document:
+def complete(
+    progress: Document, index: int, *, output: Any, captured: Mapping[str, Any], duration_s: float, now: str
+) -> Document:
     """Return the progress with the step completed and what it captured among the variables."""
     record = {
         "step_index": index,
         "command": progress["known_steps"][index],
-        "output": outcome.output,
-        "captured_variables": dict(outcome.captured),
-        "duration_s": outcome.duration_s,
-        "completed_at": outcome.completed_at,
+        "output": output,
+        "captured_variables": dict(captured),
+        "duration_s": duration_s,
+        "completed_at": now,
     }
     completed = {
         **_without(progress, index),
         "completed_steps": [*progress["completed_steps"], record],
-        "variables": {**progress["variables"], **outcome.captured},
+        "variables": {**progress["variables"], **captured},
     }
-    return _pointing(completed, {"kind": "completed", "step_index": index, "output": outcome.output})
+    return _pointing(completed, {"kind": "completed", "step_index": index, "output": output})
 
 
 def fail(progress: Document, index: int, *, error: str, is_retryable: bool) -> Document:

@@ -1,16 +1,16 @@
-"""What every workflow style says: where a run of it resumes, and how its progress is taken up again.
+"""What the workflow styles share: what each of them says, and how a decision is entered.
 
 The progress is the JSON document that a checkpoint stores as `state_snapshot.progress`. What changes it is in
 the style's own module; such a function takes one and returns another, and never alters what it was given.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.format.checkpoint import RunStatus
 from holdfast.format.triggers import Trigger
-from holdfast.styles.values import Document, Place
+from holdfast.styles.values import Document, Place, as_dict, as_list, freeze
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +75,34 @@ class Style:
     restore: Callable[[Document, Document], Document]
     label: Callable[[Document, Document], str | None]
     interrupt: Callable[[Document], Document] = _unchanged
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision, so that it can be understood and replayed later."""
+
+    agent: str | None
+    type: str
+    description: str
+    rationale: str | None = None
+    confidence: float | None = None
+    alternatives: Iterable[object] = ()
+
+
+def add_decision(progress: Document, decision: Decision, now: str) -> Document:
+    """Return the progress with one more decision, which is its agent's last one if that agent is known."""
+    record = {
+        "timestamp": now,
+        "agent": decision.agent,
+        "type": decision.type,
+        "description": decision.description,
+        "rationale": decision.rationale,
+        "confidence": decision.confidence,
+        "alternatives_considered": freeze(list(decision.alternatives)),
+    }
+    added = {**progress, "decisions": [*as_list(progress.get("decisions")), record]}
+    agents = as_dict(progress.get("agents"))
+    if decision.agent not in agents:
+        return added
+    agent = {**agents[decision.agent], "last_decision": decision.description}
+    return {**added, "agents": {**agents, decision.agent: agent}}

@@ -14,7 +14,7 @@ from tests.fakes.memory_gateway import MemoryGateway
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[RepositoryCache]:
-    cache = RepositoryCache.open(tmp_path)
+    cache = RepositoryCache(tmp_path)
     yield cache
     cache.close()
 

@@ -30,20 +30,20 @@ A, B = RemoteFile("a" * 40, 1), RemoteFile("b" * 40, 2)
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[RepositoryCache]:
-    cache = RepositoryCache.open(tmp_path)
+    cache = RepositoryCache(tmp_path)
     yield cache
     cache.close()
 
 
 def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
-    cache = RepositoryCache.open(tmp_path)
+    cache = RepositoryCache(tmp_path)
     cache.keep_blob(A.sha, b"x")
     cache.keep_head(Head("c", 'W/"1"'))
     cache.keep_folder("r", Folder("c", {"index.json": A}))
     cache.keep_catalogue(RunList("c", {"r": ListedRun("t", A.sha, None)}))
     cache.close()
 
-    again = RepositoryCache.open(tmp_path)
+    again = RepositoryCache(tmp_path)
 
     assert again.blob(A.sha) == b"x"
     assert again.blobs([A.sha, B.sha]) == {A.sha: b"x"}
@@ -131,7 +131,7 @@ def test_copy_that_cannot_be_opened_for_any_reason_is_nobodys_trouble(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(DiskCache, "__init__", fail_with(RecursionError("damaged again and again")))
-    with closing(RepositoryCache.open(tmp_path)) as cache:
+    with closing(RepositoryCache(tmp_path)) as cache:
         cache.keep_blob(A.sha, b"x")
         assert cache.blob(A.sha) is None
 
@@ -143,10 +143,10 @@ def test_reserve_of_the_disk_is_left_alone_with_some_room(
     blocks = (reserve_bytes + MAX_BLOB_BYTES) // disk.f_frsize
     nearly_full = os.statvfs_result((*disk[:3], blocks, blocks, *disk[5:]))
     monkeypatch.setattr("holdfast.cache.best_effort.os.statvfs", lambda _: nearly_full)
-    with closing(RepositoryCache.open(tmp_path, min_free_bytes=reserve_bytes)) as cache:
+    with closing(RepositoryCache(tmp_path, min_free_bytes=reserve_bytes)) as cache:
         cache.keep_blob(A.sha, b"x")
         assert cache.blob(A.sha) is None
-    with closing(RepositoryCache.open(tmp_path, min_free_bytes=reserve_bytes - 2**20)) as cache:
+    with closing(RepositoryCache(tmp_path, min_free_bytes=reserve_bytes - 2**20)) as cache:
         cache.keep_blob(A.sha, b"x")
         assert cache.blob(A.sha) == b"x"
 
@@ -155,7 +155,7 @@ def test_full_copy_takes_large_blobs_one_by_one_and_together_and_stays_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.cache.local_copy.MAX_BYTES", 32_000_000)
-    with closing(RepositoryCache.open(tmp_path)) as cache:
+    with closing(RepositoryCache(tmp_path)) as cache:
         singly = [f"{number:040d}" for number in range(12)]
         for sha in singly:
             cache.keep_blob(sha, bytes(4_000_000))
@@ -179,10 +179,10 @@ def damage(folder: Path) -> None:
 def test_copy_that_another_process_has_begun_anew_is_followed(tmp_path: Path) -> None:
     content = Index("r").to_bytes()
     view = RunSnapshot(Index("r"), index_sha=blob_sha(content))
-    with closing(RepositoryCache.open(tmp_path)) as running:
+    with closing(RepositoryCache(tmp_path)) as running:
         running.keep_view(view)
         damage(tmp_path)
-        with closing(RepositoryCache.open(tmp_path)) as other:
+        with closing(RepositoryCache(tmp_path)) as other:
             running.forget_view("r")
             assert running.view("r") is None
 
@@ -196,7 +196,7 @@ def test_copy_that_another_process_has_begun_anew_is_followed(tmp_path: Path) ->
 def test_copy_that_is_damaged_while_it_is_open_is_begun_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closing(RepositoryCache.open(tmp_path)) as cache:
+    with closing(RepositoryCache(tmp_path)) as cache:
         cache.keep_blob(A.sha, b"x")
         with monkeypatch.context() as failing:
             failing.setattr(DiskCache, "get", fail_with(sqlite3.DatabaseError("a page of it is torn")))
@@ -263,7 +263,7 @@ def test_cache_that_takes_nothing_for_long_is_given_up(
 
 def test_folder_that_cannot_be_used_is_nobodys_trouble(tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(b"a file, where a folder should be")
-    with closing(RepositoryCache.open(tmp_path / "cache")) as cache:
+    with closing(RepositoryCache(tmp_path / "cache")) as cache:
         cache.keep_blob(A.sha, b"x")
         cache.forget_view("r")
 
@@ -290,7 +290,7 @@ def test_checkpoints_are_written_and_read_whatever_becomes_of_the_copy(
         workshop.save(state={"n": 1})
         workshop.worker.drain()
         damage(workshop.assembly.folder / "cache")
-        with closing(RepositoryCache.open(workshop.assembly.folder / "cache")):
+        with closing(RepositoryCache(workshop.assembly.folder / "cache")):
             repository.write_as_someone_else(BRANCH, {"checkpoints/r/index.json": None})  # a conflict
             workshop.save(state={"n": 2})
             workshop.worker.drain()

@@ -11,7 +11,7 @@ from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.ratelimit.budget import Budget
 from holdfast.ratelimit.limits import Cost, Limits
-from holdfast.ratelimit.report import report_budget
+from holdfast.ratelimit.record import report_budget
 from tests.fakes.drain_simulation import (
     START,
     CountingGitHub,

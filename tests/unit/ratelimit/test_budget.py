@@ -39,17 +39,17 @@ def spend_many(budget: Budget, cost: Cost, count: int, *, every_s: float, at: fl
 
 def test_fresh_budget_lets_every_call_go() -> None:
     for cost in (READ, WRITE, COMMIT):
-        assert Budget().wait_before(cost, NOW) == 0.0
+        assert Budget().delay(cost, NOW).seconds == 0.0
         assert Budget().delay(cost, NOW).reason == ""
 
 
 def test_second_write_waits_for_the_pause_and_a_read_does_not() -> None:
     budget = Budget().spend(WRITE, NOW)
 
-    assert budget.wait_before(WRITE, NOW + 0.25) == 0.75
-    assert budget.wait_before(COMMIT, NOW + 0.25) == 0.75
-    assert budget.wait_before(READ, NOW + 0.25) == 0.0
-    assert budget.wait_before(WRITE, NOW + 1) == 0.0
+    assert budget.delay(WRITE, NOW + 0.25).seconds == 0.75
+    assert budget.delay(COMMIT, NOW + 0.25).seconds == 0.75
+    assert budget.delay(READ, NOW + 0.25).seconds == 0.0
+    assert budget.delay(WRITE, NOW + 1).seconds == 0.0
     assert "pause between two writes" in budget.delay(WRITE, NOW).reason
 
 
@@ -59,13 +59,13 @@ def test_second_write_waits_for_the_pause_and_a_read_does_not() -> None:
 def test_content_a_minute_stays_below_the_limit_with_a_share_for_critical_ones() -> None:
     budget = Budget(UNHURRIED)
     sent = 0
-    while not budget.wait_before(WRITE, NOW):
+    while not budget.delay(WRITE, NOW).seconds:
         budget, sent = budget.spend(WRITE, NOW), sent + 1
 
     assert sent == 68
-    assert budget.wait_before(WRITE, NOW + 10) == 50.0
+    assert budget.delay(WRITE, NOW + 10).seconds == 50.0
     assert "this minute" in budget.delay(WRITE, NOW).reason
-    while not budget.wait_before(WRITE, NOW, is_critical=True):
+    while not budget.delay(WRITE, NOW, is_critical=True).seconds:
         budget, sent = budget.spend(WRITE, NOW), sent + 1
     assert sent == 72
 
@@ -74,12 +74,12 @@ def test_content_an_hour_stays_below_the_limit_with_a_share_for_critical_ones() 
     budget = spend_many(Budget(), WRITE, 425, every_s=2)
 
     now = NOW + 850
-    assert budget.wait_before(WRITE, now) == NOW + 3600 - now
+    assert budget.delay(WRITE, now).seconds == NOW + 3600 - now
     assert "this hour" in budget.delay(WRITE, now).reason
-    assert budget.wait_before(WRITE, now, is_critical=True) == 0.0
+    assert budget.delay(WRITE, now, is_critical=True).seconds == 0.0
     assert budget.room("core", now).content_hour == 0
     assert budget.room("core", now, is_critical=True).content_hour == 25
-    assert budget.wait_before(WRITE, NOW + 3600) == 0.0
+    assert budget.delay(WRITE, NOW + 3600).seconds == 0.0
 
 
 def test_reads_create_no_content() -> None:
@@ -91,9 +91,9 @@ def test_reads_create_no_content() -> None:
 def test_points_a_minute_hold_reads_back_by_resource() -> None:
     budget = spend_many(Budget(), READ, 810, every_s=0.01)
 
-    assert budget.wait_before(READ, NOW + 10) > 40
+    assert budget.delay(READ, NOW + 10).seconds > 40
     assert "points" in budget.delay(READ, NOW + 10).reason
-    assert budget.wait_before(COMMIT, NOW + 10) == 0.0
+    assert budget.delay(COMMIT, NOW + 10).seconds == 0.0
 
 
 def test_mutation_costs_five_points() -> None:
@@ -105,7 +105,7 @@ def test_mutation_costs_five_points() -> None:
 def test_server_without_content_limits_has_no_limits_of_ours() -> None:
     budget = spend_many(Budget(OPEN), WRITE, 2000, every_s=0)
 
-    assert budget.wait_before(WRITE, NOW) == 0.0
+    assert budget.delay(WRITE, NOW).seconds == 0.0
     assert budget.room("core", NOW).content_hour == inf
 
 
@@ -122,18 +122,18 @@ def test_even_a_tiny_limit_leaves_room_for_one_checkpoint_or_for_what_there_is(l
 def test_last_calls_are_kept_for_critical_ones_and_the_rest_waits_for_the_reset() -> None:
     budget = Budget().observe(200, headers(50), NOW)
 
-    assert budget.wait_before(READ, NOW) == 1805.0
+    assert budget.delay(READ, NOW).seconds == 1805.0
     assert "core calls" in budget.delay(READ, NOW).reason
-    assert budget.wait_before(READ, NOW, is_critical=True) == 0.0
-    assert budget.wait_before(COMMIT, NOW) == 0.0
+    assert budget.delay(READ, NOW, is_critical=True).seconds == 0.0
+    assert budget.delay(COMMIT, NOW).seconds == 0.0
 
 
 def test_exhausted_calls_wait_for_the_reset_and_five_seconds() -> None:
     budget = Budget().observe(200, headers(0), NOW)
 
-    assert budget.wait_before(READ, NOW, is_critical=True) == 1805.0
-    assert budget.wait_before(READ, NOW + 1804, is_critical=True) == 1.0
-    assert budget.wait_before(READ, NOW + 1805) == 0.0
+    assert budget.delay(READ, NOW, is_critical=True).seconds == 1805.0
+    assert budget.delay(READ, NOW + 1804, is_critical=True).seconds == 1.0
+    assert budget.delay(READ, NOW + 1805).seconds == 0.0
 
 
 def test_passed_reset_restores_the_limit() -> None:
@@ -170,7 +170,7 @@ def test_token_of_an_actions_job_is_counted_before_the_first_answer() -> None:
     budget = spend_many(Budget(Limits(requests_per_hour=1000)), READ, 950, every_s=1)
 
     assert budget.remaining("core", NOW + 950) == 50
-    assert budget.wait_before(READ, NOW + 950) == NOW + 3600 + 5 - (NOW + 950)
+    assert budget.delay(READ, NOW + 950).seconds == NOW + 3600 + 5 - (NOW + 950)
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ def test_primary_limit_stops_calls_of_any_kind_until_the_reset_and_five_seconds(
     budget = Budget().observe(403, headers(0), NOW).block("primary", 1800, "core", NOW, "limit exceeded")
 
     for cost in (READ, WRITE, Cost("graphql"), COMMIT):
-        assert budget.wait_before(cost, NOW, is_critical=True) == 1805.0
-        assert budget.wait_before(cost, NOW + 1805) == 0.0
+        assert budget.delay(cost, NOW, is_critical=True).seconds == 1805.0
+        assert budget.delay(cost, NOW + 1805).seconds == 0.0
         assert budget.delay(cost, NOW).reason == "limit exceeded"
         assert budget.delay(cost, NOW).kind == "primary"
 
@@ -197,34 +197,34 @@ def test_primary_limit_stops_calls_of_any_kind_until_the_reset_and_five_seconds(
 def test_primary_limit_of_graphql_stops_graphql_alone() -> None:
     budget = Budget().block("primary", 100, "graphql", NOW)
 
-    assert budget.wait_before(COMMIT, NOW) == 100.0
-    assert budget.wait_before(WRITE, NOW) == 0.0
+    assert budget.delay(COMMIT, NOW).seconds == 100.0
+    assert budget.delay(WRITE, NOW).seconds == 0.0
 
 
 def test_primary_limit_without_any_time_waits_a_minute() -> None:
-    assert Budget().block("primary", None, "core", NOW).wait_before(READ, NOW) == 60.0
+    assert Budget().block("primary", None, "core", NOW).delay(READ, NOW).seconds == 60.0
 
 
 def test_primary_limit_without_a_wait_ends_by_the_reset_that_the_headers_name() -> None:
     budget = Budget().observe(403, headers(0, reset_in=20), NOW).block("primary", None, "core", NOW)
 
-    assert budget.wait_before(READ, NOW) == 25.0
+    assert budget.delay(READ, NOW).seconds == 25.0
 
 
 def test_secondary_limit_waits_as_long_as_github_asks() -> None:
     budget = Budget().block("secondary", 17, "core", NOW)
 
     for cost in (READ, WRITE, COMMIT):
-        assert budget.wait_before(cost, NOW) == 17.0
+        assert budget.delay(cost, NOW).seconds == 17.0
         assert budget.delay(cost, NOW).kind == "secondary"
-    assert budget.wait_before(READ, NOW + 17) == 0.0
+    assert budget.delay(READ, NOW + 17).seconds == 0.0
 
 
 def test_secondary_limit_without_a_wait_doubles_from_a_minute_to_half_an_hour() -> None:
     budget, now, waits = Budget(), NOW, []
     for _ in range(8):
         budget = budget.block("secondary", None, "core", now)
-        waits.append(budget.wait_before(READ, now))
+        waits.append(budget.delay(READ, now).seconds)
         now += waits[-1]
 
     assert waits == [60, 120, 240, 480, 960, 1800, 1800, 1800]
@@ -233,7 +233,7 @@ def test_secondary_limit_without_a_wait_doubles_from_a_minute_to_half_an_hour() 
 def test_secondary_limit_that_comes_again_waits_longer_than_github_asks() -> None:
     budget = Budget().block("secondary", 60, "core", NOW).block("secondary", 60, "core", NOW + 60)
 
-    assert budget.wait_before(READ, NOW + 60) == 120.0
+    assert budget.delay(READ, NOW + 60).seconds == 120.0
 
 
 def test_strikes_are_forgotten_by_a_success_after_a_while() -> None:
@@ -242,26 +242,26 @@ def test_strikes_are_forgotten_by_a_success_after_a_while() -> None:
     assert struck.observe(200, {}, NOW + 61).strikes == 1
     assert struck.observe(200, {}, NOW + 661).strikes == 0
     again = struck.block("secondary", None, "core", NOW + 700)
-    assert again.wait_before(READ, NOW + 700) == 60.0
+    assert again.delay(READ, NOW + 700).seconds == 60.0
 
 
 def test_rate_is_halved_for_ten_minutes_after_a_secondary_limit() -> None:
     budget = Budget().block("secondary", 10, "core", NOW).spend(WRITE, NOW + 10)
 
-    assert budget.wait_before(WRITE, NOW + 10) == 2.0
+    assert budget.delay(WRITE, NOW + 10).seconds == 2.0
     assert budget.content_capacity(NOW + 10)[0] == 32
-    assert budget.spend(WRITE, NOW + 611).wait_before(WRITE, NOW + 611) == 1.0
+    assert budget.spend(WRITE, NOW + 611).delay(WRITE, NOW + 611).seconds == 1.0
     assert budget.content_capacity(NOW + 611)[0] == 68
 
 
 def test_shorter_block_does_not_end_a_longer_one() -> None:
     budget = Budget().block("primary", 1000, "core", NOW).block("secondary", 60, "core", NOW)
 
-    assert budget.wait_before(READ, NOW) == 1000.0
+    assert budget.delay(READ, NOW).seconds == 1000.0
 
 
 def test_our_own_budget_blocks_nothing() -> None:
-    assert Budget().block("own_budget", 1000, "core", NOW).wait_before(READ, NOW) == 0.0
+    assert Budget().block("own_budget", 1000, "core", NOW).delay(READ, NOW).seconds == 0.0
 
 
 # Clocks
@@ -272,17 +272,17 @@ def test_skewed_local_clock_does_not_change_the_wait(skew: float) -> None:
     local = NOW + skew
     budget = Budget().observe(200, headers(0), local)
 
-    assert budget.wait_before(READ, local) == pytest.approx(1805, abs=2)
-    assert budget.wait_before(READ, local + 1806) == 0.0
+    assert budget.delay(READ, local).seconds == pytest.approx(1805, abs=2)
+    assert budget.delay(READ, local + 1806).seconds == 0.0
 
 
 def test_clock_that_jumps_back_does_not_make_waits_grow() -> None:
     blocked = Budget().observe(403, headers(0), NOW).block("primary", 1800, "core", NOW)
 
-    assert blocked.wait_before(READ, NOW - 7200) == 1805.0
+    assert blocked.delay(READ, NOW - 7200).seconds == 1805.0
     after = blocked.at(NOW - 7200)
-    assert after.wait_before(READ, NOW - 7200 + 1000) == 805.0
-    assert after.wait_before(READ, NOW - 7200 + 1805) == 0.0
+    assert after.delay(READ, NOW - 7200 + 1000).seconds == 805.0
+    assert after.delay(READ, NOW - 7200 + 1805).seconds == 0.0
 
 
 def test_content_count_outlives_a_clock_that_jumps_back() -> None:
@@ -291,7 +291,7 @@ def test_content_count_outlives_a_clock_that_jumps_back() -> None:
 
     after = budget.at(now)
     assert after.room("core", now).content_hour == 0
-    assert after.wait_before(WRITE, now) == 3600 - 424
+    assert after.delay(WRITE, now).seconds == 3600 - 424
 
 
 # For people

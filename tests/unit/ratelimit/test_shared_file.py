@@ -18,6 +18,7 @@ READ = Cost("core")
 WRITE = Cost("core", is_mutation=True, creates_content=True)
 ONE = WRITE.need
 UNHURRIED = Limits(write_interval_s=0)
+ROOMY = Limits(write_interval_s=0, content_per_minute=1000)
 
 
 @pytest.fixture
@@ -43,6 +44,10 @@ def answer(clock: VirtualClock, remaining: int) -> Answer:
     return Answer(ReadHead("main"), 200, headers, clock.now())
 
 
+def wait_s(rate_limiter: RateLimiter, cost: Cost, clock: VirtualClock) -> float:
+    return rate_limiter.budget.delay(cost, clock.now()).seconds
+
+
 SPEND_FIFTY = """
 import sys
 from pathlib import Path
@@ -50,15 +55,16 @@ from holdfast.clock import SystemClock
 from holdfast.ratelimit.limits import Cost, Limits
 from holdfast.ratelimit.shared_file import RateLimiter
 
-rate_limiter = RateLimiter(Path(sys.argv[1]), Limits(), SystemClock())
+limits = Limits(write_interval_s=0, content_per_minute=1000)
+rate_limiter = RateLimiter(Path(sys.argv[1]), limits, SystemClock())
 for _ in range(50):
-    rate_limiter.spend(Cost("core", is_mutation=True, creates_content=True))
+    rate_limiter.take(Cost("core", is_mutation=True, creates_content=True))
 """
 
 
 def spend_twenty_five(rate_limiter: RateLimiter) -> None:
     for _ in range(25):
-        rate_limiter.spend(WRITE)
+        rate_limiter.take(WRITE)
 
 
 # Across restarts
@@ -66,14 +72,14 @@ def spend_twenty_five(rate_limiter: RateLimiter) -> None:
 
 def test_budget_survives_a_restart(path: Path, clock: VirtualClock) -> None:
     before = RateLimiter(path, Limits(), clock)
-    before.spend(WRITE)
+    before.take(WRITE)
     before.observe(answer(clock, 77))
     before.block(throttled())
 
     after = RateLimiter(path, Limits(), clock)
 
     assert after.budget == before.budget
-    assert after.wait_before(READ) == 100.0
+    assert wait_s(after, READ, clock) == 100.0
     assert after.budget.remaining("core", clock.now()) == 77
 
 
@@ -83,7 +89,7 @@ def test_wait_survives_a_restart_and_goes_on_where_it_was(path: Path, clock: Vir
 
     after = RateLimiter(path, Limits(), clock)
 
-    assert after.wait_before(READ) == 805.0
+    assert wait_s(after, READ, clock) == 805.0
     assert after.blocked_by_urgency(ONE) == {True: True, False: True}
     clock.sleep(805)
     assert after.blocked_by_urgency(ONE) == {True: False, False: False}
@@ -97,19 +103,19 @@ def test_clock_that_was_set_back_in_between_does_not_lengthen_the_wait(
 
     after = RateLimiter(path, Limits(), clock)
 
-    assert after.wait_before(READ) == 1805.0
+    assert wait_s(after, READ, clock) == 1805.0
     clock.sleep(1805)
-    assert after.wait_before(READ) == 0.0
+    assert wait_s(after, READ, clock) == 0.0
 
 
 def test_new_run_counts_its_calls_from_zero(path: Path, clock: VirtualClock) -> None:
     rate_limiter = RateLimiter(path, UNHURRIED, clock)
-    rate_limiter.spend(READ)
-    rate_limiter.spend(READ)
+    rate_limiter.take(READ)
+    rate_limiter.take(READ)
     assert RateLimiter(path, UNHURRIED, clock).report()["calls_this_run"] == 2
 
     rate_limiter.begin_run()
-    rate_limiter.spend(READ)
+    rate_limiter.take(READ)
 
     assert rate_limiter.report(spool_depth=3)["calls_this_run"] == 1
     assert rate_limiter.report(spool_depth=3)["spool_depth"] == 3
@@ -123,12 +129,12 @@ def test_server_without_limits_is_stored_now_and_then_and_at_the_end(path: Path,
         return RateLimiter(path, open_limits, clock).report()["calls_this_run"]
 
     for _ in range(3):
-        rate_limiter.spend(READ)
+        rate_limiter.take(READ)
     assert stored() == 1
     clock.sleep(1)
-    rate_limiter.spend(READ)
+    rate_limiter.take(READ)
     assert stored() == 4
-    rate_limiter.spend(READ)
+    rate_limiter.take(READ)
     rate_limiter.close()
     assert stored() == 5
 
@@ -188,20 +194,20 @@ def test_block_returns_the_wait_that_is_remembered(path: Path, clock: VirtualClo
 # Together with others
 
 
-def test_ledgers_of_one_file_know_of_each_other(path: Path, clock: VirtualClock) -> None:
+def test_rate_limiters_of_one_file_know_of_each_other(path: Path, clock: VirtualClock) -> None:
     one, other = RateLimiter(path, UNHURRIED, clock), RateLimiter(path, UNHURRIED, clock)
 
     for _ in range(5):
-        one.spend(WRITE)
-        other.spend(WRITE)
+        one.take(WRITE)
+        other.take(WRITE)
     one.block(throttled())
 
     assert other.budget.content_spent(clock.now()) == 10
-    assert other.wait_before(READ) == 100.0
+    assert wait_s(other, READ, clock) == 100.0
 
 
 def test_threads_lose_no_count(path: Path, clock: VirtualClock) -> None:
-    rate_limiter = RateLimiter(path, UNHURRIED, clock)
+    rate_limiter = RateLimiter(path, ROOMY, clock)
     threads = [threading.Thread(target=spend_twenty_five, args=(rate_limiter,)) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -217,7 +223,7 @@ def test_processes_lose_no_count(path: Path) -> None:
 
     assert [process.wait(60) for process in processes] == [0, 0]
     clock = SystemClock()
-    assert RateLimiter(path, UNHURRIED, clock).budget.content_spent(clock.now()) == 100
+    assert RateLimiter(path, ROOMY, clock).budget.content_spent(clock.now()) == 100
 
 
 # Files that cannot be used
@@ -228,10 +234,10 @@ def test_damaged_file_is_a_fresh_budget(path: Path, clock: VirtualClock) -> None
     path.write_bytes(b"\x00 torn")
 
     rate_limiter = RateLimiter(path, Limits(), clock)
-    assert rate_limiter.wait_before(WRITE) == 0.0
-    rate_limiter.spend(WRITE)
+    assert wait_s(rate_limiter, WRITE, clock) == 0.0
+    rate_limiter.take(WRITE)
 
-    assert RateLimiter(path, Limits(), clock).wait_before(WRITE) == 1.0
+    assert wait_s(RateLimiter(path, Limits(), clock), WRITE, clock) == 1.0
 
 
 def test_folder_that_cannot_be_made_is_reported_once_and_the_budget_kept_in_memory(
@@ -241,10 +247,10 @@ def test_folder_that_cannot_be_made_is_reported_once_and_the_budget_kept_in_memo
 
     with capture_logs() as logs:
         rate_limiter = RateLimiter(tmp_path / "file" / "budget", Limits(), clock)
-        rate_limiter.spend(WRITE)
+        rate_limiter.take(WRITE)
         rate_limiter.block(throttled())
 
-    assert rate_limiter.wait_before(READ) == 100.0
+    assert wait_s(rate_limiter, READ, clock) == 100.0
     assert rate_limiter.budget.content_spent(clock.now()) == 1
     assert [entry["event"] for entry in logs] == ["budget_not_stored"]
 
@@ -261,7 +267,7 @@ def test_file_that_cannot_be_written_does_not_count_a_call_twice(
     with capture_logs() as logs:
         monkeypatch.setattr(rate_limiter._file_lock, "acquire", lambda: None)
         monkeypatch.setattr(rate_limiter._file_lock, "release", lambda: None)
-        rate_limiter.spend(WRITE)
+        rate_limiter.take(WRITE)
 
     assert rate_limiter.budget.content_spent(clock.now()) == 1
     assert [entry["event"] for entry in logs] == ["budget_not_stored"]
@@ -275,23 +281,23 @@ def test_lock_that_someone_keeps_does_not_stop_us(
 
     with capture_logs() as logs, holder._shared() as is_shared:
         assert is_shared
-        rate_limiter.spend(WRITE)
+        rate_limiter.take(WRITE)
 
-    assert rate_limiter.wait_before(WRITE) == 1.0
+    assert wait_s(rate_limiter, WRITE, clock) == 1.0
     assert [entry["event"] for entry in logs] == ["budget_not_stored"]
 
 
 def test_file_that_vanishes_leaves_the_memory(path: Path, clock: VirtualClock) -> None:
     rate_limiter = RateLimiter(path, Limits(), clock)
-    rate_limiter.spend(WRITE)
+    rate_limiter.take(WRITE)
     path.unlink()
 
-    assert rate_limiter.wait_before(WRITE) == 1.0
+    assert wait_s(rate_limiter, WRITE, clock) == 1.0
 
 
 def test_file_is_only_for_its_owner_and_leaves_no_remains(path: Path, clock: VirtualClock) -> None:
     rate_limiter = RateLimiter(path, Limits(), clock)
-    rate_limiter.spend(WRITE)
+    rate_limiter.take(WRITE)
     rate_limiter.block(throttled())
 
     assert path.stat().st_mode & 0o777 == 0o600

@@ -30,7 +30,7 @@ def repository(request: pytest.FixtureRequest) -> MemoryGateway:
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Iterator[RepositoryCache]:
-    cache = RepositoryCache.open(tmp_path)
+    cache = RepositoryCache(tmp_path)
     yield cache
     cache.close()
 

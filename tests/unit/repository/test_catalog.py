@@ -72,7 +72,7 @@ def test_more_than_a_thousand_runs_cost_few_requests(tmp_path: Path) -> None:
         transport=EmulatorTransport(emulator, sleep=clock.sleep),
     )
     spool = open_spool(tmp_path / "spool")
-    cache = RepositoryCache.open(tmp_path / "mirror")
+    cache = RepositoryCache(tmp_path / "mirror")
     with client:
         every = {p: c for number in range(RUNS) for p, c in files_of(f"run-{number:04d}").items()}
         fill(client, every)

@@ -228,7 +228,7 @@ def test_a_progress_of_another_shape_is_refused(stored: dict[str, Any]) -> None:
 def test_nothing_that_is_given_is_altered() -> None:
     first = steps.new_progress(["lint", "test"])
     begun = steps.begin(first, 0)
-    done = steps.complete(begun, 0, steps.StepResult(None, {"v": 1}, 0.5, "now"))
+    done = steps.complete(begun, 0, output=None, captured={"v": 1}, duration_s=0.5, now="now")
     steps.fail(steps.begin(done, 1), 1, error="E", is_retryable=True)
     steps.interrupt(done)
 

@@ -4,22 +4,41 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.errors import InvalidCheckpoint
-from holdfast.importing.formats import agent_loops, builds, checkpoints, dag_rows, sessions
-from holdfast.importing.formats.conversion import Conversion, Convert
+from holdfast.importing.formats import agent_loops, builds, dag_rows, sessions
+from holdfast.importing.formats.conversion import Builder, Conversion
 from holdfast.jsontext.parse import parse_exact
 
 __all__ = ["FORMATS", "Conversion", "convert", "recognise", "split_documents"]
 
-_Shape = tuple[Callable[[Mapping[str, Any]], bool], Convert]
 
-FORMATS: Mapping[str, _Shape] = {
-    "checkpoint": (checkpoints.is_one, checkpoints.convert),
+def _is_checkpoint(document: Mapping[str, Any]) -> bool:
+    return "trigger" in document and ("state_snapshot" in document or "state" in document)
+
+
+def _keep_checkpoint(format_name: str, document: Mapping[str, Any], run_id: str | None) -> Conversion:
+    """Return a checkpoint of the specification as it is, with an id if it has none; the run numbers it."""
+    builder = Builder(format_name, document)
+    checkpoint_id = builder.identify("checkpoint_id")
+    run = builder.name_run(run_id, "run_id")
+    # The number belongs to the place where it was stored; with another number the integrity is another too.
+    left_out = ("sequence_number", "integrity")
+    kept = {name: value for name, value in document.items() if name not in left_out}
+    return Conversion(
+        format_name, {**kept, "checkpoint_id": checkpoint_id, "run_id": run}, tuple(builder.notes)
+    )
+
+
+FORMATS: Mapping[
+    str,
+    tuple[Callable[[Mapping[str, Any]], bool], Callable[[str, Mapping[str, Any], str | None], Conversion]],
+] = {
+    "checkpoint": (_is_checkpoint, _keep_checkpoint),
     "agentic-loop checkpoint": (agent_loops.is_one, agent_loops.convert),
     "workflow checkpoint": (sessions.is_one, sessions.convert),
     "checkpoint row": (dag_rows.is_one, dag_rows.convert),
     "task state": (builds.is_one, builds.convert),
 }
-"""What can be taken in, the most particular shape first."""
+"""What can be taken in, the most particular shape first: how to recognise it, and how to convert it."""
 
 
 def split_documents(text: bytes) -> list[Any]:

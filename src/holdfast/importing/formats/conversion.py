@@ -1,6 +1,6 @@
 """What all conversions share: identity, time, status, and what is kept of the fields that have no place."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid5
@@ -13,8 +13,6 @@ from holdfast.jsontext.parse import Number
 
 # Fixed for ever: the same document gets the same id in every import.
 _NAMESPACE = UUID("7d0fbd0e-52d5-4f3b-9c38-0f3b7f0a5f6e")
-
-Convert = Callable[[str, Mapping[str, Any], str | None], "Conversion"]
 
 
 @dataclass(frozen=True, slots=True)

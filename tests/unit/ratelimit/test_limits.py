@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.ratelimit.quota import RESET_GRACE_S, Quota, parse_quota
+from holdfast.ratelimit.limits import RESET_GRACE_S, Quota, parse_quota
 
 NOW = 1_800_000_000.0
 QUOTA = Quota(limit=5000, remaining=3, used=4997, reset_at=NOW)
