@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from ruamel.yaml import YAML
 
 from holdfast.errors import InvalidCheckpoint
@@ -26,6 +27,7 @@ _PRINTED = re.compile(r"# => (.*)$", re.MULTILINE)
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
+    structlog.reset_defaults()  # what another test has set up would send events elsewhere
     shell = Shell(tmp_path)
     yield shell
     shell.close()

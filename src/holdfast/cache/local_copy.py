@@ -19,8 +19,8 @@ from holdfast.format.paths import INDEX, LATEST
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 
 MAX_BYTES = 256 * 1024 * 1024
-# One file must not push everything else out.
-MAX_BLOB_BYTES = MAX_BYTES // 8
+# One file must not push everything else out; and SQLite takes twice the size of a value to store it.
+MAX_BLOB_BYTES = MAX_BYTES // 32
 # The index names older files as well, with their blobs.
 MAX_FILES_OF_OUR_WRITES = 200
 MAX_DISBELIEVED = 10_000
