@@ -86,10 +86,13 @@ class Deadline:
 
     def wait(self, seconds: float) -> None:
         """Wait that long, or until the deadline: for a pause before something is repeated."""
-        end = min(self.clock.now() + seconds, self._ends_at)
-        while not self.is_stopping() and (left_s := end - self.clock.now()) > 0:
+        left_s = min(seconds, self._ends_at - self.clock.now())
+        # What was slept is counted down: by the clock, which may be set back, a pause could last for hours.
+        while left_s > 0 and not self.is_stopping():
             # A stop ends a long sleep, but not a short one.
-            self.clock.sleep(left_s if left_s > SHORT_PAUSE_S else min(_STEP_S, left_s))
+            step_s = left_s if left_s > SHORT_PAUSE_S else min(_STEP_S, left_s)
+            self.clock.sleep(step_s)
+            left_s -= step_s
 
     def wait_for_room(self, seconds: float) -> None:
         """Wait that long: for a pause that is GitHub's due. Only a long one ends at the deadline."""

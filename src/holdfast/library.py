@@ -395,7 +395,7 @@ class Holdfast:
             )
 
     def _persistence(self, drafts: Sequence[Draft]) -> Persistence:
-        """Tell whether the way to GitHub is open to all of `drafts`, from what the last drain found out.
+        """Return whether the way to GitHub is open to all of `drafts`, from what the last drain found out.
 
         The last of a limit is open to critical ones alone.
         """

@@ -129,3 +129,20 @@ def test_who_asks_for_the_error_is_told_why() -> None:
     assert "the time for this is over: 502" in str(deadline.stopped("502"))
     deadline.stop.set()
     assert "we were asked to stop" in str(deadline.stopped("502"))
+
+
+class BackwardClock(VirtualClock):
+    """Is set back by two hours during every sleep."""
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        self.time -= 7200.0
+
+
+@pytest.mark.parametrize("seconds", [1.0, 30.0])
+def test_pause_lasts_as_long_as_it_was_meant_to_when_the_clock_is_set_back(seconds: float) -> None:
+    clock = BackwardClock()
+
+    Deadline(clock).wait(seconds)
+
+    assert sum(clock.slept) == pytest.approx(seconds)

@@ -148,27 +148,27 @@ class RepositoryCache:
         """Remember every file below a tree for a while."""
         self._keep(f"tree/{sha}", orjson.dumps(_record_files(files)))
 
-    def catalogue(self) -> RunList | None:
+    def run_list(self) -> RunList | None:
         """Return the runs as we last listed them."""
 
         def read(known: Any) -> RunList:
             return RunList(known[0], {run_id: ListedRun(*run) for run_id, run in known[1].items()})
 
-        return self._recall("catalogue", read)
+        return self._recall("runs", read)
 
-    def keep_catalogue(self, listed: RunList) -> None:
+    def keep_run_list(self, listed: RunList) -> None:
         """Remember the runs."""
         runs = {
             run_id: (run.tree_sha, run.index_sha, run.latest_sha, run.is_headless)
             for run_id, run in listed.runs.items()
         }
-        self._keep_record("catalogue", (listed.commit_sha, runs))
+        self._keep_record("runs", (listed.commit_sha, runs))
 
     def known_runs(self) -> list[str]:
         """Return the runs that we have seen or written ourselves."""
-        catalogue = self.catalogue()
+        run_list = self.run_list()
         seen = {key.removeprefix("folder/") for key in self._disk.keys("folder/")}
-        return sorted(seen.union(catalogue.runs if catalogue else ()))
+        return sorted(seen.union(run_list.runs if run_list else ()))
 
     def view(self, run_id: str) -> RunSnapshot | None:
         """Return how the run's folder stood when we last wrote or read it; it may have changed since."""

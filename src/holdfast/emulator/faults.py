@@ -108,14 +108,14 @@ class Rule:
     seed: int = 0
 
     def matches(self, request: Request) -> bool:
-        """Tell whether the rule concerns this request at all."""
+        """Whether the rule concerns this request at all."""
         if not _concerns(self.target, request):
             return False
         return self.path is None or re.search(self.path, request.decoded_path) is not None
 
 
 def is_write(request: Request) -> bool:
-    """Tell whether a request changes something; a GraphQL query does not."""
+    """Whether a request changes something; a GraphQL query does not."""
     if request.path.endswith("/graphql"):
         return _MUTATION.search(read_document(request)) is not None
     return request.method in WRITE_METHODS

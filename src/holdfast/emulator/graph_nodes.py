@@ -43,7 +43,7 @@ class RepositoryNode:
         self.url = visit.links.html
 
     def is_empty(self) -> bool:
-        """Tell whether there is no commit yet."""
+        """Whether there is no commit yet."""
         return self.git.is_empty()
 
     def default_branch_ref(self) -> "RefNode | None":
@@ -252,7 +252,7 @@ class BlobNode:
         self.is_truncated = size > TEXT_LIMIT_BYTES
 
     def is_binary(self) -> bool:
-        """Tell whether the content is not text."""
+        """Whether the content is not text."""
         return self.text() is None
 
     def text(self) -> str | None:

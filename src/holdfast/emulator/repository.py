@@ -94,7 +94,7 @@ class GitRepository(ObjectStore):
     # Refs
 
     def is_empty(self) -> bool:
-        """Tell whether no branch and no tag exists yet."""
+        """Whether no branch and no tag exists yet."""
         head = self.read_ref(f"refs/heads/{self.default_branch}")
         return head is None and next(iter(self._git.references), None) is None
 
@@ -144,7 +144,7 @@ class GitRepository(ObjectStore):
 
     @staticmethod
     def is_valid_ref(name: str) -> bool:
-        """Tell whether git allows this full ref name."""
+        """Whether git allows this full ref name."""
         return name.startswith("refs/") and pygit2.reference_is_valid_name(name)
 
     def find_commit(self, revision: str) -> str | None:
@@ -203,7 +203,7 @@ class GitRepository(ObjectStore):
         return current
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        """Tell whether `newer` is `older` or descends from it."""
+        """Whether `newer` is `older` or descends from it."""
         if older == newer:
             return True
         return self._git.descendant_of(pygit2.Oid(hex=newer), pygit2.Oid(hex=older))

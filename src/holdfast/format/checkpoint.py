@@ -21,8 +21,8 @@ from holdfast.format.paths import MAX_SEQUENCE
 from holdfast.format.state import ContextFields, StateSnapshot
 from holdfast.format.triggers import Priority, Trigger, parse_trigger
 from holdfast.jsontext.encode import dump_plain, encode
+from holdfast.jsontext.large import write_sorted
 from holdfast.jsontext.members import Document, canonical_sha256, join_members, parse_document, sha256_hex
-from holdfast.jsontext.runs import write_sorted
 
 FORMAT_VERSION = 1
 UNNAMED_PHASE = "unspecified"

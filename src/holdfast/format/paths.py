@@ -53,7 +53,7 @@ def parse_sequences(name: str) -> range:
 
 
 def is_single(name: str) -> bool:
-    """Tell whether a file name is that of a single checkpoint.
+    """Whether a file name is that of a single checkpoint.
 
     >>> is_single("cp_007_manual.json"), is_single("batch_3_5.json")
     (True, False)

@@ -7,8 +7,7 @@ from typing import Any
 import orjson
 
 from holdfast.errors import InvalidCheckpoint
-from holdfast.jsontext.parse import find_end, judge, parse_value, read_parts
-from holdfast.jsontext.runs import (
+from holdfast.jsontext.large import (
     Large,
     after_space,
     cut_apart,
@@ -18,6 +17,7 @@ from holdfast.jsontext.runs import (
     write_canonical,
     write_sorted,
 )
+from holdfast.jsontext.parse import find_end, judge, parse_value, read_parts
 
 Span = tuple[int, int]
 Member = tuple[str, int, int]

@@ -19,7 +19,7 @@ _TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 def is_heavier(text: bytes, limit_bytes: int = MOST_BYTES) -> bool:
-    """Tell whether the values of a JSON text take more memory than `limit_bytes`, about.
+    """Whether the values of a JSON text take more memory than `limit_bytes`, about.
 
     >>> is_heavier(b"[[],[],[]]", 400), is_heavier(b'["[],[],[],[],[],[]"]', 400)
     (False, False)

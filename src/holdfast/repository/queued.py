@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from holdfast.errors import SpoolDamaged, UnknownRun
+from holdfast.errors import InvalidCheckpoint, SpoolDamaged, UnknownRun
 from holdfast.format.checkpoint import Envelope, seal
 from holdfast.format.receipt import QueueItem
 from holdfast.logs import log
@@ -19,6 +19,8 @@ def open_item(spool: Queue, item: QueueItem) -> Envelope | None:
         return seal(spool.read(item))
     except UnknownRun:
         return None
+    except InvalidCheckpoint as error:  # a caller's orjson.Fragment is taken at its word until here
+        raise SpoolDamaged(f"the body of checkpoint {item.checkpoint_id} is not JSON: {error}") from error
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Reads what is stored and what is still spooled, as one, and from the local copy when GitHub is away."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from holdfast.cache.local_copy import RepositoryCache
@@ -257,9 +257,11 @@ def _load(envelope: Envelope, run: StoredRun, waiting: SpooledRun) -> Loaded:
 def _prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:
     """Take a newer checkpoint that was acknowledged, but that the repository does not take as it is."""
     newer = waiting.newest_aside(loaded.envelope.sequence)
+    # Looking for it may have found more that is damaged.
+    warnings = list(dict.fromkeys((*loaded.warnings, *waiting.warnings)))
     if newer is None:
-        return loaded
-    return Loaded(newer, "spool", [*loaded.warnings, waiting.tell_aside(newer)], loaded.earlier)
+        return replace(loaded, warnings=warnings)
+    return Loaded(newer, "spool", [*warnings, waiting.tell_aside(newer)], loaded.earlier)
 
 
 def _rescue(waiting: SpooledRun, error: HoldfastError) -> Loaded:

@@ -27,7 +27,7 @@ class _Place:
 
 def list_runs(source: GitHubSource) -> Mapping[str, ListedRun]:
     """Return every run as the newest commit has it. Raises GatewayError."""
-    known = source.cache.catalogue() or RunList("", {})
+    known = source.cache.run_list() or RunList("", {})
     if known.commit_sha == source.head:
         return known.runs
     trees = _list_trees(source)
@@ -36,13 +36,13 @@ def list_runs(source: GitHubSource) -> Mapping[str, ListedRun]:
     runs = {run_id: kept.get(run_id) or found[run_id] for run_id in trees}
     # A run that changed while we looked is looked at again the next time.
     is_steady = all(run.tree_sha for run in runs.values())
-    source.cache.keep_catalogue(RunList(source.head if is_steady else "", runs))
+    source.cache.keep_run_list(RunList(source.head if is_steady else "", runs))
     return runs
 
 
 def list_known_runs(cache: RepositoryCache) -> Mapping[str, ListedRun]:
     """Return every run that was seen or written before."""
-    known = cache.catalogue()
+    known = cache.run_list()
     runs = dict(known.runs) if known else {}
     for run_id in cache.known_runs():
         if folder := cache.folder(run_id):

@@ -197,7 +197,7 @@ class CachedSource:
         """Do nothing: there is nobody to ask."""
 
     def _listed(self, run_id: str) -> dict[str, RemoteFile]:
-        known = self.cache.catalogue()
+        known = self.cache.run_list()
         run = known.runs.get(run_id) if known else None
         files = {INDEX: run.index_sha, LATEST: run.latest_sha} if run else {}
         return {name: RemoteFile(sha, 0) for name, sha in files.items() if sha}

@@ -16,7 +16,7 @@ from holdfast.metrics import Metrics
 from holdfast.sidecar.bodies import BodyReader
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.drainer import Drainer
-from holdfast.sidecar.intake import GroupCommit, Outcome
+from holdfast.sidecar.group_commit import GroupCommit, Outcome
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class Service:
 
     @property
     def is_stopping(self) -> bool:
-        """Tell whether nothing more is accepted."""
+        """Whether nothing more is accepted."""
         return self.stop.is_set()
 
     async def call(self, work: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:

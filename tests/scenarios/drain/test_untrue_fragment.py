@@ -31,3 +31,22 @@ def test_body_that_is_no_json_is_set_aside_with_its_bytes_and_the_others_go_on(
         assert receipt is not None
         assert receipt.status is Progress.REFUSED
         assert b'"state_snapshot":{"a":}}' in workshop.spool.read(aside.item)
+
+
+@pytest.mark.parametrize("is_drained", [False, True])
+def test_run_is_read_and_resumed_from_what_is_good_before_and_after_it_is_set_aside(
+    tmp_path: Path, is_drained: bool
+) -> None:
+    with open_workshop(tmp_path, MemoryGateway()) as workshop:
+        good = workshop.save(run_id="r")
+        workshop.save(run_id="r", state={"a": orjson.Fragment(b"}")})
+        workshop.save(run_id="other")
+        if is_drained:
+            workshop.worker.drain(patience_s=60)
+
+        plan = workshop.reader.resume("r")
+
+        assert plan.checkpoint_id == good.checkpoint_id
+        assert any("not JSON" in warning for warning in plan.warnings)
+        assert {run.run_id for run in workshop.reader.list_runs()} == {"r", "other"}
+        assert good.checkpoint_id in workshop.reader.list_checkpoints("r").by_id

@@ -40,7 +40,7 @@ def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     cache.keep_blob(A.sha, b"x")
     cache.keep_head(Head("c", 'W/"1"'))
     cache.keep_folder("r", Folder("c", {"index.json": A}))
-    cache.keep_catalogue(RunList("c", {"r": ListedRun("t", A.sha, None)}))
+    cache.keep_run_list(RunList("c", {"r": ListedRun("t", A.sha, None)}))
     cache.close()
 
     again = RepositoryCache(tmp_path)
@@ -49,7 +49,7 @@ def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     assert again.blobs([A.sha, B.sha]) == {A.sha: b"x"}
     assert again.head() == Head("c", 'W/"1"')
     assert again.folder("r") == Folder("c", {"index.json": A})
-    assert again.catalogue() == RunList("c", {"r": ListedRun("t", A.sha, None)})
+    assert again.run_list() == RunList("c", {"r": ListedRun("t", A.sha, None)})
     assert again.known_runs() == ["r"]
     again.close()
 
@@ -57,7 +57,7 @@ def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
 def test_nothing_is_known_at_first(cache: RepositoryCache) -> None:
     assert cache.head() is None
     assert cache.folder("r") is None
-    assert cache.catalogue() is None
+    assert cache.run_list() is None
     assert cache.view("r") is None
     assert cache.known_runs() == []
 
@@ -300,10 +300,10 @@ def test_checkpoints_are_written_and_read_whatever_becomes_of_the_copy(
 
 
 def test_record_that_makes_no_sense_is_no_record(cache: RepositoryCache) -> None:
-    for key in ("head", "folder/r", "catalogue", "view/r"):
+    for key in ("head", "folder/r", "runs", "view/r"):
         cache._keep(key, b'["x"]')
 
-    known = (cache.head(), cache.folder("r"), cache.catalogue(), cache.view("r"))
+    known = (cache.head(), cache.folder("r"), cache.run_list(), cache.view("r"))
     assert known == (None, None, None, None)
 
 

@@ -362,7 +362,7 @@ def test_plain_document_is_parsed_without_a_second_look(monkeypatch: pytest.Monk
     def fail(*_: object) -> None:
         raise AssertionError("a plain text takes the slow path")
 
-    monkeypatch.setattr("holdfast.jsontext.runs.read", fail)
+    monkeypatch.setattr("holdfast.jsontext.large.read", fail)
     monkeypatch.setattr("holdfast.jsontext.parse.read", fail)
     text = orjson.dumps({"b": [1, 2.5, None, "é\n"], "a": {"z": {}, "y": []}})
 

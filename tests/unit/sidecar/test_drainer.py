@@ -109,6 +109,7 @@ def test_something_urgent_ends_a_long_wait_and_not_a_short_one(workshop: Worksho
     drainer.wake(is_urgent=True)
 
     drainer._wait(3600)
+    assert not drainer._urgent.is_set()
     drainer.wake(is_urgent=True)
     drainer._wait(1)
 

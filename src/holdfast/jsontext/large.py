@@ -50,7 +50,7 @@ class _NotSure(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Slice:
     """Some members or items, with the commas between them; `is_plain` if orjson writes them as they are."""
 
     start: int
@@ -65,7 +65,7 @@ class Large:
     name: str | None
     start: int
     end: int
-    children: "list[Run | Large]" = field(default_factory=list)
+    children: "list[Slice | Large]" = field(default_factory=list)
 
 
 def read_exact(text: bytes) -> Any:
@@ -124,14 +124,14 @@ def _cut(text: bytes, node: Large, depth: int) -> Large:
     return node
 
 
-def _judge_run(text: bytes, start: int, end: int, opener: bytes, depth: int) -> tuple[Any, Run]:
+def _judge_run(text: bytes, start: int, end: int, opener: bytes, depth: int) -> tuple[Any, Slice]:
     wrapped = wrap_run(text, start, end, opener)
     value, is_plain = judge(wrapped, levels_around=depth)
     if not is_plain:
         value = read(wrapped)
     if not value:
         raise _NotSure  # nothing stands between two commas, or all of it is white space
-    return value, Run(start, end, is_plain)
+    return value, Slice(start, end, is_plain)
 
 
 def _cut_item(text: bytes, start: int, end: int, depth: int, *, is_member: bool) -> Large | None:
@@ -237,7 +237,7 @@ def _read_items(text: bytes, node: Large) -> Iterator[Any]:
 def _sort_members(text: bytes, node: Large, leaving_out: str | None) -> Iterator[Any]:
     """Yield what an object is made of, ordered by name: objects of small members, and large ones."""
     large = {child.name or "": child for child in node.children if isinstance(child, Large)}
-    runs = [child for child in node.children if isinstance(child, Run)]
+    runs = [child for child in node.children if isinstance(child, Slice)]
     for names in _ranges(text, runs):
         found = {
             name: value
@@ -264,7 +264,7 @@ class _Names:
         return name >= self.first and (self.end is None or name < self.end)
 
 
-def _ranges(text: bytes, runs: list[Run]) -> Iterator[_Names]:
+def _ranges(text: bytes, runs: list[Slice]) -> Iterator[_Names]:
     """Yield ranges of names, in order, so that the small members of each take little memory together."""
     count = -(-sum(run.end - run.start for run in runs) // _SORTED_BYTES)
     bounds = [""]
@@ -274,7 +274,7 @@ def _ranges(text: bytes, runs: list[Run]) -> Iterator[_Names]:
     yield from map(_Names, bounds, [*bounds[1:], None])
 
 
-def _read_run(text: bytes, run: Run, opener: bytes) -> Any:
+def _read_run(text: bytes, run: Slice, opener: bytes) -> Any:
     """Return a run as an object or array that orjson writes with every digit as it stands in the text."""
     wrapped = wrap_run(text, run.start, run.end, opener)
     return orjson.loads(wrapped) if run.is_plain else read_exact(wrapped)

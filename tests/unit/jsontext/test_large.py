@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from holdfast.errors import InvalidCheckpoint
-from holdfast.jsontext import runs
+from holdfast.jsontext import large as runs
 from holdfast.jsontext.flaws import MAX_DEPTH, find_flaw
 from holdfast.jsontext.members import canonical, canonical_sha256, check_value, find_members, parse_document
 from holdfast.jsontext.parse import parse_value

@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError, SpoolFull, SpoolUnwritable
 from holdfast.format.checkpoint import Draft, draft_from_mapping
 from holdfast.format.receipt import Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority
-from holdfast.sidecar.intake import GroupCommit, Outcome
+from holdfast.sidecar.group_commit import GroupCommit, Outcome
 from tests.fakes.spooling import new_id
 
 
