@@ -1,6 +1,7 @@
 """Builds the object graph from the settings. Nothing is opened before it is needed."""
 
 import hashlib
+import os
 import random
 import shutil
 import threading
@@ -69,10 +70,14 @@ class Assembly:
         self._read_attempts = read_attempts
         self._jitter = jitter
         self._open = ExitStack()
+        self._pid = os.getpid()
 
     def close(self) -> None:
-        """Close whatever was opened."""
-        self._open.close()
+        """Close whatever was opened. A forked process closes its queue; all else is its parent's."""
+        if os.getpid() == self._pid:
+            self._open.close()
+        elif "spool" in self.__dict__:
+            self.spool.close()
 
     @property
     def repository(self) -> str:

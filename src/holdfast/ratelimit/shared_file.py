@@ -65,8 +65,8 @@ class RateLimiter:
         self._clock = clock
         self._limits = limits
         self._budget = Budget(limits)
-        self._thread_lock = threading.Lock()
-        self._file_lock = FileLock(f"{path}.lock", timeout=LONGEST_LOCK_WAIT_S, poll_interval=0.002)
+        self._pid = 0
+        self._make_locks()
         self._version: tuple[int, ...] | None = None
         self._stored_at = -inf
         self._is_stored = True
@@ -77,14 +77,14 @@ class RateLimiter:
     @property
     def budget(self) -> Budget:
         """The budget as it is now."""
-        with self._thread_lock:
+        with self._alone():
             self._load()
             self._budget = self._budget.at(self._clock.now())
             return self._budget
 
     def close(self) -> None:
         """Store what is not stored yet."""
-        with self._thread_lock, self._shared() as is_shared:
+        with self._alone(), self._shared() as is_shared:
             if is_shared and not self._is_stored:
                 self._store(is_synced=False)
 
@@ -140,7 +140,7 @@ class RateLimiter:
         self, change: Callable[[Budget, float], tuple[Budget, ResultT]], *, is_synced: bool = False
     ) -> ResultT:
         """Apply `change` to the newest budget, in memory and in the file, and return its result."""
-        with self._thread_lock:
+        with self._alone():
             if not (is_synced or self._is_time_to_store()):
                 self._is_stored = False
                 self._budget, result = change(self._budget, self._clock.now())
@@ -156,6 +156,18 @@ class RateLimiter:
         """Whether a change goes to the file at once: where we count ourselves, each one does."""
         since_s = abs(self._clock.now() - self._stored_at)
         return self._limits.has_content_limits or since_s >= STORE_EVERY_S
+
+    def _alone(self) -> threading.Lock:
+        """Return what keeps the threads of this process apart."""
+        if self._pid != os.getpid():
+            self._make_locks()
+        return self._thread_lock
+
+    def _make_locks(self) -> None:
+        """Make the locks of this process: those that it inherited at a fork are its parent's."""
+        self._pid = os.getpid()
+        self._thread_lock = threading.Lock()
+        self._file_lock = FileLock(f"{self._path}.lock", timeout=LONGEST_LOCK_WAIT_S, poll_interval=0.002)
 
     @contextmanager
     def _shared(self) -> Iterator[bool]:
