@@ -107,9 +107,9 @@ def translate(error: BaseException, folder: Path) -> SpoolError:
     text = str(error)
     if isinstance(error, OSError) and error.errno in _SQLITE_CODES:
         code, text = _SQLITE_CODES[error.errno], error.strerror or text
-    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or text.startswith("Could not decode"):
+    if code in _DAMAGED or isinstance(error, UnicodeDecodeError) or text.startswith("Could not decode"):
         return DatabaseDamaged(f"the database in {folder} is damaged: {text}")
-    if code == sqlite3.SQLITE_ERROR and "no such table" in text:
+    if code == sqlite3.SQLITE_ERROR and ("no such table" in text or "no such column" in text):
         return DatabaseDamaged(f"the database in {folder} has lost its tables")
     for codes, advice in _ADVICE:
         if code in codes:
@@ -117,6 +117,8 @@ def translate(error: BaseException, folder: Path) -> SpoolError:
     return SpoolUnwritable(f"{folder} cannot be used: {text or type(error).__name__}")
 
 
+# Our statements break no constraint, unless rows are there that should not be.
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT}
 # The system's refusals as SQLite's, so that the same fault is told in the same words.
 _SQLITE_CODES = {
     errno.ENOSPC: sqlite3.SQLITE_FULL,

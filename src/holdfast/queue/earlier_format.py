@@ -14,6 +14,7 @@ from pathlib import Path
 import orjson
 
 from holdfast.errors import SpoolUnwritable
+from holdfast.queue.salvage import REPORT
 from holdfast.queue.sqlite_file import connected
 
 VERSION = "0.1.0"
@@ -52,7 +53,8 @@ def find(folder: Path) -> EarlierSpool | None:
     Raises SpoolUnwritable if checkpoints are in it, or may be.
     """
     database, journal = folder / "queue" / "cache.db", folder / "journal"
-    unfinished = [each for each in folder.glob("damaged-*/cache.db") if not (folder / "queue").exists()]
+    moved = [] if (folder / "queue").exists() else folder.glob("damaged-*/cache.db")
+    unfinished = [each for each in moved if not each.with_name(REPORT).exists()]
     if not (database.exists() or journal.exists() or unfinished):
         return None
     waiting, mark, numbers = len(unfinished), (0, 0), dict[str, int]()

@@ -7,7 +7,10 @@
 
 A damaged database is moved away first and read afterwards: whoever still commits into it sees, on
 checking after the commit, that the file has moved, and commits again into the new one. So nothing
-that was acknowledged can fall between the two.
+that was acknowledged can fall between the two. It is read when nobody commits into it any more.
+
+The new database has a name of its own: SQLite deletes the log of a file by its name when the last connection
+closes, and one that was closing while the folder was moved would delete the log of the new file.
 """
 
 import os
@@ -22,6 +25,7 @@ from typing import TypeVar
 
 from holdfast.clock import Clock
 from holdfast.disk import (
+    LOCK_TIMEOUT_S,
     DatabaseDamaged,
     StoreMoved,
     make_private_folder,
@@ -33,8 +37,8 @@ from holdfast.errors import SpoolUnwritable
 from holdfast.format.paths import Layout
 from holdfast.logs import log
 from holdfast.queue import earlier_format, tables
-from holdfast.queue.locks import locked
-from holdfast.queue.salvage import REPORT, Salvage
+from holdfast.queue.locks import locked, writers_kept_out
+from holdfast.queue.salvage import REPORT, Salvage, SalvageReport
 from holdfast.queue.sqlite_file import SqliteFile, Work, connected
 from holdfast.queue.tables import check_waiting
 
@@ -138,8 +142,8 @@ class QueueFolder:
         """Open the database, or make it, and count its items, so that damage among them shows now."""
         make_private_folder(self.path / _QUEUE)
         with self._our_errors():
-            make_database(self.path / _QUEUE)
-        file = SqliteFile(self.path / _QUEUE / DATABASE)
+            path = make_database(find_database(self.path / _QUEUE))
+        file = SqliteFile(path)
         try:
             file.look(check_waiting)
         except BaseException:
@@ -151,6 +155,9 @@ class QueueFolder:
         stamp = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
         taken = len(list(self.path.glob(f"{_DAMAGED}{stamp}*")))
         damaged = self.path / f"{_DAMAGED}{stamp}{f'-{taken}' if taken else ''}"
+        for earlier in self._unreported():
+            # It was replaced before its process died. Nothing else tells it from this one, as clocks are set.
+            SalvageReport.leave_unwritten(earlier)
         (self.path / _QUEUE).rename(damaged)
         sync_folder(self.path)
         self._finish_salvage()
@@ -158,18 +165,20 @@ class QueueFolder:
     def _finish_salvage(self) -> None:
         """Salvage what was moved away and is not replaced yet, perhaps by a process that was killed."""
         queue, salvaged = self.path / _QUEUE, self.path / _SALVAGED
-        if queue.exists():
+        unreported = self._unreported()
+        if queue.exists() or not unreported:
             return
-        unreported = [each for each in self.path.glob(f"{_DAMAGED}*") if not (each / REPORT).exists()]
-        if not unreported:
-            return
-        # An earlier one without a report was replaced before its process died: only the newest is still due.
         damaged = max(unreported)
+        old = find_database(damaged)
         shutil.rmtree(salvaged, ignore_errors=True)
         make_private_folder(salvaged)
-        make_database(salvaged)
-        salvage = Salvage(damaged / DATABASE, self._layout, self._clock.now())
-        with connected(salvaged / DATABASE) as database:
+        new = make_database(salvaged / f"queue-{damaged.name.removeprefix(_DAMAGED)}.db")
+        shm = old.with_name(f"{old.name}-shm")
+        with (
+            writers_kept_out(shm, timeout_s=LOCK_TIMEOUT_S, busy=_describe_writing),
+            connected(new) as database,
+        ):
+            salvage = Salvage(old, self._layout, self._clock.now())
             # A log would hold all of it a second time, and there is nothing that it could undo.
             database.execute("pragma journal_mode = delete")
             database.execute("begin")
@@ -181,17 +190,26 @@ class QueueFolder:
         salvage.report.write_to(damaged)
         log.warning("spool_salvaged", kept_in=str(damaged), **salvage.report.numbers())
 
+    def _unreported(self) -> list[Path]:
+        return [each for each in self.path.glob(f"{_DAMAGED}*") if not (each / REPORT).exists()]
+
     @contextmanager
     def _our_errors(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
             raise translate(error, self.path) from error
 
 
-def make_database(folder: Path) -> None:
-    """Make the database in `folder`, unless it is there. Raises SpoolUnwritable for one of another format."""
-    path = folder / DATABASE
+def find_database(folder: Path) -> Path:
+    """Return the one database in `folder`, even if only its log is left; else what a first one is called."""
+    for each in folder.glob("queue*.db*"):
+        return folder / f"{each.name.partition('.db')[0]}.db"
+    return folder / DATABASE
+
+
+def make_database(path: Path) -> Path:
+    """Make the database, unless it is there. Raises SpoolUnwritable for one of another format."""
     if not path.exists():
         # Only where it is new: to close a file that SQLite has open takes SQLite's locks from this process.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -199,12 +217,15 @@ def make_database(folder: Path) -> None:
         (version,) = database.execute("pragma user_version").fetchone()
         if version not in (0, tables.FORMAT):
             raise SpoolUnwritable(
-                f"the spool in {folder} has format {version}, and this Holdfast knows {tables.FORMAT}; "
+                f"the spool in {path.parent} has format {version}, and this Holdfast knows {tables.FORMAT}; "
                 "use the version that wrote it"
             )
+        if version == 0 and database.execute("select 1 from sqlite_master").fetchone():
+            raise DatabaseDamaged(f"the spool in {path.parent} has lost its format")
         if version == 0:
             _lay_out(database)
-            sync_folder(folder)
+            sync_folder(path.parent)
+    return path
 
 
 def _lay_out(database: sqlite3.Connection) -> None:
@@ -219,7 +240,8 @@ def _lay_out(database: sqlite3.Connection) -> None:
 
 def _has_lost_its_head(queue: Path) -> bool:
     """Whether the file is empty while its log is not: SQLite would throw the log away."""
-    database, wal = queue / DATABASE, queue / f"{DATABASE}-wal"
+    database = find_database(queue)
+    wal = database.with_name(f"{database.name}-wal")
     has_head = database.exists() and database.stat().st_size > 0
     return not has_head and wal.exists() and wal.stat().st_size > 0
 
@@ -230,6 +252,10 @@ def _describe(holder: Path) -> str:
     except (OSError, ValueError):
         who = "another process"
     return f"{who} is draining this spool; stop it, or let it finish"
+
+
+def _describe_writing() -> str:
+    return f"a process has been writing to this spool for more than {LOCK_TIMEOUT_S} s; see whether it hangs"
 
 
 def _describe_opening() -> str:

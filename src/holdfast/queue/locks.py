@@ -6,9 +6,11 @@ its copy at once: what its parent holds is the parent's alone, and free when the
 
 import fcntl
 import os
+import struct
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from holdfast.disk import translate
 from holdfast.errors import SpoolBusy
 
 _POLL_S = 0.01
+# Where in its -shm file SQLite locks whoever writes (https://www.sqlite.org/walformat.html).
+_SQLITE_WRITER_BYTE = 120
 
 
 @dataclass(eq=False)
@@ -39,19 +43,33 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-@contextmanager
-def locked(path: Path, *, timeout_s: float, busy: Callable[[], str]) -> Iterator[None]:
+def locked(path: Path, *, timeout_s: float, busy: Callable[[], str]) -> AbstractContextManager[None]:
     """Be the only one inside, of all threads and processes. Raises SpoolBusy, which says `busy`.
 
     Raises SpoolUnwritable where the file cannot be made.
     """
+    return _held(path, _lock_whole, timeout_s, busy)
+
+
+def writers_kept_out(shm: Path, *, timeout_s: float, busy: Callable[[], str]) -> AbstractContextManager[None]:
+    """Let nobody commit to the SQLite file that `shm` belongs to, once those who do so now have finished.
+
+    Closing the lock takes from this process what locks SQLite has on this file: only for one given up.
+    """
+    return _held(shm, _lock_writing, timeout_s, busy) if shm.exists() else nullcontext()
+
+
+@contextmanager
+def _held(
+    path: Path, lock: Callable[[int], None], timeout_s: float, busy: Callable[[], str]
+) -> Iterator[None]:
     try:
         handle = _Handle(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise translate(error, path.parent) from error
     _handles.add(handle)
     try:
-        _wait(handle, timeout_s, busy)
+        _wait(handle, lock, timeout_s, busy)
         yield
     finally:
         _handles.discard(handle)
@@ -60,11 +78,24 @@ def locked(path: Path, *, timeout_s: float, busy: Callable[[], str]) -> Iterator
             os.close(handle.descriptor)
 
 
-def _wait(handle: _Handle, timeout_s: float, busy: Callable[[], str]) -> None:
+def _lock_whole(descriptor: int) -> None:
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _lock_writing(descriptor: int) -> None:
+    if sys.platform == "linux":
+        # A lock of the open file, not of the process: it keeps out the other threads of this one, too.
+        wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _SQLITE_WRITER_BYTE, 1, 0)
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, wanted)
+    else:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _SQLITE_WRITER_BYTE)
+
+
+def _wait(handle: _Handle, lock: Callable[[int], None], timeout_s: float, busy: Callable[[], str]) -> None:
     deadline = time.monotonic() + timeout_s
     while handle.descriptor is not None:
         try:
-            return fcntl.flock(handle.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock(handle.descriptor)
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 raise SpoolBusy(busy()) from None

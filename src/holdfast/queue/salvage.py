@@ -47,6 +47,12 @@ class SalvageReport:
         (folder / REPORT).write_bytes(orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2))
         sync_folder(folder)
 
+    @staticmethod
+    def leave_unwritten(folder: Path) -> None:
+        """Mark a salvage as finished of which no report was written."""
+        (folder / REPORT).touch()
+        sync_folder(folder)
+
 
 class Salvage:
     """What a damaged file still says, read twice: first all but the bodies, which may be many, then those."""

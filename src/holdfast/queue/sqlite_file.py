@@ -41,7 +41,7 @@ _PRAGMAS = (
 
 # Connections that their own thread was using at a fork. They are the parent's: never used, nor closed, here.
 _inherited: list[sqlite3.Connection] = []
-# Held where a connection is open that is no SqliteFile's, so that no fork comes between.
+# Held where no fork may come between: while a SqliteFile is added, or a connection is open that is none's.
 _no_fork = threading.RLock()
 
 
@@ -63,7 +63,8 @@ class SqliteFile:
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._identity = self._identify()
-        _files.add(self)
+        with _no_fork:
+            _files.add(self)
 
     def change(self, work: Work[T]) -> T:
         """Return what `work` returns. What it writes is stored together, or not at all if it raises.
@@ -79,7 +80,7 @@ class SqliteFile:
                 self._check_in_place()
                 connection = self._reader = self._reader or self._connect()
                 return self._read(connection, work)
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 raise self._explain(error) from error
 
     def compact(self) -> None:
@@ -123,7 +124,7 @@ class SqliteFile:
             self._is_writing = True
             try:
                 return write()
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 raise self._explain(error) from error
             finally:
                 self._is_writing = False

@@ -78,6 +78,7 @@ INSERT_ITEM = (
     " on conflict do nothing"
 )
 SELECT_ITEM = "select * from item where checkpoint_id = ?"
+SELECT_UNINDEXED = "select 1 from item not indexed where checkpoint_id = ?"
 SELECT_WAITING = (
     "select checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic, not_before"
     " from item where status in ('spooled', 'committed') order by priority, arrival"
@@ -170,6 +171,8 @@ def find_known(database: sqlite3.Connection, checkpoint_id: str) -> ItemRow:
     if row:
         return row
     check_waiting(database)
+    if database.execute(SELECT_UNINDEXED, (checkpoint_id,)).fetchone():
+        raise DatabaseDamaged(f"the row of checkpoint {checkpoint_id} is not where its index says")
     if read_totals(database).lost:
         raise SpoolDamaged(
             f"checkpoint {checkpoint_id} is not in the spool, which was damaged and has lost some"

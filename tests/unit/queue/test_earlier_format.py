@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import SpoolUnwritable
+from holdfast.queue.salvage import REPORT
 from tests.fakes.spooling import FakeEntry, open_spool
 
 BLOCK = 4096
@@ -135,6 +136,18 @@ def test_salvage_that_the_earlier_version_did_not_finish_is_left_to_it(tmp_path:
         open_spool(tmp_path)
 
     assert (tmp_path / "damaged-20260101T000000Z" / "cache.db").exists()
+
+
+def test_salvage_that_the_earlier_version_finished_does_not_stand_in_the_way_of_ours(tmp_path: Path) -> None:
+    with closing(open_spool(tmp_path)) as spool:
+        receipt = spool.put(FakeEntry())
+    (tmp_path / "queue").rename(tmp_path / "damaged-20260201T000000Z")  # the process was killed here
+    make_rows(tmp_path, {})
+    (tmp_path / "queue").rename(tmp_path / "damaged-20260101T000000Z")
+    (tmp_path / "damaged-20260101T000000Z" / REPORT).write_text("{}")
+
+    with closing(open_spool(tmp_path)) as spool:
+        assert [item.checkpoint_id for item in spool.pending()] == [receipt.checkpoint_id]
 
 
 def test_damaged_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -17,8 +18,9 @@ from structlog.testing import capture_logs
 from holdfast.errors import SpoolDamaged, SpoolUnwritable, UnknownRun
 from holdfast.format.receipt import Delivery, Persistence, Progress
 from holdfast.queue import Queue
+from holdfast.queue import folder as queue_folder
 from holdfast.queue.folder import DATABASE
-from holdfast.queue.salvage import REPORT
+from holdfast.queue.salvage import REPORT, Salvage
 from tests.fakes.spooling import FakeEntry, open_spool, start_python
 
 PAGE = 4096
@@ -455,3 +457,109 @@ def test_salvage_that_died_before_its_report_is_not_taken_for_the_next_damage(tm
 
     assert set(newer) <= set(drain(spool))
     spool.close()
+
+
+def test_clock_that_was_set_back_does_not_bring_back_what_an_earlier_salvage_replaced(tmp_path: Path) -> None:
+    fill(tmp_path, 3)
+    queue = tmp_path / "spool" / "queue"
+    shutil.copytree(queue, tmp_path / "spool" / "damaged-20990101T000000Z")  # its process left no report
+    newer = fill(tmp_path, 5)
+    database(tmp_path).write_bytes(b"garbage" + database(tmp_path).read_bytes()[7:])
+
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        assert set(newer) <= set(drain(spool))
+
+
+def test_nobody_writes_to_the_damaged_file_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool, other = open_spool(tmp_path / "spool"), open_spool(tmp_path / "spool")
+    for each in (spool, other):
+        each.put(JsonEntry())
+
+    def read(damaged: Path, *arguments: Any) -> Salvage:
+        writer = sqlite3.connect(damaged, timeout=0, isolation_level=None)
+        with closing(writer), pytest.raises(sqlite3.OperationalError, match="locked"):
+            writer.execute("begin immediate")
+        return Salvage(damaged, *arguments)
+
+    monkeypatch.setattr(queue_folder, "Salvage", read)
+    spool._folder._replace(spool._folder._file, is_damaged=True)
+
+    assert len(drain(other)) == 2
+    for each in (spool, other):
+        each.close()
+
+
+def test_new_file_has_another_name_so_that_who_still_closes_the_old_one_cannot_delete_its_log(
+    tmp_path: Path,
+) -> None:
+    spool = open_spool(tmp_path / "spool")
+    names = {spool._folder._file.path.name}
+    for _ in range(3):
+        spool.put(JsonEntry())
+        spool._folder._replace(spool._folder._file, is_damaged=True)
+        names.add(spool._folder._file.path.name)
+    spool.close()
+
+    assert len(names) == 4
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        assert len(drain(spool)) == 3
+
+
+def test_log_of_a_salvaged_file_that_has_lost_its_head_is_not_thrown_away(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path / "spool")
+    spool._folder._replace(spool._folder._file, is_damaged=True)
+    spool.put(JsonEntry())
+    left = tmp_path / "left"
+    shutil.copytree(tmp_path / "spool", left)
+    spool.close()
+    (left / "queue" / spool._folder._file.path.name).unlink()
+
+    with closing(open_spool(left)) as spool:
+        assert len(drain(spool)) == 1
+
+
+@pytest.mark.parametrize("name", [b"\xf2lob_sha", b"blob_xyz"])
+def test_column_whose_name_was_altered_is_salvaged(tmp_path: Path, name: bytes) -> None:
+    bodies = fill(tmp_path, 20)
+    database(tmp_path).write_bytes(database(tmp_path).read_bytes().replace(b"blob_sha", name, 1))
+
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        (first, *_) = spool.pending()
+        spool.mark_committed({first.checkpoint_id: Delivery(first.sequence, "p", "c", "b")})
+        assert drain(spool) == bodies
+
+
+def test_format_that_was_lost_is_salvaged(tmp_path: Path) -> None:
+    bodies = fill(tmp_path, 20)
+    alter(tmp_path, "pragma user_version = 0")
+
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        assert drain(spool) == bodies
+
+
+def test_body_that_no_row_speaks_of_does_not_refuse_the_next_checkpoint(tmp_path: Path) -> None:
+    bodies = fill(tmp_path, 3)
+    alter(tmp_path, "insert into body values (4, x'00', x'00')")
+
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        spool.put(JsonEntry(checkpoint_id="new"))
+        assert drain(spool).keys() == {*bodies, "new"}
+
+
+def test_row_whose_id_was_altered_is_found_by_reading_it(tmp_path: Path) -> None:
+    bodies = fill(tmp_path, 3)
+    first = min(bodies)
+    altered = f"X{first[1:]}"
+    content = database(tmp_path).read_bytes()
+    rows = [at for at in range(len(content)) if content.startswith(f"{first}build-1".encode(), at)]
+    for at in rows:
+        content = content[:at] + altered.encode() + content[at + len(altered) :]
+    database(tmp_path).write_bytes(content)
+
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        (item,) = [each for each in spool.pending() if each.checkpoint_id == altered]
+        with pytest.raises((UnknownRun, SpoolDamaged)):
+            spool.read(item)
+        assert drain(spool) == bodies

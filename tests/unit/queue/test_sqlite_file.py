@@ -22,7 +22,7 @@ SELECT = "select name from note order by name"
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[SqliteFile]:
-    make_database(tmp_path)
+    make_database(tmp_path / DATABASE)
     file = SqliteFile(tmp_path / DATABASE)
     yield file
     file.close()
