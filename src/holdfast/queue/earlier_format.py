@@ -1,7 +1,8 @@
 """A spool of version 0.1.0: rows under keys, and a journal in front of them. It is emptied by that version.
 
-`queue/cache.db` has `ticket|…` and `aside|…` rows for the checkpoints, `run|…` for the numbers of runs, and
-`journal` for how far it has absorbed the file of that name. Values are behind a digest of 32 bytes.
+`queue/cache.db` has `ticket|…` and `aside|…` rows for the checkpoints, `receipt|…` for all that are known,
+`run|…` for the numbers of runs, `note|…` for notes, and `journal` for how far it has absorbed the file of
+that name. Values are behind a digest of 32 bytes.
 """
 
 import hashlib
@@ -14,6 +15,11 @@ from pathlib import Path
 import orjson
 
 from holdfast.errors import SpoolUnwritable
+from holdfast.format.receipt import Progress
+from holdfast.logs import log
+from holdfast.queue import tables
+from holdfast.queue.contract import LOST
+from holdfast.queue.rows import ItemRow
 from holdfast.queue.salvage import REPORT
 from holdfast.queue.sqlite_file import connected
 
@@ -32,14 +38,18 @@ _COUNT = (
 
 @dataclass(frozen=True, slots=True)
 class EarlierSpool:
-    """A spool of the earlier format that holds no checkpoint, and the highest number of each run."""
+    """A spool of the earlier format that holds no checkpoint, and what it knows of those it had."""
 
     files: tuple[Path, ...]
-    numbers: dict[str, int]
+    items: list[ItemRow]
+    runs: list[tuple[str, int, int]]
+    notes: list[tuple[str, bytes]]
 
-    def runs(self) -> list[tuple[str, int, int]]:
-        """Return the rows of `run` that say the same."""
-        return [(run_id, highest, 0) for run_id, highest in self.numbers.items()]
+    def write_to(self, database: sqlite3.Connection) -> None:
+        """Write what it knows into the tables of the present format."""
+        database.executemany(tables.INSERT_ITEM, self.items)
+        database.executemany(tables.RAISE_RUN, self.runs)
+        database.executemany(tables.INSERT_NOTE, self.notes)
 
     def discard(self) -> None:
         """Delete it."""
@@ -57,15 +67,16 @@ def find(folder: Path) -> EarlierSpool | None:
     unfinished = [each for each in moved if not each.with_name(REPORT).exists()]
     if not (database.exists() or journal.exists() or unfinished):
         return None
-    waiting, mark, numbers = len(unfinished), (0, 0), dict[str, int]()
+    logs = [database.with_name(database.name + suffix) for suffix in ("-wal", "-shm")]
+    found = EarlierSpool((journal, *logs, database), [], [], [])
+    waiting, mark = len(unfinished), (0, 0)
     if database.exists():
-        count, mark, numbers = _read_database(database)
+        count, mark = _read_database(database, found)
         waiting += count
     waiting += sum(1 for _ in _unabsorbed(journal, mark)) if journal.exists() else 0
     if waiting:
         raise SpoolUnwritable(_refusal(folder, f"{waiting} checkpoints"))
-    logs = [database.with_name(database.name + suffix) for suffix in ("-wal", "-shm")]
-    return EarlierSpool((journal, *logs, database), numbers)
+    return found
 
 
 def _refusal(folder: Path, what: str) -> str:
@@ -76,20 +87,64 @@ def _refusal(folder: Path, what: str) -> str:
     )
 
 
-def _read_database(path: Path) -> tuple[int, tuple[int, int], dict[str, int]]:
-    """Return how many checkpoints it has, how much of the journal it has, and the runs' highest numbers."""
+def _read_database(path: Path, found: EarlierSpool) -> tuple[int, tuple[int, int]]:
+    """Add what it knows to `found`; return how many checkpoints it has, and how much of the journal."""
     try:
         with connected(path) as database:
             (count,) = database.execute(_COUNT).fetchone()
             mark = database.execute("select value from Cache where key = 'journal'").fetchone()
-            runs = database.execute("select key, value from Cache where key >= 'run|' and key < 'run}'")
-            numbers = {
-                key.removeprefix("run|"): int(orjson.loads(value[_SEAL_BYTES:])[0]) for key, value in runs
-            }
             generation, end = map(int, mark[0][_SEAL_BYTES:].split()) if mark else (0, 0)
+            found.runs.extend((run, int(orjson.loads(row)[0]), 0) for run, row in _rows(database, "run"))
+            found.notes.extend(_rows(database, "note"))
+            items = [_parse_receipt(row) for _, row in _rows(database, "receipt")]
     except (sqlite3.Error, ValueError, LookupError, TypeError) as error:
         raise SpoolUnwritable(_refusal(path.parents[1], f"a damaged spool ({error})")) from error
-    return count, (generation, end), numbers
+    found.items.extend(row._replace(arrival=None) for row in sorted(items, key=_arrival))
+    return count, (generation, end)
+
+
+def _rows(database: sqlite3.Connection, kind: str) -> Iterator[tuple[str, bytes]]:
+    """Yield name and value of each row of this kind; one that does not match its digest is left out."""
+    select = "select key, value from Cache where key >= ? and key < ?"
+    for key, sealed in database.execute(select, (f"{kind}|", f"{kind}}}")):
+        seal, value = sealed[:_SEAL_BYTES], sealed[_SEAL_BYTES:]
+        if hashlib.sha256(key.encode() + hashlib.sha256(value).digest()).digest() == seal:
+            yield key.removeprefix(f"{kind}|"), value
+        else:
+            log.warning("spool_row_damaged", key=key)
+
+
+def _parse_receipt(value: bytes) -> ItemRow:
+    """Return the row of `item` that says the same as a receipt; one that should have a body is lost."""
+    fields = orjson.loads(value)
+    receipt = fields["receipt"]
+    rank, arrival, arrived_at, sequence, trigger, size, _ = fields["slot"].split("|", 6)
+    is_settled = receipt["status"] in (Progress.VERIFIED, Progress.REFUSED)
+    return ItemRow(
+        arrival=int(arrival),
+        checkpoint_id=receipt["checkpoint_id"],
+        run_id=receipt["run_id"],
+        sequence=receipt["sequence_number"],
+        trigger=trigger,
+        priority=int(rank),
+        size=int(size),
+        arrived_at=float(arrived_at),
+        is_automatic=int(sequence.endswith("+")),
+        digest=bytes.fromhex(fields["body_sha256"]),
+        seal=b"",
+        fingerprint=fields["fingerprint"],
+        persistence=receipt["persistence"],
+        status=receipt["status"] if is_settled else str(Progress.REFUSED),
+        file_path=receipt["file_path"],
+        commit_sha=receipt["commit_sha"],
+        blob_sha=receipt["blob_sha"],
+        reason=receipt["reason"] if is_settled else LOST,
+        changed_at=float(fields["updated_at"]),
+    ).sealed()
+
+
+def _arrival(row: ItemRow) -> int:
+    return row.arrival or 0
 
 
 def _unabsorbed(journal: Path, mark: tuple[int, int]) -> Iterator[int]:

@@ -53,6 +53,15 @@ _OPEN_TIMEOUT_S = 60
 _TRIES = 3
 
 
+class _Thread(threading.local):
+    """What one thread is doing, whichever queue it does it to."""
+
+    is_opening = False
+
+
+_thread = _Thread()
+
+
 class QueueFolder:
     """The folder of one queue, and the file in it: opened anew when replaced, salvaged when damaged."""
 
@@ -61,7 +70,8 @@ class QueueFolder:
         self._clock = clock
         self._layout = layout
         self._mutex = threading.Lock()
-        self._file = self._open()
+        with _opening_once():
+            self._file = self._open()
         part_when_forked(self)
 
     def part(self) -> None:
@@ -112,7 +122,7 @@ class QueueFolder:
         return use(self._file)
 
     def _replace(self, old: SqliteFile, *, is_damaged: bool) -> None:
-        with self._mutex:
+        with _opening_once(), self._mutex:
             if self._file is old:
                 new = self._open(damaged=old if is_damaged else None)
                 new.failure = old.failure
@@ -134,7 +144,7 @@ class QueueFolder:
                 self._salvage()
                 file = self._open_checked()
             if earlier:
-                file.change(lambda database: database.executemany(tables.RAISE_RUN, earlier.runs()))
+                file.change(earlier.write_to)
                 earlier.discard()
             return file
 
@@ -199,6 +209,18 @@ class QueueFolder:
             yield
         except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
             raise translate(error, self.path) from error
+
+
+@contextmanager
+def _opening_once() -> Iterator[None]:
+    """Raise SpoolUnwritable in a signal handler of a thread that is here: it would wait for itself."""
+    if _thread.is_opening:
+        raise SpoolUnwritable("this thread is just opening the spool; save again when it has done so")
+    _thread.is_opening = True
+    try:
+        yield
+    finally:
+        _thread.is_opening = False
 
 
 def find_database(folder: Path) -> Path:

@@ -264,7 +264,8 @@ class SqliteQueue:
         self._folder.close()
 
     def _likely_number(self, run_id: str) -> int:
-        return self._next_numbers.get(run_id) or self.known_sequence(run_id) + 1
+        # Not read: a save would wait for whoever is listing. A wrong guess costs making the body again, once.
+        return self._next_numbers.get(run_id, 1)
 
     def _remember(self, numbers: Mapping[str, RunNumbers]) -> None:
         """Let the next guesses begin where these numbers end."""

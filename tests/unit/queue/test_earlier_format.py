@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import SpoolUnwritable
+from holdfast.errors import CheckpointChanged, SpoolUnwritable
+from holdfast.queue.contract import LOST
 from holdfast.queue.salvage import REPORT
 from tests.fakes.spooling import FakeEntry, open_spool
 
@@ -22,6 +23,7 @@ TABLE = (
 )
 WAITING = "ticket|2|000000000001|1000.0|1+|manual|7|build-1|c-1"
 SET_ASIDE = "aside|2|000000000001|1000.0|1+|manual|7|build-1|c-1"
+SLOT = "1|000000000001|1000.0|1+|manual|7|build-1|c-0"
 RUNS = {"run|build-1": b"[7,[[1,7]]]", "run|build-2": b"[41,[[40,41]]]"}
 
 
@@ -37,6 +39,29 @@ def make_rows(folder: Path, rows: dict[str, bytes]) -> None:
                 "insert into Cache (key, raw, store_time, access_time, mode, value) values (?, 1, 0, 0, 1, ?)"
             )
             database.execute(insert, (key, seal + value))
+
+
+def make_receipt(status: str = "verified", checkpoint_id: str = "c-0") -> bytes:
+    """Return the value of a `receipt|` row as version 0.1.0 wrote it."""
+    receipt = {
+        "checkpoint_id": checkpoint_id,
+        "run_id": "build-1",
+        "sequence_number": 7,
+        "status": status,
+        "persistence": "normal",
+        "file_path": "runs/build-1/7.json",
+        "commit_sha": "commit",
+        "blob_sha": "blob",
+        "reason": None,
+    }
+    record = {
+        "receipt": receipt,
+        "slot": SLOT,
+        "body_sha256": hashlib.sha256(b"7:state").hexdigest(),
+        "fingerprint": "same",
+        "updated_at": 1001.5,
+    }
+    return json.dumps(record).encode()
 
 
 def make_entry(generation: int, block_start: int, body: bytes) -> bytes:
@@ -73,7 +98,7 @@ def content_of(folder: Path) -> dict[str, bytes]:
 def test_empty_spool_is_replaced_and_the_numbers_of_its_runs_go_on(
     tmp_path: Path, journal: list[bytes] | None
 ) -> None:
-    make_rows(tmp_path, {"journal": b"3 4096", "receipt|c-0": b"{}"})
+    make_rows(tmp_path, {"journal": b"3 4096", "receipt|c-0": make_receipt()})
     if journal is not None:
         make_journal(tmp_path, *journal)
 
@@ -86,6 +111,52 @@ def test_empty_spool_is_replaced_and_the_numbers_of_its_runs_go_on(
     assert not (tmp_path / "journal").exists()
     with closing(open_spool(tmp_path)) as spool:
         assert len(spool.pending()) == 2
+
+
+def test_receipts_and_notes_of_an_empty_spool_are_carried_over(tmp_path: Path) -> None:
+    make_rows(tmp_path, {"receipt|c-0": make_receipt(), "note|litter/a": b"a note"})
+
+    for _ in range(2):
+        with closing(open_spool(tmp_path)) as spool:
+            receipt = spool.receipt("c-0")
+            assert receipt is not None
+            assert (receipt.status, receipt.sequence_number, receipt.commit_sha) == ("verified", 7, "commit")
+            assert spool.put(FakeEntry(checkpoint_id="c-0", fingerprint="same")) == receipt
+            assert spool.put(FakeEntry(checkpoint_id="c-0")) == receipt
+            for other in (FakeEntry(fingerprint="other"), FakeEntry(content=b"other")):
+                other.checkpoint_id = "c-0"
+                with pytest.raises(CheckpointChanged):
+                    spool.put(other)
+            assert spool.notes() == {"litter/a": b"a note"}
+            assert spool.pending() == []
+
+    with closing(open_spool(tmp_path)) as spool:
+        assert spool.purge_receipts(older_than=1001.5, keep=0) == 0
+        assert spool.purge_receipts(older_than=1001.6, keep=0) == 1
+
+
+def test_receipt_whose_checkpoint_should_wait_and_does_not_says_that_it_is_lost(tmp_path: Path) -> None:
+    make_rows(tmp_path, {"receipt|c-0": make_receipt("spooled")})
+
+    with closing(open_spool(tmp_path)) as spool:
+        receipt = spool.receipt("c-0")
+        assert receipt is not None
+        assert (receipt.status, receipt.reason) == ("refused", LOST)
+        assert spool.pending() == []
+
+
+def test_row_that_was_altered_is_left_out_and_keeps_nothing_else_out(tmp_path: Path) -> None:
+    make_rows(tmp_path, {"receipt|c-0": make_receipt(), "receipt|c-1": make_receipt(checkpoint_id="c-1")})
+    with closing(sqlite3.connect(tmp_path / "queue" / "cache.db", isolation_level=None)) as database:
+        database.execute(
+            "update Cache set value = cast(value || x'00' as blob) where key in (?, ?)",
+            ("receipt|c-0", "run|build-2"),
+        )
+
+    with closing(open_spool(tmp_path)) as spool:
+        assert spool.receipt("c-0") is None
+        assert spool.receipt("c-1") is not None
+        assert [spool.known_sequence(run) for run in ("build-1", "build-2")] == [7, 0]
 
 
 @pytest.mark.parametrize(

@@ -134,3 +134,31 @@ def test_lock_of_the_drainer_dies_with_its_process(tmp_path: Path) -> None:
     with spool.drainer():
         assert len(spool.pending()) == 1
     spool.close()
+
+
+@pytest.mark.parametrize("amid", ["salvage", "opening"])
+def test_save_of_a_signal_handler_amid_a_salvage_or_an_opening_is_refused_and_does_not_wait_for_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amid: str
+) -> None:
+    monkeypatch.setattr(queue_folder, "_OPEN_TIMEOUT_S", 0)
+    spool = open_spool(tmp_path)
+    spool.put(FakeEntry())
+    make, refusals = queue_folder.make_database, []
+    handle = (lambda: spool.put(FakeEntry())) if amid == "salvage" else (lambda: open_spool(tmp_path))
+
+    def make_interrupted(folder: Path) -> None:
+        with pytest.raises(SpoolUnwritable, match="this thread is just opening the spool") as refusal:
+            handle()
+        refusals.append(refusal.value)
+        make(folder)
+
+    monkeypatch.setattr(queue_folder, "make_database", make_interrupted)
+    if amid == "salvage":
+        spool._folder._replace(spool._folder._file, is_damaged=True)
+    else:
+        open_spool(tmp_path).close()
+
+    assert refusals
+    spool.put(FakeEntry())
+    assert len(spool.pending()) == 2
+    spool.close()

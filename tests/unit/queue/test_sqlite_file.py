@@ -5,7 +5,9 @@ import signal
 import sqlite3
 import stat
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -180,6 +182,27 @@ def test_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         open_spool(tmp_path / "file" / "spool")
     with pytest.raises(SpoolError):
         open_spool(tmp_path / "file")
+
+
+def test_put_into_a_new_run_does_not_wait_for_a_long_look(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path)
+    spool.put(FakeEntry())
+    is_looking, may_end = threading.Event(), threading.Event()
+
+    def look(_: sqlite3.Connection) -> None:
+        is_looking.set()
+        may_end.wait(60)
+
+    with ThreadPoolExecutor() as threads:
+        looking = threads.submit(spool._folder.look, look)
+        assert is_looking.wait(60)
+        try:
+            receipt = threads.submit(spool.put, FakeEntry(run_id="build-2")).result(timeout=10)
+            assert not looking.done()
+        finally:
+            may_end.set()
+    assert receipt.sequence_number == 1
+    spool.close()
 
 
 def test_path_of_any_name_is_opened(tmp_path: Path) -> None:
