@@ -28,7 +28,6 @@ from holdfast.queue.intake import take_in
 from holdfast.queue.room import check_free_space, compact_if_worth_it
 from holdfast.queue.rows import ItemRow
 from holdfast.queue.tables import (
-    check_count,
     count_item,
     find_known,
     find_row,
@@ -39,6 +38,7 @@ from holdfast.queue.tables import (
     read_item,
     read_numbers,
     read_totals,
+    read_waiting,
     write_body,
 )
 
@@ -94,15 +94,10 @@ class SqliteQueue:
         check_limits(self._folder.look(read_totals), 1, self._limits)
 
     def pending(self, now: float | None = None) -> list[QueueItem]:
-        def work(database: sqlite3.Connection) -> dict[tuple[Any, ...], QueueItem]:
-            rows = database.execute(tables.SELECT_WAITING).fetchall()
-            check_count(database, len(rows))
-            # A drain lists again and again, and most rows are those of the last time.
-            known = self._items
-            return {row: known.get(row) or read_item(row[:-1]) for row in rows}
-
-        self._items = found = self._folder.look(work)
-        return [item for row, item in found.items() if now is None or row[-1] <= now]
+        # A drain lists again and again, and most rows are those of the last time.
+        known = self._items
+        self._items = found = self._folder.look(lambda database: read_waiting(database, known))
+        return [item for row, item in found.items() if now is None or row[-2] <= now]
 
     def read(self, item: QueueItem) -> bytes:
         body, fault = self._folder.look(lambda database: read_checked(database, item.checkpoint_id))

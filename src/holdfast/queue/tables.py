@@ -7,7 +7,7 @@ change unnoticed; a body has its digest beside it.
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from holdfast.disk import DatabaseDamaged
@@ -79,10 +79,11 @@ INSERT_ITEM = (
 )
 SELECT_ITEM = "select * from item where checkpoint_id = ?"
 SELECT_WAITING = (
-    "select checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic, not_before"
-    " from item where status in ('spooled', 'committed') order by priority, arrival"
+    "select checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic, not_before,"
+    " status from item where status in ('spooled', 'committed') order by priority, arrival"
 )
 COUNT_WAITING = "select count(*) from item where status in ('spooled', 'committed')"
+CHECK_INDEXES = "pragma integrity_check(item)"
 SELECT_OLDEST = (
     "select arrived_at from item where status in ('spooled', 'committed') and priority = ?"
     " order by arrival limit 1"
@@ -144,6 +145,8 @@ ADD_TO_TOTAL = (
     " set_aside_bytes = set_aside_bytes + ?, salvaged = salvaged + ?, lost = lost + ?"
 )
 
+WAITING = frozenset({Progress.SPOOLED, Progress.COMMITTED})
+
 # SQLite and its driver copy a value thrice on its way; a body beyond this is written in place.
 _LARGE_BYTES = 1024**2
 
@@ -170,9 +173,12 @@ def find_known(database: sqlite3.Connection, checkpoint_id: str) -> ItemRow:
     if row:
         return row
     check_waiting(database)
-    if read_totals(database).lost:
+    check_indexes(database)
+    totals = read_totals(database)
+    if totals.lost or totals.salvaged:
         raise SpoolDamaged(
-            f"checkpoint {checkpoint_id} is not in the spool, which was damaged and has lost some"
+            f"checkpoint {checkpoint_id} is not in the spool, which was damaged: "
+            "it is there under its true id, or the spool has lost some"
         )
     raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool")
 
@@ -203,6 +209,27 @@ def check_waiting(database: sqlite3.Connection) -> None:
     """Raise DatabaseDamaged unless as many items wait as were counted in."""
     (found,) = database.execute(COUNT_WAITING).fetchone()
     check_count(database, found)
+
+
+def check_indexes(database: sqlite3.Connection) -> None:
+    """Raise DatabaseDamaged unless every item is found by its id, and listed where it belongs."""
+    (found,) = database.execute(CHECK_INDEXES).fetchone()
+    if found != "ok":
+        raise DatabaseDamaged(f"the spool's items and their indexes do not agree: {found}")
+
+
+def read_waiting(
+    database: sqlite3.Connection, known: Mapping[tuple[Any, ...], QueueItem]
+) -> dict[tuple[Any, ...], QueueItem]:
+    """Return the waiting items in their order, each under its row, which ends with `not_before` and status.
+
+    What is `known` is not made again. Raises DatabaseDamaged.
+    """
+    rows = database.execute(SELECT_WAITING).fetchall()
+    items = {row: known.get(row) or read_item(row[:-2]) for row in rows}
+    # A damaged index may name one row twice, or one that has left the line.
+    check_count(database, sum(status in WAITING for *_, status in items))
+    return items
 
 
 def check_count(database: sqlite3.Connection, found: int) -> None:

@@ -1,0 +1,109 @@
+"""One flipped bit, wherever it lies: it is noticed, the rest goes on, and nothing is missing unnamed."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import SpoolDamaged
+from holdfast.format.receipt import Delivery
+from holdfast.queue import SqliteQueue
+from tests.fakes.spooling import JsonEntry, open_spool
+
+PAGE = 4096
+COUNT = 8
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A spool with a few checkpoints, closed."""
+    with closing(open_spool(tmp_path / "spool")) as spool:
+        spool.put_all([JsonEntry(checkpoint_id=name_of(number)) for number in range(COUNT)])
+    return tmp_path / "spool"
+
+
+def name_of(number: int) -> str:
+    return f"checkpoint-number-{number}"
+
+
+def database(folder: Path) -> Path:
+    return folder / "queue" / "queue.db"
+
+
+def flip(folder: Path, at: int, bit: int = 0) -> None:
+    content = bytearray(database(folder).read_bytes())
+    content[at] ^= 1 << bit
+    database(folder).write_bytes(content)
+
+
+def root_of(folder: Path, table: str) -> int:
+    """Return where the first page of a table or index begins."""
+    with closing(sqlite3.connect(database(folder))) as connection:
+        query = "select rootpage from sqlite_master where name = ?"
+        (page,) = connection.execute(query, (table,)).fetchone()
+    return (int(page) - 1) * PAGE
+
+
+def find(folder: Path, table: str, text: bytes) -> int:
+    """Return where a text lies in the first page of a table or index."""
+    return database(folder).read_bytes().index(text, root_of(folder, table))
+
+
+def cells(folder: Path, table: str) -> Iterator[int]:
+    """Yield where each entry of an index begins, in its order."""
+    content, root = database(folder).read_bytes(), root_of(folder, table)
+    for index in range(int.from_bytes(content[root + 3 : root + 5])):
+        at = root + 8 + 2 * index
+        yield root + int.from_bytes(content[at : at + 2])
+
+
+def drain(spool: SqliteQueue) -> set[str]:
+    """Send all that waits, as a drain does; return the ids of what was sent."""
+    sent: set[str] = set()
+    for _ in range(3):
+        for item in spool.pending():
+            try:
+                spool.read(item)
+            except SpoolDamaged:
+                continue
+            assert item.checkpoint_id not in sent
+            sent.add(item.checkpoint_id)
+            spool.acknowledge({item.checkpoint_id: Delivery(item.sequence, "p", "b", "c")})
+    return sent
+
+
+@pytest.mark.parametrize("table", ["item", "sqlite_autoindex_item_1"])
+@pytest.mark.parametrize("offset", [0, 5])
+def test_id_or_its_index_does_not_stop_the_drain(folder: Path, table: str, offset: int) -> None:
+    flip(folder, find(folder, table, name_of(3).encode()) + offset)
+
+    with closing(open_spool(folder)) as spool:
+        assert drain(spool) == {name_of(number) for number in range(COUNT)}
+        assert spool.pending() == []
+        assert spool.status(0.0).lost == 0
+
+
+def test_index_that_lists_one_item_twice_hides_no_other(folder: Path) -> None:
+    cell = list(cells(folder, "item_waiting"))[4]
+    flip(folder, cell + database(folder).read_bytes()[cell])  # the arrival is its last byte
+
+    with closing(open_spool(folder)) as spool:
+        assert len(spool.pending()) == COUNT
+        assert drain(spool) == {name_of(number) for number in range(COUNT)}
+
+
+def test_index_that_lists_a_verified_item_hides_no_other(folder: Path) -> None:
+    with closing(open_spool(folder)) as spool:
+        item = spool.pending()[3]
+        spool.acknowledge({item.checkpoint_id: Delivery(item.sequence, "p", "b", "c")})
+    cell = next(
+        each
+        for each in cells(folder, "item_waiting")
+        if database(folder).read_bytes()[each + database(folder).read_bytes()[each]] == 5
+    )
+    flip(folder, cell + database(folder).read_bytes()[cell])  # 5 becomes 4, which is verified
+
+    with closing(open_spool(folder)) as spool:
+        assert drain(spool) == {name_of(number) for number in range(COUNT) if number != 3}
