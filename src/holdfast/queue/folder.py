@@ -130,7 +130,7 @@ class QueueFolder:
                 self._salvage()
                 file = self._open_checked()
             if earlier:
-                file.change(lambda database: database.executemany(tables.RAISE_RUN, earlier.runs()))
+                file.change(lambda database: tables.raise_runs(database, earlier.runs()))
                 earlier.discard()
             return file
 

@@ -33,13 +33,16 @@ from holdfast.queue.tables import (
     find_row,
     find_rows,
     keep_number,
+    raise_runs,
     read_body,
     read_checked,
     read_item,
+    read_notes,
     read_numbers,
     read_totals,
     read_waiting,
     write_body,
+    write_notes,
 )
 
 _PURGE_CHUNK = 500
@@ -204,7 +207,7 @@ class SqliteQueue:
             most = min(_PURGE_CHUNK, max(0, known - keep))
             gone = database.execute(tables.SELECT_OLD, (older_than, most)).fetchall()
             database.executemany(tables.DELETE_ITEM, [(arrival,) for arrival, _, _ in gone])
-            database.executemany(tables.RAISE_RUN, [(run, number, number) for _, run, number in gone])
+            raise_runs(database, [(run, number, number) for _, run, number in gone])
             return len(gone)
 
         purged = 0
@@ -223,13 +226,13 @@ class SqliteQueue:
 
     def learn_sequence(self, run_id: str, sequence: int) -> None:
         if self.known_sequence(run_id) < sequence:
-            self._folder.change(lambda database: database.execute(tables.RAISE_RUN, (run_id, sequence, 0)))
+            self._folder.change(lambda database: raise_runs(database, [(run_id, sequence, 0)]))
 
     def note(self, name: str, value: bytes) -> None:
-        self._folder.change(lambda database: database.execute(tables.INSERT_NOTE, (name, value)))
+        self._folder.change(lambda database: write_notes(database, [(name, value)]))
 
     def notes(self) -> dict[str, bytes]:
-        return self._folder.look(lambda database: dict(database.execute(tables.SELECT_NOTES).fetchall()))
+        return self._folder.look(read_notes)
 
     def forget(self, *names: str) -> None:
         rows = [(name,) for name in names]

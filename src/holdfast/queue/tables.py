@@ -1,8 +1,8 @@
 """The tables of the queue, the statements that speak to them, and what notices that rows do not agree.
 
 `item` has a row for every checkpoint that is known, `body` one for each that waits or is set aside. The SQL
-is plain, so that another database can carry the same tables. A row of `item` has a seal over what must not
-change unnoticed; a body has its digest beside it.
+is plain, so that another database can carry the same tables. A row of `item`, `run` or `note` has a seal over
+what must not change unnoticed; a body has its digest beside it.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from holdfast.disk import DatabaseDamaged
 from holdfast.errors import SpoolDamaged, UnknownRun
 from holdfast.format.receipt import Progress, QueueItem
 from holdfast.queue.contract import DAMAGED
-from holdfast.queue.rows import ItemRow, Totals, make_item
+from holdfast.queue.rows import ItemRow, Totals, make_item, make_seal
 
 FORMAT = 3
 
@@ -52,11 +52,13 @@ SCHEMA = (
     """create table run (
         run_id text primary key,
         highest integer not null,
-        floor integer not null
+        floor integer not null,
+        seal blob not null
     )""",
     """create table note (
         name text primary key,
-        value blob not null
+        value blob not null,
+        seal blob not null
     )""",
     """create table total (
         depth integer not null,
@@ -124,19 +126,18 @@ SELECT_BODY = "select digest, typeof(bytes) from body where arrival = ?"
 DELETE_BODY = "delete from body where arrival = ?"
 
 # The highest number is that of an item; `run` knows what was learned elsewhere, and outlives the items.
-SELECT_RUN = (
-    "select highest, floor from run where run_id = ?"
-    " union all select max(sequence), 0 from item where run_id = ?"
-)
-RAISE_RUN = (
-    "insert into run values (?, ?, ?) on conflict (run_id) do update set"
-    " highest = case when excluded.highest > run.highest then excluded.highest else run.highest end,"
-    " floor = case when excluded.floor > run.floor then excluded.floor else run.floor end"
-    " where excluded.highest > run.highest or excluded.floor > run.floor"
+SELECT_RUN = "select highest, floor, seal from run where run_id = ?"
+SELECT_HIGHEST = "select max(sequence) from item where run_id = ?"
+WRITE_RUN = (
+    "insert into run values (?, ?, ?, ?) on conflict (run_id) do update set"
+    " highest = excluded.highest, floor = excluded.floor, seal = excluded.seal"
 )
 
-INSERT_NOTE = "insert into note values (?, ?) on conflict (name) do update set value = excluded.value"
-SELECT_NOTES = "select name, value from note"
+WRITE_NOTE = (
+    "insert into note values (?, ?, ?) on conflict (name) do update set"
+    " value = excluded.value, seal = excluded.seal"
+)
+SELECT_NOTES = "select name, value, seal from note"
 DELETE_NOTE = "delete from note where name = ?"
 
 SELECT_TOTAL = "select * from total"
@@ -201,8 +202,45 @@ def read_totals(database: sqlite3.Connection) -> Totals:
 
 def read_numbers(database: sqlite3.Connection, run_id: str) -> tuple[int, int]:
     """Return the highest known number of a run, and the one up to which none is given again."""
-    found = database.execute(SELECT_RUN, (run_id, run_id)).fetchall()
-    return max(highest or 0 for highest, _ in found), max(floor for _, floor in found)
+    highest, floor = _read_run(database, run_id)
+    (of_items,) = database.execute(SELECT_HIGHEST, (run_id,)).fetchone()
+    return max(highest, of_items or 0), floor
+
+
+def raise_runs(database: sqlite3.Connection, runs: Iterable[tuple[str, int, int]]) -> None:
+    """See to it that `highest` and `floor` of these runs are at least these."""
+    for run_id, *wanted in runs:
+        known = _read_run(database, run_id)
+        highest, floor = map(max, known, wanted)
+        if (highest, floor) != known:
+            seal = make_seal((run_id, highest, floor))
+            database.execute(WRITE_RUN, (run_id, highest, floor, seal))
+
+
+def _read_run(database: sqlite3.Connection, run_id: str) -> tuple[int, int]:
+    found = database.execute(SELECT_RUN, (run_id,)).fetchone()
+    if found is None:
+        return 0, 0
+    highest, floor, seal = found
+    if seal != make_seal((run_id, highest, floor)):
+        raise DatabaseDamaged(f"the numbers of run {run_id} do not match their seal")
+    return highest, floor
+
+
+def write_notes(database: sqlite3.Connection, notes: Iterable[tuple[str, bytes]]) -> None:
+    """Keep these notes, in place of those that have their names."""
+    rows = [(name, value, make_seal((name,), value)) for name, value in notes]
+    database.executemany(WRITE_NOTE, rows)
+
+
+def read_notes(database: sqlite3.Connection) -> dict[str, bytes]:
+    """Return all notes by name. Raises DatabaseDamaged."""
+    notes = {}
+    for name, value, seal in database.execute(SELECT_NOTES):
+        if seal != make_seal((name,), value):
+            raise DatabaseDamaged(f"the note {name!r} does not match its seal")
+        notes[name] = value
+    return notes
 
 
 def check_waiting(database: sqlite3.Connection) -> None:
@@ -277,7 +315,7 @@ def read_checked(database: sqlite3.Connection, checkpoint_id: str) -> tuple[byte
 
 def keep_number(database: sqlite3.Connection, row: ItemRow) -> None:
     """See to it that nobody is given the number that an item has just lost."""
-    database.execute(RAISE_RUN, (row.run_id, row.sequence, 0))
+    raise_runs(database, [(row.run_id, row.sequence, 0)])
 
 
 def count_item(database: sqlite3.Connection, row: ItemRow, *, waiting: int = 0, aside: int = 0) -> None:

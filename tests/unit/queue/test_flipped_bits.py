@@ -107,3 +107,27 @@ def test_index_that_lists_a_verified_item_hides_no_other(folder: Path) -> None:
 
     with closing(open_spool(folder)) as spool:
         assert drain(spool) == {name_of(number) for number in range(COUNT) if number != 3}
+
+
+@pytest.mark.parametrize("text", [b"files of build-2", b"pending/build-2"])
+def test_altered_note_is_dropped_and_the_others_stay(folder: Path, text: bytes) -> None:
+    with closing(open_spool(folder)) as spool:
+        spool.note("pending/build-1", b"files of build-1")
+        spool.note("pending/build-2", b"files of build-2")
+    flip(folder, find(folder, "note", text) + 3)
+
+    with closing(open_spool(folder)) as spool:
+        assert spool.notes() == {"pending/build-1": b"files of build-1"}
+        assert len(drain(spool)) == COUNT
+
+
+def test_altered_number_of_a_run_is_not_believed(folder: Path) -> None:
+    with closing(open_spool(folder)) as spool:
+        spool.learn_sequence("build-1", 50)
+        spool.learn_sequence("build-2", 60)
+    flip(folder, find(folder, "run", b"build-1") + len("build-1"), bit=2)
+
+    with closing(open_spool(folder)) as spool:
+        assert spool.known_sequence("build-1") == COUNT
+        assert spool.known_sequence("build-2") == 60
+        assert len(drain(spool)) == COUNT
