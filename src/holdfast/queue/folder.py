@@ -190,13 +190,18 @@ class QueueFolder:
 
 
 def make_database(folder: Path) -> None:
-    """Make the database in `folder`, unless it is there. Raises SpoolUnwritable for one of another format."""
+    """Make the database in `folder`, unless it is there.
+
+    Raises SpoolUnwritable for one of another format, DatabaseDamaged if its number alone is another.
+    """
     path = folder / DATABASE
     if not path.exists():
         # Only where it is new: to close a file that SQLite has open takes SQLite's locks from this process.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with connected(path) as database:
         (version,) = database.execute("pragma user_version").fetchone()
+        if version != tables.FORMAT and tables.are_ours(database):
+            raise DatabaseDamaged(f"the spool says that it has format {version}, but its tables are ours")
         if version not in (0, tables.FORMAT):
             raise SpoolUnwritable(
                 f"the spool in {folder} has format {version}, and this Holdfast knows {tables.FORMAT}; "

@@ -148,7 +148,7 @@ class Salvage:
 
     def _keep_receipt(self, database: sqlite3.Connection, row: ItemRow) -> None:
         """Keep what is known of a checkpoint without a body; one that should have a body is lost."""
-        if row.status in (Progress.SPOOLED, Progress.COMMITTED):
+        if row.status != Progress.VERIFIED and row.reason != LOST:
             self.report.lost_checkpoints.append(row.checkpoint_id)
             row = row._replace(status=str(Progress.REFUSED), reason=LOST, changed_at=self._now)
         database.execute(tables.INSERT_ITEM, row)

@@ -39,6 +39,7 @@ from holdfast.queue.tables import (
     read_item,
     read_notes,
     read_numbers,
+    read_set_aside,
     read_totals,
     read_waiting,
     write_body,
@@ -169,11 +170,7 @@ class SqliteQueue:
         self._folder.change(work)
 
     def set_aside_entries(self) -> list[Quarantined]:
-        def work(database: sqlite3.Connection) -> list[Quarantined]:
-            rows = database.execute(tables.SELECT_SET_ASIDE).fetchall()
-            return [Quarantined(read_item(row[:-1]), row[-1] or "") for row in rows]
-
-        return self._folder.look(work)
+        return self._folder.look(read_set_aside)
 
     def is_kept_aside(self, checkpoint_id: str) -> bool:
         return any(

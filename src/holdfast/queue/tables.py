@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.disk import DatabaseDamaged
 from holdfast.errors import SpoolDamaged, UnknownRun
 from holdfast.format.receipt import Progress, QueueItem
-from holdfast.queue.contract import DAMAGED
+from holdfast.queue.contract import DAMAGED, Quarantined
 from holdfast.queue.rows import ItemRow, Totals, make_item, make_seal
 
 FORMAT = 3
@@ -74,6 +74,8 @@ SCHEMA = (
     "create index item_verified on item (changed_at) where status = 'verified'",
     "create index item_number on item (run_id, sequence)",
 )
+
+SELECT_SCHEMA = "select sql from sqlite_master where sql is not null"
 
 INSERT_ITEM = (
     "insert into item values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -150,6 +152,12 @@ WAITING = frozenset({Progress.SPOOLED, Progress.COMMITTED})
 
 # SQLite and its driver copy a value thrice on its way; a body beyond this is written in place.
 _LARGE_BYTES = 1024**2
+
+
+def are_ours(database: sqlite3.Connection) -> bool:
+    """Whether the database has these very tables, whatever format it says that it has."""
+    found = {sql.lower() for (sql,) in database.execute(SELECT_SCHEMA)}
+    return found == {each for each in SCHEMA if each.startswith("create")}
 
 
 def find_rows(database: sqlite3.Connection, checkpoint_ids: Iterable[str]) -> Iterator[ItemRow]:
@@ -246,7 +254,7 @@ def read_notes(database: sqlite3.Connection) -> dict[str, bytes]:
 def check_waiting(database: sqlite3.Connection) -> None:
     """Raise DatabaseDamaged unless as many items wait as were counted in."""
     (found,) = database.execute(COUNT_WAITING).fetchone()
-    check_count(database, found)
+    check_count(found, read_totals(database).depth)
 
 
 def check_indexes(database: sqlite3.Connection) -> None:
@@ -266,13 +274,19 @@ def read_waiting(
     rows = database.execute(SELECT_WAITING).fetchall()
     items = {row: known.get(row) or read_item(row[:-2]) for row in rows}
     # A damaged index may name one row twice, or one that has left the line.
-    check_count(database, sum(status in WAITING for *_, status in items))
+    check_count(sum(status in WAITING for *_, status in items), read_totals(database).depth)
     return items
 
 
-def check_count(database: sqlite3.Connection, found: int) -> None:
-    """Raise DatabaseDamaged unless as many items as these were counted in."""
-    expected = read_totals(database).depth
+def read_set_aside(database: sqlite3.Connection) -> list[Quarantined]:
+    """Return what is set aside with its body. Raises DatabaseDamaged."""
+    rows = database.execute(SELECT_SET_ASIDE).fetchall()
+    check_count(len(set(rows)), read_totals(database).set_aside)
+    return [Quarantined(read_item(row[:-1]), row[-1] or "") for row in rows]
+
+
+def check_count(found: int, expected: int) -> None:
+    """Raise DatabaseDamaged unless as many items were found as were counted in."""
     if found != expected:
         raise DatabaseDamaged(f"the spool lists {found} items and counts {expected}")
 

@@ -1,5 +1,6 @@
 """One flipped bit, wherever it lies: it is noticed, the rest goes on, and nothing is missing unnamed."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,6 +11,8 @@ import pytest
 from holdfast.errors import SpoolDamaged
 from holdfast.format.receipt import Delivery
 from holdfast.queue import SqliteQueue
+from holdfast.queue.contract import LOST
+from holdfast.queue.salvage import REPORT
 from tests.fakes.spooling import JsonEntry, open_spool
 
 PAGE = 4096
@@ -131,3 +134,38 @@ def test_altered_number_of_a_run_is_not_believed(folder: Path) -> None:
         assert spool.known_sequence("build-1") == COUNT
         assert spool.known_sequence("build-2") == 60
         assert len(drain(spool)) == COUNT
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_altered_number_of_the_format_does_not_lock_the_spool(folder: Path, bit: int) -> None:
+    flip(folder, 63, bit)
+
+    with closing(open_spool(folder)) as spool:
+        assert len(drain(spool)) == COUNT
+
+
+def test_format_that_lost_its_number_does_not_lock_the_spool(folder: Path) -> None:
+    flip(folder, 63, 0)
+    flip(folder, 63, 1)
+
+    with closing(open_spool(folder)) as spool:
+        assert len(drain(spool)) == COUNT
+
+
+def test_set_aside_checkpoint_whose_body_is_gone_is_named_as_lost(folder: Path) -> None:
+    with closing(open_spool(folder)) as spool:
+        spool.set_aside(spool.pending()[0], "a rule refuses it")
+        spool.set_aside(spool.pending()[0], "a rule refuses this, too")
+    with closing(sqlite3.connect(database(folder))) as connection, connection:
+        connection.execute("delete from body where arrival = 1")
+
+    with closing(open_spool(folder)) as spool:
+        (aside,) = spool.set_aside_entries()
+        assert aside.item.checkpoint_id == name_of(1)
+        receipt = spool.receipt(name_of(0))
+        assert receipt is not None
+        assert receipt.reason == LOST
+        status = spool.status(0.0)
+        assert (status.depth, status.set_aside, status.lost) == (COUNT - 2, 1, 1)
+    (report,) = folder.glob(f"damaged-*/{REPORT}")
+    assert json.loads(report.read_bytes())["lost_checkpoints"] == [name_of(0)]

@@ -19,6 +19,7 @@ def test_spool_of_an_unknown_format_is_left_alone(tmp_path: Path) -> None:
     spool.put(FakeEntry())
     spool.close()
     with closing(sqlite3.connect(tmp_path / "spool" / "queue" / DATABASE)) as database:
+        database.execute("alter table run add column more")
         database.execute("pragma user_version = 4")
 
     with pytest.raises(SpoolUnwritable, match="format 4, and this Holdfast knows 3"):
