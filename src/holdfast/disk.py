@@ -80,7 +80,8 @@ def translate(error: BaseException, folder: Path) -> SpoolError:
     text = str(error)
     if isinstance(error, OSError) and error.errno in _SQLITE_CODES:
         code, text = _SQLITE_CODES[error.errno], error.strerror or text
-    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or text.startswith("Could not decode"):
+    is_garbled = isinstance(error, UnicodeDecodeError) or text.startswith(_GARBLED)
+    if is_garbled or code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return DatabaseDamaged(f"the database in {folder} is damaged: {text}")
     if code == sqlite3.SQLITE_ERROR and "no such table" in text:
         return DatabaseDamaged(f"the database in {folder} has lost its tables")
@@ -89,6 +90,9 @@ def translate(error: BaseException, folder: Path) -> SpoolError:
             return SpoolUnwritable(f"{folder}: {text}; {advice}")
     return SpoolUnwritable(f"{folder} cannot be used: {text or type(error).__name__}")
 
+
+# What SQLite and its driver say of damage for which they have no code.
+_GARBLED = ("Could not decode", "unsupported file format")
 
 # The system's refusals as SQLite's, so that the same fault is told in the same words.
 _SQLITE_CODES = {

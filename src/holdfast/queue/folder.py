@@ -185,14 +185,14 @@ class QueueFolder:
     def _our_errors(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
             raise translate(error, self.path) from error
 
 
 def make_database(folder: Path) -> None:
     """Make the database in `folder`, unless it is there.
 
-    Raises SpoolUnwritable for one of another format, DatabaseDamaged if its number alone is another.
+    Raises SpoolUnwritable for one of another format, DatabaseDamaged if format and tables do not agree.
     """
     path = folder / DATABASE
     if not path.exists():
@@ -200,8 +200,9 @@ def make_database(folder: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with connected(path) as database:
         (version,) = database.execute("pragma user_version").fetchone()
-        if version != tables.FORMAT and tables.are_ours(database):
-            raise DatabaseDamaged(f"the spool says that it has format {version}, but its tables are ours")
+        are_ours = tables.are_ours(database)
+        if are_ours != (version == tables.FORMAT) and (are_ours or version == tables.FORMAT):
+            raise DatabaseDamaged(f"the spool has format {version} and tables that do not belong to it")
         if version not in (0, tables.FORMAT):
             raise SpoolUnwritable(
                 f"the spool in {folder} has format {version}, and this Holdfast knows {tables.FORMAT}; "
