@@ -1,4 +1,4 @@
-"""The local disk: folders of our own, bytes that prove themselves, and errors that say what to do."""
+"""The local disk: folders of our own, and errors that say what to do."""
 
 import errno
 import hashlib
@@ -10,20 +10,11 @@ from weakref import WeakSet
 
 from holdfast.errors import SpoolDamaged, SpoolError, SpoolUnwritable
 
-SEAL_BYTES = 32
 LOCK_TIMEOUT_S = 10
 
 
 class DatabaseDamaged(SpoolDamaged):
     """The database as a whole cannot be trusted: its rows are to be salvaged into a new one."""
-
-
-class RowDamaged(SpoolDamaged):
-    """The row `key` does not hold what was stored under it."""
-
-    def __init__(self, key: str, reason: str) -> None:
-        super().__init__(f"the stored row {key!r} is damaged: {reason}")
-        self.key = key
 
 
 class StoreMoved(SpoolError):
@@ -54,26 +45,8 @@ os.register_at_fork(after_in_child=_part_all)
 
 
 def digest_of(value: bytes) -> bytes:
-    """Return the digest that `seal` takes: the costly part, which can be made before any lock is held."""
+    """Return the digest that a body is known by."""
     return hashlib.sha256(value).digest()
-
-
-def seal(key: str, value: bytes, digest: bytes | None = None) -> bytes:
-    """Return `value` behind a digest that covers it and its key."""
-    return hashlib.sha256(key.encode() + (digest or digest_of(value))).digest() + value
-
-
-def unseal(key: str, sealed: bytes) -> bytes:
-    """Return the value that was sealed under `key`. Raises RowDamaged."""
-    value = sealed[SEAL_BYTES:]
-    check_seal(key, sealed[:SEAL_BYTES], value)
-    return value
-
-
-def check_seal(key: str, head: bytes, value: bytes) -> None:
-    """Raise RowDamaged unless `head` is what `value` was sealed with under `key`."""
-    if seal(key, b"", digest_of(value)) != head:
-        raise RowDamaged(key, "its bytes do not match their digest")
 
 
 def make_private_folder(folder: Path) -> None:
@@ -107,7 +80,8 @@ def translate(error: BaseException, folder: Path) -> SpoolError:
     text = str(error)
     if isinstance(error, OSError) and error.errno in _SQLITE_CODES:
         code, text = _SQLITE_CODES[error.errno], error.strerror or text
-    if code in _DAMAGED or isinstance(error, UnicodeDecodeError) or text.startswith("Could not decode"):
+    is_garbled = isinstance(error, UnicodeDecodeError) or text.startswith(_GARBLED)
+    if is_garbled or code in _DAMAGED:
         return DatabaseDamaged(f"the database in {folder} is damaged: {text}")
     if code == sqlite3.SQLITE_ERROR and ("no such table" in text or "no such column" in text):
         return DatabaseDamaged(f"the database in {folder} has lost its tables")
@@ -117,8 +91,12 @@ def translate(error: BaseException, folder: Path) -> SpoolError:
     return SpoolUnwritable(f"{folder} cannot be used: {text or type(error).__name__}")
 
 
+# What SQLite and its driver say of damage for which they have no code.
+_GARBLED = ("Could not decode", "unsupported file format")
+
 # Our statements break no constraint, unless rows are there that should not be.
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT}
+
 # The system's refusals as SQLite's, so that the same fault is told in the same words.
 _SQLITE_CODES = {
     errno.ENOSPC: sqlite3.SQLITE_FULL,

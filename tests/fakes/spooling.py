@@ -1,5 +1,6 @@
 """Checkpoints to put into a spool, spools to put them into, and processes to kill while they do it."""
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,21 @@ class FakeEntry:
 
     def without_number(self) -> "FakeEntry":
         return replace(self, sequence=None)
+
+
+class JsonEntry(FakeEntry):
+    """A checkpoint whose body says what it is, as every real one does."""
+
+    def body(self, sequence: int) -> bytes:
+        fields = {
+            "checkpoint_id": self.checkpoint_id,
+            "run_id": self.run_id,
+            "sequence_number": sequence,
+            "trigger": str(self.trigger),
+            "priority": str(self.priority),
+            "state_snapshot": self.content.hex(),
+        }
+        return json.dumps(fields).encode()
 
 
 def open_spool(folder: Path, *, clock: Clock | None = None, limits: QueueLimits | None = None) -> SqliteQueue:

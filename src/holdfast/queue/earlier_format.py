@@ -48,8 +48,8 @@ class EarlierSpool:
     def write_to(self, database: sqlite3.Connection) -> None:
         """Write what it knows into the tables of the present format."""
         database.executemany(tables.INSERT_ITEM, self.items)
-        database.executemany(tables.RAISE_RUN, self.runs)
-        database.executemany(tables.INSERT_NOTE, self.notes)
+        tables.raise_runs(database, self.runs)
+        tables.write_notes(database, self.notes)
 
     def discard(self) -> None:
         """Delete it."""

@@ -231,12 +231,18 @@ def find_database(folder: Path) -> Path:
 
 
 def make_database(path: Path) -> Path:
-    """Make the database, unless it is there. Raises SpoolUnwritable for one of another format."""
+    """Make the database, unless it is there.
+
+    Raises SpoolUnwritable for one of another format, DatabaseDamaged if format and tables do not agree.
+    """
     if not path.exists():
         # Only where it is new: to close a file that SQLite has open takes SQLite's locks from this process.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with connected(path) as database:
         (version,) = database.execute("pragma user_version").fetchone()
+        are_ours = tables.are_ours(database)
+        if are_ours != (version == tables.FORMAT) and (are_ours or version == tables.FORMAT):
+            raise DatabaseDamaged(f"the spool has format {version} and tables that do not belong to it")
         if version not in (0, tables.FORMAT):
             raise SpoolUnwritable(
                 f"the spool in {path.parent} has format {version}, and this Holdfast knows {tables.FORMAT}; "

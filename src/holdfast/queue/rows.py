@@ -80,12 +80,16 @@ class ItemRow(NamedTuple):
         return self.seal == make_seal(self[1:9], self.digest)
 
 
-def make_seal(identity: tuple[Any, ...], digest: bytes) -> bytes:
-    """Return the seal over the columns that make an item, and the digest of its body.
+def make_seal(identity: tuple[Any, ...], content: Any = b"") -> bytes:
+    """Return the seal over the columns that make a row, and the bytes that belong to it.
 
-    It covers neither the arrival, which the database gives, nor what changes on the way.
+    Of an item, these are the digest of its body and the columns from its id on that stay as they are; the
+    arrival is given by the database. Columns of a damaged row may be anything: their seal is empty.
     """
-    return hashlib.sha256(orjson.dumps(identity) + digest).digest()
+    try:
+        return hashlib.sha256(orjson.dumps(identity) + content).digest()
+    except TypeError:
+        return b""
 
 
 def make_item(columns: tuple[Any, ...]) -> QueueItem:

@@ -1,7 +1,7 @@
 """Rebuilding the queue from a damaged file: sound rows are saved, lost ones counted and named.
 
-A row of `item` is believed if it matches its seal, a body if it matches its digest. Where only the body of a
-checkpoint is left, its JSON text says the rest.
+A row of `item`, `run` or `note` is believed if it matches its seal, a body if it matches its digest. Where
+only the body of a checkpoint is left, its JSON text says the rest.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ from holdfast.format.triggers import Priority, Trigger
 from holdfast.queue import tables
 from holdfast.queue.contract import DAMAGED, LOST
 from holdfast.queue.pages import Column, carve
-from holdfast.queue.rows import ItemRow, Totals
-from holdfast.queue.tables import write_body
+from holdfast.queue.rows import ItemRow, Totals, make_seal
+from holdfast.queue.tables import raise_runs, write_body, write_notes
 
 REPORT = "salvage.json"
 
@@ -63,7 +63,7 @@ class Salvage:
         self._layout = layout
         self._now = now
         self._rows: dict[str, ItemRow] = {}
-        self._runs: dict[str, tuple[int, int]] = {}
+        self._runs: list[tuple[str, int, int]] = []
         self._notes: dict[str, bytes] = {}
         self._before = Totals()
         self._sound_bodies: dict[int, set[bytes]] = {}
@@ -84,8 +84,8 @@ class Salvage:
         unaccounted = before - self._after.depth - self._after.set_aside
         report = self.report
         report.lost = max(len(report.lost_checkpoints), unaccounted)
-        database.executemany(tables.RAISE_RUN, [(run, *numbers) for run, numbers in self._runs.items()])
-        database.executemany(tables.INSERT_NOTE, list(self._notes.items()))
+        raise_runs(database, self._runs)
+        write_notes(database, self._notes.items())
         salvaged, lost = self._after.salvaged + report.salvaged, self._after.lost + report.lost
         database.execute(tables.ADD_TO_TOTAL, self._after._replace(salvaged=salvaged, lost=lost))
 
@@ -98,11 +98,12 @@ class Salvage:
         match columns:
             case (None, bytes(digest), bytes(body)) if hashlib.sha256(body).digest() == digest:
                 self._sound_bodies.setdefault(rowid, set()).add(digest)
-            case (str(run_id), int(highest), int(floor)):
-                known_highest, known_floor = self._runs.get(run_id, (0, 0))
-                self._runs[run_id] = max(highest, known_highest), max(floor, known_floor)
-            case (str(name), bytes(value)):
-                self._notes[name] = value
+            case (str(run_id), int(highest), int(floor), bytes(seal)):
+                if seal == make_seal((run_id, highest, floor)):
+                    self._runs.append((run_id, highest, floor))
+            case (str(name), bytes(value), bytes(seal)):
+                if seal == make_seal((name,), value):
+                    self._notes[name] = value
             case (int(), int(), int(), int(), int(), int()):
                 self._before = Totals(*columns)  # type: ignore[arg-type]
 
@@ -153,7 +154,7 @@ class Salvage:
 
     def _keep_receipt(self, database: sqlite3.Connection, row: ItemRow) -> None:
         """Keep what is known of a checkpoint without a body; one that should have a body is lost."""
-        if row.status in (Progress.SPOOLED, Progress.COMMITTED):
+        if row.status != Progress.VERIFIED and row.reason != LOST:
             self.report.lost_checkpoints.append(row.checkpoint_id)
             row = row._replace(status=str(Progress.REFUSED), reason=LOST, changed_at=self._now)
         database.execute(tables.INSERT_ITEM, row)

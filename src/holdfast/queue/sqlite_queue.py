@@ -28,18 +28,22 @@ from holdfast.queue.intake import take_in
 from holdfast.queue.room import check_free_space, compact_if_worth_it
 from holdfast.queue.rows import ItemRow
 from holdfast.queue.tables import (
-    check_count,
     count_item,
     find_known,
     find_row,
     find_rows,
     keep_number,
+    raise_runs,
     read_body,
     read_checked,
     read_item,
+    read_notes,
     read_numbers,
+    read_set_aside,
     read_totals,
+    read_waiting,
     write_body,
+    write_notes,
 )
 
 _PURGE_CHUNK = 500
@@ -94,15 +98,10 @@ class SqliteQueue:
         check_limits(self._folder.look(read_totals), 1, self._limits)
 
     def pending(self, now: float | None = None) -> list[QueueItem]:
-        def work(database: sqlite3.Connection) -> dict[tuple[Any, ...], QueueItem]:
-            rows = database.execute(tables.SELECT_WAITING).fetchall()
-            check_count(database, len(rows))
-            # A drain lists again and again, and most rows are those of the last time.
-            known = self._items
-            return {row: known.get(row) or read_item(row[:-1]) for row in rows}
-
-        self._items = found = self._folder.look(work)
-        return [item for row, item in found.items() if now is None or row[-1] <= now]
+        # A drain lists again and again, and most rows are those of the last time.
+        known = self._items
+        self._items = found = self._folder.look(lambda database: read_waiting(database, known))
+        return [item for row, item in found.items() if now is None or row[-2] <= now]
 
     def read(self, item: QueueItem) -> bytes:
         body, fault = self._folder.look(lambda database: read_checked(database, item.checkpoint_id))
@@ -171,11 +170,7 @@ class SqliteQueue:
         self._folder.change(work)
 
     def set_aside_entries(self) -> list[Quarantined]:
-        def work(database: sqlite3.Connection) -> list[Quarantined]:
-            rows = database.execute(tables.SELECT_SET_ASIDE).fetchall()
-            return [Quarantined(read_item(row[:-1]), row[-1] or "") for row in rows]
-
-        return self._folder.look(work)
+        return self._folder.look(read_set_aside)
 
     def is_kept_aside(self, checkpoint_id: str) -> bool:
         return any(
@@ -209,7 +204,7 @@ class SqliteQueue:
             most = min(_PURGE_CHUNK, max(0, known - keep))
             gone = database.execute(tables.SELECT_OLD, (older_than, most)).fetchall()
             database.executemany(tables.DELETE_ITEM, [(arrival,) for arrival, _, _ in gone])
-            database.executemany(tables.RAISE_RUN, [(run, number, number) for _, run, number in gone])
+            raise_runs(database, [(run, number, number) for _, run, number in gone])
             return len(gone)
 
         purged = 0
@@ -228,13 +223,13 @@ class SqliteQueue:
 
     def learn_sequence(self, run_id: str, sequence: int) -> None:
         if self.known_sequence(run_id) < sequence:
-            self._folder.change(lambda database: database.execute(tables.RAISE_RUN, (run_id, sequence, 0)))
+            self._folder.change(lambda database: raise_runs(database, [(run_id, sequence, 0)]))
 
     def note(self, name: str, value: bytes) -> None:
-        self._folder.change(lambda database: database.execute(tables.INSERT_NOTE, (name, value)))
+        self._folder.change(lambda database: write_notes(database, [(name, value)]))
 
     def notes(self) -> dict[str, bytes]:
-        return self._folder.look(lambda database: dict(database.execute(tables.SELECT_NOTES).fetchall()))
+        return self._folder.look(read_notes)
 
     def forget(self, *names: str) -> None:
         rows = [(name,) for name in names]

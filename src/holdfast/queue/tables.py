@@ -1,20 +1,20 @@
 """The tables of the queue, the statements that speak to them, and what notices that rows do not agree.
 
 `item` has a row for every checkpoint that is known, `body` one for each that waits or is set aside. The SQL
-is plain, so that another database can carry the same tables. A row of `item` has a seal over what must not
-change unnoticed; a body has its digest beside it.
+is plain, so that another database can carry the same tables. A row of `item`, `run` or `note` has a seal over
+what must not change unnoticed; a body has its digest beside it.
 """
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from holdfast.disk import DatabaseDamaged
 from holdfast.errors import SpoolDamaged, UnknownRun
 from holdfast.format.receipt import Progress, QueueItem
-from holdfast.queue.contract import DAMAGED
-from holdfast.queue.rows import ItemRow, Totals, make_item
+from holdfast.queue.contract import DAMAGED, Quarantined
+from holdfast.queue.rows import ItemRow, Totals, make_item, make_seal
 
 FORMAT = 3
 
@@ -52,11 +52,13 @@ SCHEMA = (
     """create table run (
         run_id text primary key,
         highest integer not null,
-        floor integer not null
+        floor integer not null,
+        seal blob not null
     )""",
     """create table note (
         name text primary key,
-        value blob not null
+        value blob not null,
+        seal blob not null
     )""",
     """create table total (
         depth integer not null,
@@ -73,17 +75,19 @@ SCHEMA = (
     "create index item_number on item (run_id, sequence)",
 )
 
+SELECT_SCHEMA = "select sql from sqlite_master where sql is not null"
+
 INSERT_ITEM = (
     "insert into item values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " on conflict do nothing"
 )
 SELECT_ITEM = "select * from item where checkpoint_id = ?"
-SELECT_UNINDEXED = "select 1 from item not indexed where checkpoint_id = ?"
 SELECT_WAITING = (
-    "select checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic, not_before"
-    " from item where status in ('spooled', 'committed') order by priority, arrival"
+    "select checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic, not_before,"
+    " status from item where status in ('spooled', 'committed') order by priority, arrival"
 )
 COUNT_WAITING = "select count(*) from item where status in ('spooled', 'committed')"
+CHECK_INDEXES = "pragma integrity_check(item)"
 SELECT_OLDEST = (
     "select arrived_at from item where status in ('spooled', 'committed') and priority = ?"
     " order by arrival limit 1"
@@ -124,19 +128,18 @@ SELECT_BODY = "select digest, typeof(bytes) from body where arrival = ?"
 DELETE_BODY = "delete from body where arrival = ?"
 
 # The highest number is that of an item; `run` knows what was learned elsewhere, and outlives the items.
-SELECT_RUN = (
-    "select highest, floor from run where run_id = ?"
-    " union all select max(sequence), 0 from item where run_id = ?"
-)
-RAISE_RUN = (
-    "insert into run values (?, ?, ?) on conflict (run_id) do update set"
-    " highest = case when excluded.highest > run.highest then excluded.highest else run.highest end,"
-    " floor = case when excluded.floor > run.floor then excluded.floor else run.floor end"
-    " where excluded.highest > run.highest or excluded.floor > run.floor"
+SELECT_RUN = "select highest, floor, seal from run where run_id = ?"
+SELECT_HIGHEST = "select max(sequence) from item where run_id = ?"
+WRITE_RUN = (
+    "insert into run values (?, ?, ?, ?) on conflict (run_id) do update set"
+    " highest = excluded.highest, floor = excluded.floor, seal = excluded.seal"
 )
 
-INSERT_NOTE = "insert into note values (?, ?) on conflict (name) do update set value = excluded.value"
-SELECT_NOTES = "select name, value from note"
+WRITE_NOTE = (
+    "insert into note values (?, ?, ?) on conflict (name) do update set"
+    " value = excluded.value, seal = excluded.seal"
+)
+SELECT_NOTES = "select name, value, seal from note"
 DELETE_NOTE = "delete from note where name = ?"
 
 SELECT_TOTAL = "select * from total"
@@ -145,8 +148,16 @@ ADD_TO_TOTAL = (
     " set_aside_bytes = set_aside_bytes + ?, salvaged = salvaged + ?, lost = lost + ?"
 )
 
+WAITING = frozenset({Progress.SPOOLED, Progress.COMMITTED})
+
 # SQLite and its driver copy a value thrice on its way; a body beyond this is written in place.
 _LARGE_BYTES = 1024**2
+
+
+def are_ours(database: sqlite3.Connection) -> bool:
+    """Whether the database has these very tables, whatever format it says that it has."""
+    found = {sql.lower() for (sql,) in database.execute(SELECT_SCHEMA)}
+    return found == {each for each in SCHEMA if each.startswith("create")}
 
 
 def find_rows(database: sqlite3.Connection, checkpoint_ids: Iterable[str]) -> Iterator[ItemRow]:
@@ -171,11 +182,12 @@ def find_known(database: sqlite3.Connection, checkpoint_id: str) -> ItemRow:
     if row:
         return row
     check_waiting(database)
-    if database.execute(SELECT_UNINDEXED, (checkpoint_id,)).fetchone():
-        raise DatabaseDamaged(f"the row of checkpoint {checkpoint_id} is not where its index says")
-    if read_totals(database).lost:
+    check_indexes(database)
+    totals = read_totals(database)
+    if totals.lost or totals.salvaged:
         raise SpoolDamaged(
-            f"checkpoint {checkpoint_id} is not in the spool, which was damaged and has lost some"
+            f"checkpoint {checkpoint_id} is not in the spool, which was damaged: "
+            "it is there under its true id, or the spool has lost some"
         )
     raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool")
 
@@ -198,19 +210,83 @@ def read_totals(database: sqlite3.Connection) -> Totals:
 
 def read_numbers(database: sqlite3.Connection, run_id: str) -> tuple[int, int]:
     """Return the highest known number of a run, and the one up to which none is given again."""
-    found = database.execute(SELECT_RUN, (run_id, run_id)).fetchall()
-    return max(highest or 0 for highest, _ in found), max(floor for _, floor in found)
+    highest, floor = _read_run(database, run_id)
+    (of_items,) = database.execute(SELECT_HIGHEST, (run_id,)).fetchone()
+    return max(highest, of_items or 0), floor
+
+
+def raise_runs(database: sqlite3.Connection, runs: Iterable[tuple[str, int, int]]) -> None:
+    """See to it that `highest` and `floor` of these runs are at least these."""
+    for run_id, *wanted in runs:
+        known = _read_run(database, run_id)
+        highest, floor = map(max, known, wanted)
+        if (highest, floor) != known:
+            seal = make_seal((run_id, highest, floor))
+            database.execute(WRITE_RUN, (run_id, highest, floor, seal))
+
+
+def _read_run(database: sqlite3.Connection, run_id: str) -> tuple[int, int]:
+    found = database.execute(SELECT_RUN, (run_id,)).fetchone()
+    if found is None:
+        return 0, 0
+    highest, floor, seal = found
+    if seal != make_seal((run_id, highest, floor)):
+        raise DatabaseDamaged(f"the numbers of run {run_id} do not match their seal")
+    return highest, floor
+
+
+def write_notes(database: sqlite3.Connection, notes: Iterable[tuple[str, bytes]]) -> None:
+    """Keep these notes, in place of those that have their names."""
+    rows = [(name, value, make_seal((name,), value)) for name, value in notes]
+    database.executemany(WRITE_NOTE, rows)
+
+
+def read_notes(database: sqlite3.Connection) -> dict[str, bytes]:
+    """Return all notes by name. Raises DatabaseDamaged."""
+    notes = {}
+    for name, value, seal in database.execute(SELECT_NOTES):
+        if seal != make_seal((name,), value):
+            raise DatabaseDamaged(f"the note {name!r} does not match its seal")
+        notes[name] = value
+    return notes
 
 
 def check_waiting(database: sqlite3.Connection) -> None:
     """Raise DatabaseDamaged unless as many items wait as were counted in."""
     (found,) = database.execute(COUNT_WAITING).fetchone()
-    check_count(database, found)
+    check_count(found, read_totals(database).depth)
 
 
-def check_count(database: sqlite3.Connection, found: int) -> None:
-    """Raise DatabaseDamaged unless as many items as these were counted in."""
-    expected = read_totals(database).depth
+def check_indexes(database: sqlite3.Connection) -> None:
+    """Raise DatabaseDamaged unless every item is found by its id, and listed where it belongs."""
+    (found,) = database.execute(CHECK_INDEXES).fetchone()
+    if found != "ok":
+        raise DatabaseDamaged(f"the spool's items and their indexes do not agree: {found}")
+
+
+def read_waiting(
+    database: sqlite3.Connection, known: Mapping[tuple[Any, ...], QueueItem]
+) -> dict[tuple[Any, ...], QueueItem]:
+    """Return the waiting items in their order, each under its row, which ends with `not_before` and status.
+
+    What is `known` is not made again. Raises DatabaseDamaged.
+    """
+    rows = database.execute(SELECT_WAITING).fetchall()
+    items = {row: known.get(row) or read_item(row[:-2]) for row in rows}
+    # A damaged index may name one row twice, or one that has left the line.
+    check_count(sum(status in WAITING for *_, status in items), read_totals(database).depth)
+    return items
+
+
+def read_set_aside(database: sqlite3.Connection) -> list[Quarantined]:
+    """Return what is set aside with its body. Raises DatabaseDamaged."""
+    rows = database.execute(SELECT_SET_ASIDE).fetchall()
+    check_count(len(set(rows)), read_totals(database).set_aside)
+    return [Quarantined(read_item(row[:-1]), row[-1] or "") for row in rows]
+
+
+def check_count(found: int, expected: int) -> None:
+    """Raise DatabaseDamaged unless as many items were found as were counted in."""
     if found != expected:
         raise DatabaseDamaged(f"the spool lists {found} items and counts {expected}")
 
@@ -253,7 +329,7 @@ def read_checked(database: sqlite3.Connection, checkpoint_id: str) -> tuple[byte
 
 def keep_number(database: sqlite3.Connection, row: ItemRow) -> None:
     """See to it that nobody is given the number that an item has just lost."""
-    database.execute(RAISE_RUN, (row.run_id, row.sequence, 0))
+    raise_runs(database, [(row.run_id, row.sequence, 0)])
 
 
 def count_item(database: sqlite3.Connection, row: ItemRow, *, waiting: int = 0, aside: int = 0) -> None:

@@ -19,6 +19,7 @@ def test_spool_of_an_unknown_format_is_left_alone(tmp_path: Path) -> None:
     spool.put(FakeEntry())
     spool.close()
     with closing(sqlite3.connect(tmp_path / "spool" / "queue" / DATABASE)) as database:
+        database.execute("alter table run add column more")
         database.execute("pragma user_version = 4")
 
     with pytest.raises(SpoolUnwritable, match="format 4, and this Holdfast knows 3"):
@@ -146,11 +147,11 @@ def test_save_of_a_signal_handler_amid_a_salvage_or_an_opening_is_refused_and_do
     make, refusals = queue_folder.make_database, []
     handle = (lambda: spool.put(FakeEntry())) if amid == "salvage" else (lambda: open_spool(tmp_path))
 
-    def make_interrupted(folder: Path) -> None:
+    def make_interrupted(folder: Path) -> Path:
         with pytest.raises(SpoolUnwritable, match="this thread is just opening the spool") as refusal:
             handle()
         refusals.append(refusal.value)
-        make(folder)
+        return make(folder)
 
     monkeypatch.setattr(queue_folder, "make_database", make_interrupted)
     if amid == "salvage":

@@ -21,24 +21,9 @@ from holdfast.queue import Queue
 from holdfast.queue import folder as queue_folder
 from holdfast.queue.folder import DATABASE
 from holdfast.queue.salvage import REPORT, Salvage
-from tests.fakes.spooling import FakeEntry, open_spool, start_python
+from tests.fakes.spooling import FakeEntry, JsonEntry, open_spool, start_python
 
 PAGE = 4096
-
-
-class JsonEntry(FakeEntry):
-    """A checkpoint whose body says what it is, as every real one does."""
-
-    def body(self, sequence: int) -> bytes:
-        fields = {
-            "checkpoint_id": self.checkpoint_id,
-            "run_id": self.run_id,
-            "sequence_number": sequence,
-            "trigger": str(self.trigger),
-            "priority": str(self.priority),
-            "state_snapshot": self.content.hex(),
-        }
-        return json.dumps(fields).encode()
 
 
 def database(tmp_path: Path) -> Path:

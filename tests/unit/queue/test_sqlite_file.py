@@ -18,7 +18,7 @@ from holdfast.queue.folder import DATABASE, make_database
 from holdfast.queue.sqlite_file import SqliteFile
 from tests.fakes.spooling import FakeEntry, open_spool, run_python
 
-INSERT = "insert into note values (?, ?)"
+INSERT = "insert into note values (?, ?, x'')"
 SELECT = "select name from note order by name"
 
 
