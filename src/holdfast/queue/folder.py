@@ -24,9 +24,9 @@ from holdfast.clock import Clock
 from holdfast.disk import (
     DatabaseDamaged,
     StoreMoved,
+    confirm_folder,
     make_private_folder,
     part_when_forked,
-    sync_folder,
     translate,
 )
 from holdfast.errors import SpoolUnwritable
@@ -149,6 +149,9 @@ class QueueFolder:
         make_private_folder(self.path / _QUEUE)
         with self._our_errors():
             make_database(self.path / _QUEUE)
+        # Whoever made or replaced it may have died, or failed, before the disk confirmed its name.
+        confirm_folder(self.path / _QUEUE)
+        confirm_folder(self.path)
         file = SqliteFile(self.path / _QUEUE / DATABASE)
         try:
             file.look(check_waiting)
@@ -162,7 +165,7 @@ class QueueFolder:
         taken = len(list(self.path.glob(f"{_DAMAGED}{stamp}*")))
         damaged = self.path / f"{_DAMAGED}{stamp}{f'-{taken}' if taken else ''}"
         (self.path / _QUEUE).rename(damaged)
-        sync_folder(self.path)
+        confirm_folder(self.path)
         self._finish_salvage()
 
     def _finish_salvage(self) -> None:
@@ -187,7 +190,7 @@ class QueueFolder:
             database.execute("commit")
             database.execute("pragma journal_mode = wal")
         salvaged.rename(queue)
-        sync_folder(self.path)
+        confirm_folder(self.path)
         salvage.report.write_to(damaged)
         log.warning("spool_salvaged", kept_in=str(damaged), **salvage.report.numbers())
 
@@ -226,7 +229,7 @@ def make_database(folder: Path) -> None:
             )
         if version == 0:
             _lay_out(database)
-            sync_folder(folder)
+            confirm_folder(folder)
 
 
 def _lay_out(database: sqlite3.Connection) -> None:
