@@ -4,13 +4,16 @@ import errno
 import hashlib
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
-from holdfast.errors import SpoolDamaged, SpoolError, SpoolUnwritable
+from holdfast.errors import DiskFailed, SpoolDamaged, SpoolError, SpoolUnwritable
 
 LOCK_TIMEOUT_S = 10
+UNCONFIRMED = "the disk failed to confirm a write; check the disk, then start Holdfast again"
 
 
 class DatabaseDamaged(SpoolDamaged):
@@ -52,13 +55,13 @@ def digest_of(value: bytes) -> bytes:
 def make_private_folder(folder: Path) -> None:
     """Make `folder` for this user alone, and sync its name, and that of every folder made above it.
 
-    Raises SpoolUnwritable.
+    Raises SpoolUnwritable; DiskFailed as `confirm_folder` does.
     """
     try:
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for made in missing:
-            sync_folder(made.parent)
+            confirm_folder(made.parent)
         if folder.stat().st_mode & 0o077:
             folder.chmod(0o700)
     except OSError as error:
@@ -67,9 +70,33 @@ def make_private_folder(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make the disk confirm the names in `folder`."""
+    with _opened(folder) as descriptor:
+        os.fsync(descriptor)
+
+
+def confirm_folder(folder: Path) -> None:
+    """Do what `sync_folder` does. Raises DiskFailed if that fails, or has failed here or above before.
+
+    Linux forgets what a failed fsync did not write: a second one would succeed and lie.
+    """
+    if not _unconfirmed.isdisjoint((folder, *folder.parents)):
+        raise DiskFailed(f"{folder} takes nothing more: {UNCONFIRMED}")
+    with _opened(folder) as descriptor:
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            _unconfirmed.add(folder)
+            raise DiskFailed(str(translate(error, folder))) from error
+
+
+_unconfirmed: set[Path] = set()
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -28,9 +28,9 @@ from holdfast.disk import (
     LOCK_TIMEOUT_S,
     DatabaseDamaged,
     StoreMoved,
+    confirm_folder,
     make_private_folder,
     part_when_forked,
-    sync_folder,
     translate,
 )
 from holdfast.errors import SpoolUnwritable
@@ -153,6 +153,9 @@ class QueueFolder:
         make_private_folder(self.path / _QUEUE)
         with self._our_errors():
             path = make_database(find_database(self.path / _QUEUE))
+        # Whoever made or replaced it may have died, or failed, before the disk confirmed its name.
+        confirm_folder(self.path / _QUEUE)
+        confirm_folder(self.path)
         file = SqliteFile(path)
         try:
             file.look(check_waiting)
@@ -169,7 +172,7 @@ class QueueFolder:
             # It was replaced before its process died. Nothing else tells it from this one, as clocks are set.
             SalvageReport.leave_unwritten(earlier)
         (self.path / _QUEUE).rename(damaged)
-        sync_folder(self.path)
+        confirm_folder(self.path)
         self._finish_salvage()
 
     def _finish_salvage(self) -> None:
@@ -196,7 +199,7 @@ class QueueFolder:
             database.execute("commit")
             database.execute("pragma journal_mode = wal")
         salvaged.rename(queue)
-        sync_folder(self.path)
+        confirm_folder(self.path)
         salvage.report.write_to(damaged)
         log.warning("spool_salvaged", kept_in=str(damaged), **salvage.report.numbers())
 
@@ -241,7 +244,7 @@ def make_database(path: Path) -> Path:
     with connected(path) as database:
         (version,) = database.execute("pragma user_version").fetchone()
         are_ours = tables.are_ours(database)
-        if are_ours != (version == tables.FORMAT) and (are_ours or version == tables.FORMAT):
+        if are_ours != (version == tables.FORMAT):
             raise DatabaseDamaged(f"the spool has format {version} and tables that do not belong to it")
         if version not in (0, tables.FORMAT):
             raise SpoolUnwritable(
@@ -252,7 +255,7 @@ def make_database(path: Path) -> Path:
             raise DatabaseDamaged(f"the spool in {path.parent} has lost its format")
         if version == 0:
             _lay_out(database)
-            sync_folder(path.parent)
+            confirm_folder(path.parent)
     return path
 
 

@@ -16,14 +16,13 @@ from typing import TypeVar
 from urllib.parse import quote
 from weakref import WeakSet
 
-from holdfast.disk import LOCK_TIMEOUT_S, StoreMoved, translate
+from holdfast.disk import LOCK_TIMEOUT_S, UNCONFIRMED, StoreMoved, translate
 from holdfast.errors import DiskFailed, SpoolError, SpoolUnwritable
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 _BEGIN, _BEGIN_WRITING, _COMMIT = "begin", "begin immediate", "commit"
-_UNCONFIRMED = "the disk failed to confirm a write; check the disk, then start Holdfast again"
 _FAILED_SYNCS = {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}
 
 # The log is written back to the file when it has this many pages. Some put pays for that: with 16 MB it is
@@ -208,7 +207,7 @@ class SqliteFile:
         folder = self.path.parent
         if getattr(error, "sqlite_errorcode", 0) in _FAILED_SYNCS:
             # Linux forgets what a failed fsync did not write: a second one would succeed and lie.
-            self.failure = _UNCONFIRMED
+            self.failure = UNCONFIRMED
             return DiskFailed(str(translate(error, folder)))
         if self.is_in_place():
             return translate(error, folder)
