@@ -93,8 +93,7 @@ SELECT_OLDEST = (
     " order by arrival limit 1"
 )
 SELECT_SET_ASIDE = (
-    "select checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic, reason"
-    " from item where status = 'refused'"
+    "select * from item where status = 'refused'"
     " and exists (select 1 from body where body.arrival = item.arrival) order by priority, arrival"
 )
 SELECT_NUMBER = "select 1 from item where run_id = ? and sequence = ?"
@@ -280,9 +279,9 @@ def read_waiting(
 
 def read_set_aside(database: sqlite3.Connection) -> list[Quarantined]:
     """Return what is set aside with its body. Raises DatabaseDamaged."""
-    rows = database.execute(SELECT_SET_ASIDE).fetchall()
-    check_count(len(set(rows)), read_totals(database).set_aside)
-    return [Quarantined(read_item(row[:-1]), row[-1] or "") for row in rows]
+    rows = [ItemRow._make(row) for row in database.execute(SELECT_SET_ASIDE)]
+    check_count(len({row.arrival for row in rows if row.is_sound}), read_totals(database).set_aside)
+    return [Quarantined(read_item(row[1:9]), row.reason or "") for row in rows]
 
 
 def check_count(found: int, expected: int) -> None:

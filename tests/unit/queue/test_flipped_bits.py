@@ -154,6 +154,17 @@ def test_format_that_lost_its_number_does_not_lock_the_spool(folder: Path) -> No
         assert len(drain(spool)) == COUNT
 
 
+def test_set_aside_checkpoint_is_not_named_by_an_altered_id(folder: Path) -> None:
+    with closing(open_spool(folder)) as spool:
+        spool.set_aside(spool.pending()[1], "a rule refuses it")
+    flip(folder, find(folder, "item", name_of(1).encode()))
+
+    with closing(open_spool(folder)) as spool:
+        named = {each.item.checkpoint_id for each in spool.set_aside_entries()}
+        # Of its row, nothing can be believed; its body waits again.
+        assert named | drain(spool) == {name_of(number) for number in range(COUNT)}
+
+
 def test_set_aside_checkpoint_whose_body_is_gone_is_named_as_lost(folder: Path) -> None:
     with closing(open_spool(folder)) as spool:
         spool.set_aside(spool.pending()[0], "a rule refuses it")
