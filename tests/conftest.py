@@ -1,6 +1,7 @@
 """What holds for every test: the same random examples each time, and nothing of the caller's settings."""
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -15,3 +16,7 @@ settings.load_profile("holdfast")
 for _variable in list(os.environ):
     if _variable.startswith(("HOLDFAST_", "GITHUB_")) and _variable != "HOLDFAST_GITHUB_SCHEMA":
         del os.environ[_variable]
+
+# A suite that is started in the background ignores SIGINT, and so would all that its tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
