@@ -17,6 +17,6 @@ for _variable in list(os.environ):
     if _variable.startswith(("HOLDFAST_", "GITHUB_")) and _variable != "HOLDFAST_GITHUB_SCHEMA":
         del os.environ[_variable]
 
-# A suite that is started in the background ignores SIGINT, and so would all that its tests start and interrupt.
+# A suite that is started in the background ignores SIGINT, and so would all that its tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
