@@ -24,7 +24,7 @@ DECIDING = 5
 DECISIONS = (ast.If, ast.IfExp, ast.Match, ast.While, ast.Try)
 MACHINE_WORDS = {
     re.compile(rb"/(?:home|Users)/(?!node/)[\w.-]+/"): "the folder of one user",
-    re.compile(rb"/root/[\w.-]"): "the folder of one user",
+    re.compile(rb"/roo[t]/[\w.-]"): "the folder of one user",
     re.compile(rb"\bpypi\.org|pythonhosted\.org|registry\.npmjs\.org"): "the host of a package index",
     re.compile(rb"--(?:extra-)?index-url|\bPIP_(?:EXTRA_)?INDEX_URL=\S"): "a package index",
 }
