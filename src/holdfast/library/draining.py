@@ -1,0 +1,71 @@
+"""The spool and its way to GitHub: draining, waiting, setting free, moving to another machine."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import SpoolBusy, Stopped
+from holdfast.format.receipt import Progress, Receipt
+from holdfast.library.reading import Reading
+from holdfast.queue import Manifest, export_spool
+
+if TYPE_CHECKING:
+    from holdfast.drain.worker import DrainResult
+
+BUSY_POLL_S = 0.1
+
+
+class Draining(Reading):
+    """What waits on this disk, and how it gets to GitHub."""
+
+    def drain(self, *, timeout_s: float = 0.0) -> "DrainResult":
+        """Write what is spooled to the repository; wait for limits to reset for `timeout_s` at most.
+
+        Raises SpoolBusy when another process is draining.
+        """
+        return self._assembly.worker.drain(patience_s=timeout_s)
+
+    def wait(self, checkpoint_id: str, *, timeout_s: float) -> Receipt | None:
+        """Drain until this checkpoint is verified or refused, or wait for the process that drains.
+
+        Returns how far it has come after `timeout_s` at the latest, and earlier if no wait that fits in it
+        would help; None if it is not known here.
+        """
+        clock, stop = self._assembly.clock, self._assembly.stop
+        deadline = clock.now() + timeout_s
+
+        def is_done() -> bool:
+            return clock.now() >= deadline or self._is_settled(checkpoint_id)
+
+        while not (stop.is_set() or is_done()):
+            try:
+                self._assembly.worker.drain(patience_s=deadline - clock.now(), is_done=is_done)
+                break
+            except SpoolBusy:
+                clock.sleep(BUSY_POLL_S)
+            except Stopped:
+                break
+        return self.receipt(checkpoint_id)
+
+    def status(self) -> dict[str, Any]:
+        """Return the spool, the budget and the last error, without asking GitHub or making anything."""
+        from holdfast.status import overview
+
+        return overview(self._assembly)
+
+    def export_spool(self, folder: Path) -> Manifest:
+        """Write every unsent checkpoint to `folder`, as a file each. The spool stays as it is."""
+        return export_spool(self._assembly.spool, folder)
+
+    def restore(self, checkpoint_ids: Iterable[str] | None = None) -> list[str]:
+        """Put set-aside checkpoints back into the line, all of them unless some are named; return their ids.
+
+        Raises UnknownRun for one that is not known, SpoolDamaged for one whose bytes are damaged.
+        """
+        spool = self._assembly.spool
+        ids = checkpoint_ids or [entry.item.checkpoint_id for entry in spool.set_aside_entries()]
+        return [spool.restore(checkpoint_id).checkpoint_id for checkpoint_id in ids]
+
+    def _is_settled(self, checkpoint_id: str) -> bool:
+        receipt = self.receipt(checkpoint_id)
+        return receipt is None or receipt.status in (Progress.VERIFIED, Progress.REFUSED)

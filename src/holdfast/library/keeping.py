@@ -1,0 +1,36 @@
+"""What is kept and what goes: cleaning up, preserved runs, the branch's history."""
+
+from typing import TYPE_CHECKING
+
+from holdfast.library.opening import OpenLibrary, parse_run_name
+
+if TYPE_CHECKING:
+    from holdfast.retention import SquashReport, SweepReport
+
+
+class Keeping(OpenLibrary):
+    """The rules of retention, carried out."""
+
+    def cleanup(self, *, dry_run: bool = False) -> "SweepReport":
+        """Clean up the repository by the rules of the settings, or say what that would do.
+
+        The report of a sweep that was cut short has a `rest_because`. Raises SweepBusy when another process
+        is at it, Throttled when the budget is low.
+        """
+        sweeper = self._assembly.sweeper
+        return sweeper.plan() if dry_run else sweeper.sweep()
+
+    def squash_history(self, *, keep_days: float | None = None, force: str = "") -> "SquashReport":
+        """Rewrite the branch so that what was deleted is no longer in its history. Raises Refused.
+
+        `force` must name the branch if it is the repository's default one.
+        """
+        return self._assembly.squash.run(keep_days=keep_days, forced_branch=force)
+
+    def preserve(self, run_id: str) -> bool:
+        """Keep a run from ever being cleaned up; return whether that is new."""
+        return self._assembly.preserved.add(parse_run_name(run_id))
+
+    def unpreserve(self, run_id: str) -> bool:
+        """Let a run be cleaned up again; return whether it was preserved."""
+        return self._assembly.preserved.remove(parse_run_name(run_id))

@@ -1,0 +1,49 @@
+"""What every part of the library stands on: the objects that do the work, opened and closed together."""
+
+import os
+from types import TracebackType
+from typing import Self
+
+from holdfast.assembly import Assembly
+from holdfast.errors import InvalidCheckpoint
+from holdfast.format.ids import parse_run_id
+from holdfast.logs import configure_logs
+from holdfast.settings import Settings
+
+
+class OpenLibrary:
+    """A context manager over one repository and its data folder."""
+
+    def __init__(self, settings: Settings, *, assembly: Assembly | None = None) -> None:
+        self._assembly = assembly or Assembly(settings)
+
+    @classmethod
+    def from_env(cls) -> Self:
+        """Return one that is set up by HOLDFAST_… variables. Raises InvalidSettings.
+
+        Unless the program has set up structlog itself, events go to standard error, warnings and above.
+        """
+        settings = Settings.from_environment(os.environ)
+        level = settings.log_level if "log_level" in settings.sources else "warning"
+        configure_logs(settings.log_format, level, secrets=settings.secrets, is_default=True)
+        return cls(settings)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every file and connection. What is spooled stays spooled."""
+        self._assembly.close()
+
+
+def parse_run_name(run_id: str) -> str:
+    """Return `run_id` if it can name a run. Raises InvalidCheckpoint."""
+    try:
+        return parse_run_id(run_id)
+    except ValueError as error:
+        raise InvalidCheckpoint("run_id", str(error)) from error

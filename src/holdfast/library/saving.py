@@ -1,0 +1,205 @@
+"""Saving checkpoints: check, fill in, put into the spool, and tell how far the way to GitHub is open."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pydantic import BaseModel
+
+from holdfast.assembly import Assembly
+from holdfast.drain.chunks import least_need
+from holdfast.drain.outage import NOTE
+from holdfast.errors import CheckpointTooLarge, HoldfastError, InvalidCheckpoint
+from holdfast.format.checkpoint import Draft, RunStatus, draft_from_mapping, draft_from_text
+from holdfast.format.moments import format_moment
+from holdfast.format.receipt import Persistence, Progress, Receipt
+from holdfast.format.triggers import Priority, Trigger
+from holdfast.library.reading import Reading
+from holdfast.logs import log
+from holdfast.queue import ImportReport, import_spool
+from holdfast.settings import MOST_BYTES, Settings
+
+if TYPE_CHECKING:
+    from holdfast.importing.importer import Import
+
+# How old the answer to "is the way to GitHub open?" may be: looking costs more than the rest of a save.
+LOOK_EVERY_S = 1.0
+WARNED_BYTES = 500 * 1024
+
+
+class Saving(Reading):
+    """Checkpoints go into the spool, and are safe once a receipt is returned."""
+
+    def __init__(self, settings: Settings, *, assembly: Assembly | None = None) -> None:
+        super().__init__(settings, assembly=assembly)
+        self._looked_at = float("-inf")
+        self._is_delayed = {True: False, False: False}
+
+    def save(
+        self,
+        run_id: str,
+        state: Any,
+        *,
+        trigger: str | Trigger = Trigger.MANUAL,
+        phase: str | None = None,
+        status: str | RunStatus | None = None,
+        priority: str | Priority | None = None,
+        workflow: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        checkpoint_id: str | None = None,
+    ) -> Receipt:
+        """Save the state of a run; return once it is on disk.
+
+        Raises InvalidCheckpoint with the place and the reason, SpoolError when the disk refuses.
+        """
+        checkpoint = {
+            "checkpoint_id": checkpoint_id,
+            "run_id": run_id,
+            "trigger": trigger,
+            "phase": phase,
+            "status": status,
+            "priority": priority,
+            "workflow": workflow,
+            "state": state,
+        }
+        if context is not None:
+            checkpoint["context_fields"] = dict(context)
+        return self.submit(checkpoint)
+
+    def submit(
+        self, checkpoint: Mapping[str, Any] | BaseModel | bytes, *, run_id: str | None = None
+    ) -> Receipt:
+        """Save a whole checkpoint, or its short form; return once it is on disk.
+
+        Bytes are taken as JSON text and kept as they are. Raises like `save`, and CheckpointChanged
+        when its checkpoint_id is known with other content.
+        """
+        draft = self.draft(checkpoint, run_id=run_id)
+        del checkpoint  # a large one is then in memory once less while it is written
+        return self._put(draft)
+
+    def draft(
+        self,
+        checkpoint: Mapping[str, Any] | BaseModel | bytes,
+        *,
+        run_id: str | None = None,
+        checkpoint_id: str | None = None,
+    ) -> Draft:
+        """Check a checkpoint and fill in what it lacks, without saving it. Raises InvalidCheckpoint.
+
+        A checkpoint that names no id gets `checkpoint_id`, as if its caller had named it.
+        """
+        now = format_moment(self._assembly.clock.now())
+        if isinstance(checkpoint, bytes):
+            self._check_size(len(checkpoint))
+            return draft_from_text(
+                checkpoint, now=now, new_id=_new_id, run_id=run_id, checkpoint_id=checkpoint_id
+            )
+        mapping = checkpoint.model_dump() if isinstance(checkpoint, BaseModel) else checkpoint
+        draft = draft_from_mapping(
+            mapping, now=now, new_id=_new_id, run_id=run_id, checkpoint_id=checkpoint_id
+        )
+        self._check_size(draft.size_bytes)
+        return draft
+
+    def submit_all(self, drafts: Sequence[Draft]) -> list[Receipt | HoldfastError]:
+        """Save many checkpoints with one sync; one that is refused has its error in place of a receipt.
+
+        Raises SpoolUnwritable if none of them could be stored.
+        """
+        return self._put_all(drafts)
+
+    def complete(
+        self, run_id: str, status: str | RunStatus = RunStatus.COMPLETED, *, keep: bool = False
+    ) -> Receipt:
+        """End a run with a final checkpoint that carries its newest state on; return once it is on disk.
+
+        `keep` marks it so that it is not deleted on success. A run that has ended in this way already is left
+        as it is. Clean up after the next drain. Raises UnknownRun, and InvalidCheckpoint for another status.
+        """
+        from holdfast.format.completion import is_final, write_final
+
+        wanted = _parse_final_status(status)
+        newest = self.checkpoint(run_id)
+        if not is_final(newest, wanted, is_kept=keep):
+            return self.submit(write_final(newest, wanted, is_kept=keep))
+        return self.receipt(newest.checkpoint_id) or Receipt(
+            checkpoint_id=newest.checkpoint_id,
+            run_id=run_id,
+            sequence_number=newest.sequence,
+            status=Progress.VERIFIED,
+            persistence=Persistence.NORMAL,
+            file_path=self._assembly.layout.checkpoint_path(run_id, newest.sequence, newest.header.trigger),
+        )
+
+    def import_spool(self, folder: Path) -> ImportReport:
+        """Take in what `export_spool` wrote, here or elsewhere; doing it again changes nothing."""
+        return import_spool(self._assembly.spool, folder, self.draft)
+
+    def import_checkpoints(
+        self, sources: Iterable[tuple[str, bytes]], *, run_id: str | None = None
+    ) -> list["Import"]:
+        """Take in checkpoints of other systems, given as file names and contents; tell what became of each.
+
+        `run_id` is for those that name no run. Doing it again changes nothing.
+        """
+        from holdfast.importing.importer import Importer
+
+        return Importer(self.submit, self.receipt).take_in(sources, run_id=run_id)
+
+    def _put(self, draft: Draft) -> Receipt:
+        """Save a draft that was made for this call alone."""
+        (outcome,) = self._put_all([draft], are_new=True)
+        if isinstance(outcome, HoldfastError):
+            raise outcome
+        return outcome
+
+    def _put_all(self, drafts: Sequence[Draft], *, are_new: bool = False) -> list[Receipt | HoldfastError]:
+        persistence = self._persistence(drafts)
+        outcomes = self._assembly.spool.put_all(drafts, persistence=persistence, are_new=are_new)
+        for draft, receipt in zip(drafts, outcomes, strict=True):
+            if isinstance(receipt, HoldfastError) or receipt.persistence is Persistence.NORMAL:
+                continue
+            if receipt.status is Progress.SPOOLED:
+                log.warning(
+                    "persistence_delayed",
+                    run_id=receipt.run_id,
+                    checkpoint_id=receipt.checkpoint_id,
+                    priority=draft.priority.value,
+                )
+        return outcomes
+
+    def _check_size(self, size_bytes: int) -> None:
+        if size_bytes > MOST_BYTES:
+            raise CheckpointTooLarge(size_bytes, MOST_BYTES)
+        if size_bytes > WARNED_BYTES:
+            log.warning(
+                "checkpoint_large", size_bytes=size_bytes, advice="Small ones are quicker and cheaper."
+            )
+
+    def _persistence(self, drafts: Sequence[Draft]) -> Persistence:
+        """Return whether the way to GitHub is open to all of `drafts`, from what the last drain found out.
+
+        The last of a limit is open to critical ones alone.
+        """
+        now = self._assembly.clock.now()
+        if not 0 <= now - self._looked_at < LOOK_EVERY_S:
+            blocked = self._assembly.rate_limiter.blocked_by_urgency(least_need(self._assembly.policy))
+            if NOTE in self._assembly.spool.notes():
+                blocked = {True: True, False: True}
+            self._is_delayed = blocked
+            self._looked_at = now
+        is_delayed = any(self._is_delayed[draft.priority is Priority.CRITICAL] for draft in drafts)
+        return Persistence.DELAYED if is_delayed else Persistence.NORMAL
+
+
+def _parse_final_status(status: str | RunStatus) -> RunStatus:
+    """Return the status that a run can end with. Raises InvalidCheckpoint."""
+    if status in (RunStatus.COMPLETED, RunStatus.FAILED):
+        return RunStatus(status)
+    raise InvalidCheckpoint("status", f"{status!r} does not end a run; use completed or failed")
+
+
+def _new_id() -> str:
+    return str(uuid4())
