@@ -1,16 +1,20 @@
-"""The settings: one frozen model, read once from the environment, with the source of every value."""
+"""The settings: one frozen model, read once from environment and file, with the source of every value."""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from platformdirs import user_data_path
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from holdfast.errors import InvalidSettings
 
+if TYPE_CHECKING:
+    from holdfast.settings_file import SettingsFile
+
 PREFIX = "HOLDFAST_"
+CONFIG_VARIABLE = "HOLDFAST_CONFIG"
 PUBLIC_API_URL = "https://api.github.com"
 EMBEDDED_REPOSITORY = "holdfast/checkpoints"
 OWN_BRANCH = "checkpoints"
@@ -108,6 +112,7 @@ class Settings(BaseModel):
     cleanup_every: Annotated[float, BeforeValidator(_duration), Field(ge=60)] | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
+    config: Path | None = None
     sources: Mapping[str, str] = Field(default_factory=dict, repr=False)
 
     def secrets(self) -> list[str]:
@@ -121,19 +126,24 @@ class Settings(BaseModel):
 
     @classmethod
     def from_environment(
-        cls, environment: Mapping[str, str], overrides: Mapping[str, object] | None = None
+        cls,
+        environment: Mapping[str, str],
+        overrides: Mapping[str, object] | None = None,
+        file: "SettingsFile | None" = None,
     ) -> "Settings":
-        """Return the settings that the environment and, over it, the command line's `overrides` give.
+        """Return the settings: the command line's `overrides` win over the environment, that over the file.
 
         An empty variable counts as unset. Raises InvalidSettings with every problem at once.
         """
         values: dict[str, object] = {}
         sources: dict[str, str] = {}
         for name in names_of_settings():
-            for variable in variables_of(name):
-                if environment.get(variable):
-                    values[name], sources[name] = environment[variable], variable
-                    break
+            found = _find_value(name, environment, file)
+            if found:
+                values[name], sources[name] = found
+        if file:
+            _check_origin(file, sources)
+            values["config"], sources["config"] = file.path, sources.get("config", "working folder")
         for name, value in (overrides or {}).items():
             values[name], sources[name] = value, "command line"
         if "repo" not in values:
@@ -144,6 +154,30 @@ class Settings(BaseModel):
             return cls.model_validate({**values, "sources": sources})
         except ValidationError as error:
             raise InvalidSettings(_problems(error, sources)) from None
+
+
+def _find_value(
+    name: str, environment: Mapping[str, str], file: "SettingsFile | None"
+) -> tuple[object, str] | None:
+    """Return a value and where it comes from. What is set for Holdfast alone wins over GITHUB_… variables."""
+    own, *others = variables_of(name)
+    if environment.get(own):
+        return environment[own], own
+    if file and name in file.values:
+        return file.values[name], file.source(name)
+    return next(((environment[other], other) for other in others if environment.get(other)), None)
+
+
+def _check_origin(file: "SettingsFile", sources: Mapping[str, str]) -> None:
+    """Keep a file that nobody asked for, such as one of a foreign repository, from choosing who gets a token.
+
+    Raises InvalidSettings.
+    """
+    theirs = {name for name in file.values if sources[name] == file.source(name)}
+    is_token_ours = bool({"token", "token_file"} & (sources.keys() - theirs))
+    if is_token_ours and "api_url" in theirs and not file.is_named:
+        advice = f"name the file in {CONFIG_VARIABLE} if you trust it"
+        raise InvalidSettings([f"{file.source('api_url')}: api_url would send your token there; {advice}"])
 
 
 def names_of_settings() -> list[str]:
@@ -186,5 +220,7 @@ def _problems(error: ValidationError, sources: Mapping[str, str]) -> list[str]:
         variable = variables_of(name)[0]
         source = sources.get(name, variable)
         label = f"{variable} (from the command line)" if source == "command line" else source
+        if ", line " in source:
+            label = f"{source}: {name}"
         problems.append(f"{label}: {problem['msg'].removeprefix('Value error, ')}")
     return problems

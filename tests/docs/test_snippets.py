@@ -14,6 +14,8 @@ from ruamel.yaml import YAML
 
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import draft_from_text
+from holdfast.settings import Settings
+from holdfast.settings_file import read_settings_file
 from tests.docs.pages import Block, Page, every_page
 from tests.docs.shell import Command, Shell, is_as_shown, read_commands
 
@@ -112,6 +114,13 @@ def _execute(block: Block, shell: Shell, names: dict[str, Any], place: str) -> N
         exec(program, names)
     shown = "\n".join(_PRINTED.findall(block.text))
     assert is_as_shown(shown, printed.getvalue()), f"{place} printed:\n{printed.getvalue()}"
+
+
+def _read_settings(block: Block, shell: Shell) -> None:
+    """A settings file that is shown is in order."""
+    path = shell.folder / "shown.toml"
+    path.write_text(block.text, "utf-8")
+    Settings.from_environment({}, file=read_settings_file(path))
 
 
 def _parse(block: Block, place: str) -> None:

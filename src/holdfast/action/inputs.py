@@ -8,7 +8,8 @@ from pathlib import Path
 from holdfast.action.job import Job
 from holdfast.presentation.exits import WrongUse
 from holdfast.presentation.user_input import check_filled, check_run_id, parse_number, read_file
-from holdfast.settings import Settings
+from holdfast.settings import CONFIG_VARIABLE, Settings
+from holdfast.settings_file import read_settings_file
 
 PREFIX = "HOLDFAST_INPUT_"
 
@@ -69,6 +70,8 @@ def read_settings(environment: Mapping[str, str], job: Job) -> Settings:
 
     The token goes by GITHUB_TOKEN's name, by which the budget knows the limit of a job's token. Raises
     InvalidSettings.
+
+    A holdfast.toml that lies in the job's folder may be a stranger's: only one that is named is read.
     """
     chosen = {name: value for name, value in environment.items() if name not in _TOKENS}
     own = {"branch": "HOLDFAST_BRANCH", "write-mode": "HOLDFAST_WRITE_MODE", "repository": "HOLDFAST_REPO"}
@@ -80,7 +83,8 @@ def read_settings(environment: Mapping[str, str], job: Job) -> Settings:
     chosen["GITHUB_TOKEN"] = read_token(environment)
     if environment.get("RUNNER_DEBUG") == "1":
         chosen["HOLDFAST_LOG_LEVEL"] = "debug"
-    return Settings.from_environment(chosen)
+    named = chosen.get(CONFIG_VARIABLE)
+    return Settings.from_environment(chosen, file=read_settings_file(Path(named)) if named else None)
 
 
 def read_token(environment: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """`holdfast config`: the settings in force."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.arguments import Commands, read_settings
@@ -11,22 +12,41 @@ if TYPE_CHECKING:
     from holdfast.settings import Settings
 
 _DESCRIPTION = """\
-Show every setting in force and where it comes from. Secrets are never shown, only whether they are set."""
+Show every setting in force and where it comes from. Secrets are never shown, only whether they are set.
+With --check, only say whether a settings file is in order."""
 
 
 def register(commands: Commands) -> None:
     """Add the command."""
-    commands.add("config", run, description=_DESCRIPTION, example="holdfast config --repo me/state")
+    example = "holdfast config --check holdfast.toml"
+    parser = commands.add("config", run, description=_DESCRIPTION, example=example)
+    parser.add_argument("--check", metavar="FILE", type=Path, help="check this settings file, and no more")
 
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
-    """Print every setting."""
+    """Print every setting, or check a file."""
+    if arguments.check:
+        return _check(arguments.check, screen)
     settings = _tell(read_settings(arguments))
     if screen.is_json:
         screen.document({"settings": {each["name"]: each for each in settings}})
         return ExitCode.DONE
     rows = [(each["name"], _text(each["value"]), each["source"], each["variable"]) for each in settings]
     screen.table(("setting", "value", "source", "variable"), rows)
+    return ExitCode.DONE
+
+
+def _check(path: Path, screen: Screen) -> ExitCode:
+    """Refuse a file that is not in order, whatever the environment says. Raises InvalidSettings."""
+    from holdfast.settings import Settings
+    from holdfast.settings_file import read_settings_file
+
+    file = read_settings_file(path)
+    Settings.from_environment({}, file=file)
+    if screen.is_json:
+        screen.document({"file": str(path), "settings": list(file.values)})
+    number = len(file.values)
+    screen.say(f"{path} is in order: {number} setting{'' if number == 1 else 's'}.")
     return ExitCode.DONE
 
 

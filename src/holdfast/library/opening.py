@@ -9,6 +9,7 @@ from holdfast.errors import InvalidCheckpoint
 from holdfast.format.ids import parse_run_id
 from holdfast.logs import configure_logs
 from holdfast.settings import Settings
+from holdfast.settings_file import load_settings
 
 
 class OpenLibrary:
@@ -19,11 +20,11 @@ class OpenLibrary:
 
     @classmethod
     def from_env(cls) -> Self:
-        """Return one that is set up by HOLDFAST_… variables. Raises InvalidSettings.
+        """Return one that is set up by HOLDFAST_… variables and holdfast.toml. Raises InvalidSettings.
 
         Unless the program has set up structlog itself, events go to standard error, warnings and above.
         """
-        settings = Settings.from_environment(os.environ)
+        settings = load_settings(os.environ)
         level = settings.log_level if "log_level" in settings.sources else "warning"
         configure_logs(settings.log_format, level, secrets=settings.secrets, is_default=True)
         return cls(settings)

@@ -39,16 +39,17 @@ def open_with(settings: "Settings", *, stop: threading.Event | None = None) -> I
 
 
 def settings_from(given: Mapping[str, object]) -> "Settings":
-    """Return the settings of the environment, overridden by those `given`. Raises InvalidSettings.
+    """Return the settings of file and environment, overridden by those `given`. Raises InvalidSettings.
 
     A HOLDFAST_ variable that is not a setting is named on standard error.
     """
-    from holdfast.settings import Settings, unknown_variables
+    from holdfast.settings import unknown_variables
+    from holdfast.settings_file import load_settings
 
     for variable, likely in unknown_variables(os.environ).items():
         meant = f"; did you mean {likely}?" if likely else "; see holdfast config"
         sys.stderr.write(f"holdfast: {escape_controls(variable)} is not a setting{meant}\n")
-    return Settings.from_environment(os.environ, given)
+    return load_settings(os.environ, given)
 
 
 def quieten(settings: "Settings") -> "Settings":

@@ -165,3 +165,12 @@ def test_the_runners_debug_switch_is_ours_too() -> None:
 def test_a_wrong_setting_is_refused() -> None:
     with pytest.raises(InvalidSettings):
         read_settings(variables(branch="a..b", write_mode="quickly"), JOB)
+
+
+def test_only_a_settings_file_that_is_named_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "holdfast.toml"
+    path.write_text('base_path = "state"\n')
+    monkeypatch.chdir(tmp_path)
+
+    assert read_settings({}, JOB).base_path == "checkpoints"
+    assert read_settings({"HOLDFAST_CONFIG": str(path)}, JOB).base_path == "state"

@@ -66,3 +66,32 @@ def test_secrets_are_never_shown(
 def test_config_makes_nothing(holdfast: Holdfast, data_dir: Path) -> None:
     assert holdfast("config").code == 0
     assert not data_dir.exists()
+
+
+def test_a_settings_file_in_order_is_said_to_be(holdfast: Holdfast, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('repo = "you/checkpoints"\nport = 1\n')
+
+    assert holdfast("config", "--check", str(path)).out == f"{path} is in order: 2 settings.\n"
+    assert holdfast("config", "--check", str(path), "--json").document["settings"] == ["repo", "port"]
+
+
+def test_a_settings_file_out_of_order_is_wrong_use_with_the_line(holdfast: Holdfast, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("\nport = 70000\n")
+
+    result = holdfast("config", "--check", str(path))
+
+    assert result.code == 2
+    assert f"{path}, line 2: port: " in result.err
+
+
+def test_the_settings_file_of_the_working_folder_is_in_force(
+    holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "holdfast.toml").write_text('branch = "mine"\n')
+    monkeypatch.chdir(tmp_path)
+
+    branch = holdfast("config", "--json").document["settings"]["branch"]
+
+    assert (branch["value"], branch["source"]) == ("mine", "holdfast.toml, line 1")
