@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import orjson
 
 from holdfast.errors import UnknownRun
-from holdfast.format.checkpoint import Draft, Envelope, draft_from_mapping, seal
+from holdfast.format.checkpoint import Draft, Envelope, draft_from_mapping, stamp
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Persistence, Progress, Receipt
 from holdfast.recorder import Options, Recorder, Storage
@@ -39,7 +39,7 @@ class Shelf:
         if self.failure is not None:
             raise self.failure
         sequence = len(self.envelopes) + 1
-        self.envelopes.append(seal(draft.body(sequence)))
+        self.envelopes.append(stamp(draft.body(sequence)))
         path = f"checkpoints/{draft.run_id}/cp_{sequence:03d}_{draft.trigger}.json"
         return Receipt(
             draft.checkpoint_id, draft.run_id, sequence, Progress.SPOOLED, Persistence.NORMAL, path

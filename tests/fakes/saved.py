@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.format.checkpoint import Envelope, RunStatus, draft_from_text, seal
+from holdfast.format.checkpoint import Envelope, RunStatus, draft_from_text, stamp
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.encode import encode
 from holdfast.styles.style import Saved
@@ -25,7 +25,7 @@ def saved(
     return Saved(Trigger(trigger), phase, RunStatus(status), {**(state or {}), "progress": named}, named)
 
 
-def sealed(state: Any, *, sequence: int = 1, run_id: str = "r", **header: Any) -> Envelope:
+def stamped(state: Any, *, sequence: int = 1, run_id: str = "r", **header: Any) -> Envelope:
     document = {
         "checkpoint_id": _IDENTITY.format(sequence),
         "run_id": run_id,
@@ -33,4 +33,4 @@ def sealed(state: Any, *, sequence: int = 1, run_id: str = "r", **header: Any) -
         "state": state,
         **header,
     }
-    return seal(draft_from_text(encode(document), now=NOW, new_id=str).body(sequence))
+    return stamp(draft_from_text(encode(document), now=NOW, new_id=str).body(sequence))

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pygit2
 
-from holdfast.format.checkpoint import Envelope, draft_from_mapping, seal
+from holdfast.format.checkpoint import Envelope, draft_from_mapping, stamp
 from holdfast.format.index import Index
 from holdfast.format.moments import format_moment
 from holdfast.format.paths import Layout, format_checkpoint_name
@@ -31,7 +31,7 @@ def make_envelope(run_id: str, number: int, *, at: float = NOON, **fields: Any) 
         **fields,
     }
     draft = draft_from_mapping(checkpoint, now=format_moment(at), new_id=str)
-    return seal(draft.body(number))
+    return stamp(draft.body(number))
 
 
 def make_run(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.format.checkpoint import draft_from_text, seal
+from holdfast.format.checkpoint import draft_from_text, stamp
 from holdfast.styles import STYLES
 from holdfast.styles.resume import plan_resume
 
@@ -65,7 +65,7 @@ def test_sample_is_planned(name: str) -> None:
     text = (CHECKPOINTS / f"{name}.json").read_bytes()
     draft = draft_from_text(text, now="2026-11-16T10:00:00Z", new_id=str)
 
-    plan = plan_resume(seal(draft.body(draft.sequence or 0)))
+    plan = plan_resume(stamp(draft.body(draft.sequence or 0)))
 
     resume_at, is_repeated, completed, is_warned = PLANS[name]
     assert (plan.resume_at, plan.retry_current, len(plan.completed)) == (resume_at, is_repeated, completed)

@@ -10,11 +10,11 @@ from functools import partial
 
 from holdfast.clock import Deadline
 from holdfast.drain.numbering import disown_revived
-from holdfast.drain.sealing import seal_items
+from holdfast.drain.stamping import stamp_items
 from holdfast.drain.write_plan import FileWrite, WritePlan, plan_write
 from holdfast.errors import GatewayError, Missing, Unverified
 from holdfast.format.moments import format_moment
-from holdfast.format.parts import MAX_FILE_BYTES, seal_in_parts
+from holdfast.format.parts import MAX_FILE_BYTES, stamp_in_parts
 from holdfast.format.paths import INDEX, LATEST, Layout
 from holdfast.format.receipt import Delivery, QueueItem
 from holdfast.format.run_snapshot import RunSnapshot, without_unproved
@@ -127,12 +127,12 @@ class CommitWriter:
             view = without_unproved(view, [item.checkpoint_id for item in own], self.layout)
             self._views[run_id] = view
             folder = self.layout.run_folder(run_id)
-            seal = partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
-            sealed = seal_items(self.spool, view, own, seal, breathe=self.breathe)
-            items += [each.item for each in sealed]
+            stamp = partial(stamp_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
+            stamped = stamp_items(self.spool, view, own, stamp, breathe=self.breathe)
+            items += [each.item for each in stamped]
             write_plans[run_id] = plan_write(
                 view,
-                [each.envelope for each in sealed],
+                [each.envelope for each in stamped],
                 is_batch=False,
                 layout=self.layout,
                 now=format_moment(self.deadline.clock.now()),

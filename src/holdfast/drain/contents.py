@@ -12,12 +12,12 @@ from holdfast.clock import Deadline
 from holdfast.drain.numbering import disown_revived, release_places
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.pending import PendingWrite
-from holdfast.drain.sealing import seal_items
+from holdfast.drain.stamping import stamp_items
 from holdfast.drain.verification import Verifier
 from holdfast.drain.write_plan import FileWrite, WritePlan, own_files, plan_write
 from holdfast.errors import Conflict, GatewayError, Unavailable, Unverified
 from holdfast.format.moments import format_moment
-from holdfast.format.parts import MAX_FILE_BYTES, seal_in_parts
+from holdfast.format.parts import MAX_FILE_BYTES, stamp_in_parts
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
@@ -97,18 +97,18 @@ class ContentsWriter:
         view = self._release_places(disown_revived(view, work.items), work)
         folder = self.layout.run_folder(view.run_id)
         is_batch, tried = work.pending_write.is_batch, work.pending_write.files
-        sealed = seal_items(
+        stamped = stamp_items(
             self.spool,
             self.orphans.hide_batches(view),
             work.items,
-            partial(seal_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder),
+            partial(stamp_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder),
             locate=partial(own_files, view, is_batch=is_batch, layout=self.layout),
             tried=[(self.layout.name_of(view.run_id, path), sha) for path, sha in tried.items()],
             breathe=self.breathe,
         )
-        work.items = [each.item for each in sealed]
+        work.items = [each.item for each in stamped]
         now = format_moment(self.deadline.clock.now())
-        envelopes = [each.envelope for each in sealed]
+        envelopes = [each.envelope for each in stamped]
         write_plan = plan_write(view, envelopes, is_batch=is_batch, layout=self.layout, now=now)
         if write_plan.files:
             own = ((file.path, file.blob_sha) for file in write_plan.own_files)

@@ -1,7 +1,7 @@
 """The envelope: the record of one checkpoint, from what a caller hands in to what the repository holds.
 
 A submission becomes a Draft (checked, everything filled in but its number), a draft's body waits in
-the spool, and a sealed body (with its integrity) is a file of the repository. The caller's own bytes
+the spool, and a stamped body (with its integrity) is a file of the repository. The caller's own bytes
 go through all of this untouched.
 """
 
@@ -255,7 +255,7 @@ def renumber_body(body: bytes, sequence: int) -> bytes:
     return b"".join((orjson.dumps(header)[:-1], memoryview(body)[end:]))
 
 
-def seal(body: bytes) -> Envelope:
+def stamp(body: bytes) -> Envelope:
     """Return the checkpoint as the repository will hold it. The same body always gives the same bytes."""
     integrity = b',"integrity":{"sha256":"%b"}}' % canonical_sha256(body).encode()
     return Envelope(read_header(body), b"".join((memoryview(body)[:-1], integrity)))

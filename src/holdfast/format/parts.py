@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
-from holdfast.format.checkpoint import PARTS_MEMBER, Envelope, seal
+from holdfast.format.checkpoint import PARTS_MEMBER, Envelope, stamp
 from holdfast.format.paths import PARTS
 from holdfast.jsontext.members import find_members, parse_document, sha256_hex
 from holdfast.jsontext.parse import parse_value
@@ -66,10 +66,10 @@ def _split(body: bytes, limit_bytes: int, worth_bytes: int, run_folder: str) -> 
     return Split(_replace(body, shrinking.references), shrinking.parts)
 
 
-def seal_in_parts(body: bytes, *, limit_bytes: int, run_folder: str) -> Envelope:
+def stamp_in_parts(body: bytes, *, limit_bytes: int, run_folder: str) -> Envelope:
     """Return the checkpoint as the repository will hold it, in several files if it is too large for one."""
     split = split_body(body, limit_bytes=limit_bytes, run_folder=run_folder)
-    return replace(seal(split.body), parts=split.parts)
+    return replace(stamp(split.body), parts=split.parts)
 
 
 def join_envelope(envelope: Envelope, read: Callable[[str], bytes], path: str) -> Envelope:
@@ -77,7 +77,7 @@ def join_envelope(envelope: Envelope, read: Callable[[str], bytes], path: str) -
     # To look for the bytes first saves parsing nearly every checkpoint once more.
     if _PARTS_NAME not in envelope.content or PARTS_MEMBER not in parse_document(envelope.content).members:
         return envelope
-    return seal(join_parts(envelope.content, read, path))
+    return stamp(join_parts(envelope.content, read, path))
 
 
 def join_parts(content: bytes, read: Callable[[str], bytes], path: str) -> bytes:

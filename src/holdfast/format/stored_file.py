@@ -12,7 +12,7 @@ from holdfast.format.checkpoint import (
     draft_from_text,
     open_document,
     open_stored,
-    seal,
+    stamp,
 )
 from holdfast.format.index import IndexEntry
 from holdfast.format.paths import is_single, parse_sequences
@@ -44,18 +44,18 @@ def open_file(content: bytes, path: str) -> list[tuple[Envelope, IndexEntry]]:
 class Contents:
     """What a file holds: its good checkpoints by number, and what is wrong with the others.
 
-    `unsealed` are the numbers of those that are of the format before ours, and so have no integrity.
+    `unstamped` are the numbers of those that are of the format before ours, and so have no integrity.
     """
 
     envelopes: Mapping[int, Envelope]
-    unsealed: Set[int]
+    unstamped: Set[int]
     failures: Sequence[IntegrityFailure]
 
     def entries(self, path: str) -> list[IndexEntry]:
         """Return what an index would say of the good ones, in the file at `path`."""
         found = [entry_of(envelope, path) for envelope in self.envelopes.values()]
         # The file of an older format has other bytes than the checkpoint that is made of it.
-        return [replace(entry, blob_sha="") if entry.sequence in self.unsealed else entry for entry in found]
+        return [replace(entry, blob_sha="") if entry.sequence in self.unstamped else entry for entry in found]
 
     def find(self, sequence: int) -> Envelope | None:
         """Return the checkpoint with this number; None if it is not among these.
@@ -73,7 +73,7 @@ def open_contents(content: bytes, path: str) -> Contents:
     Raises NewerFormat if one of them is of a later format, IntegrityFailure if the file cannot be read.
     """
     envelopes: dict[int, Envelope] = {}
-    unsealed: set[int] = set()
+    unstamped: set[int] = set()
     failures: list[IntegrityFailure] = []
     for text in split_file(content, path):
         try:
@@ -86,8 +86,8 @@ def open_contents(content: bytes, path: str) -> Contents:
             continue
         envelopes.setdefault(envelope.sequence, envelope)
         if envelope.content != text:
-            unsealed.add(envelope.sequence)
-    return Contents(envelopes, unsealed, failures)
+            unstamped.add(envelope.sequence)
+    return Contents(envelopes, unstamped, failures)
 
 
 def open_checkpoint(content: bytes, path: str) -> Envelope:
@@ -97,27 +97,27 @@ def open_checkpoint(content: bytes, path: str) -> Envelope:
     """
     document = _parse(content, path)
     version = document.value.get("format_version")
-    if is_unsealed(document.value):
-        return _seal_older(document, content, path)
+    if is_unstamped(document.value):
+        return _stamp_older(document, content, path)
     if isinstance(version, int) and version > FORMAT_VERSION:
         check_integrity(document, path)
         raise NewerFormat(path, version, FORMAT_VERSION)
     return open_document(document, content, path)
 
 
-def is_unsealed(document: Mapping[str, Any]) -> bool:
+def is_unstamped(document: Mapping[str, Any]) -> bool:
     """Whether a checkpoint is of the specification's own format: without version and integrity."""
     return "integrity" not in document and "format_version" not in document
 
 
-def _seal_older(document: Document, content: bytes, path: str) -> Envelope:
+def _stamp_older(document: Document, content: bytes, path: str) -> Envelope:
     """Return a checkpoint of the older format in ours; all that the specification requires must be there."""
     lacking = [name for name in _REQUIRED if document.value.get(name) is None]
     if lacking:
         raise IntegrityFailure(path, f"it has neither an integrity nor {', '.join(lacking)}")
     try:
         draft = draft_from_text(content, now="", new_id=lambda: "")
-        return seal(draft.body(draft.sequence or 0))
+        return stamp(draft.body(draft.sequence or 0))
     except InvalidCheckpoint as error:
         raise IntegrityFailure(path, str(error)) from error
 

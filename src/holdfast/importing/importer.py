@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from holdfast.errors import InvalidCheckpoint, SpoolError
-from holdfast.format.checkpoint import draft_from_text, seal
+from holdfast.format.checkpoint import draft_from_text, stamp
 from holdfast.format.receipt import Receipt
 from holdfast.importing.formats import Conversion, convert, recognise, split_documents
 from holdfast.styles.resume import find_flaws
@@ -85,7 +85,7 @@ def _split(name: str, content: bytes, refused: list[Import]) -> list[tuple[str, 
 def _flaws(text: bytes) -> list[str]:
     """Return what is wrong with the progress of a checkpoint. Raises InvalidCheckpoint if it is none."""
     draft = draft_from_text(text, now=_ANY_TIME, new_id=lambda: "")
-    return find_flaws(seal(draft.body(1)))
+    return find_flaws(stamp(draft.body(1)))
 
 
 def _moment(conversion: Conversion) -> float:

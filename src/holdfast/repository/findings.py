@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
-from holdfast.format.checkpoint import Envelope, draft_from_text, open_stored, seal
+from holdfast.format.checkpoint import Envelope, draft_from_text, open_stored, stamp
 from holdfast.format.index import Index, IndexEntry, parse_index
 from holdfast.format.stored_file import entry_of, split_batch
 from holdfast.importing.formats import recognise
@@ -119,7 +119,7 @@ def _check_submission(content: bytes, path: str) -> Report:
             return Report(path, 1, [Finding(path, str(error))], [*notes, *_tell_format(content)])
         notes.append("it does not name its run")
         draft = draft_from_text(content, now=_ANY_TIME, new_id=lambda: _ANY_ID, run_id=_ANY_RUN)
-    return Report(path, 1, check_progress(seal(draft.body(draft.sequence or 1)), path), notes)
+    return Report(path, 1, check_progress(stamp(draft.body(draft.sequence or 1)), path), notes)
 
 
 def _tell_format(content: bytes) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from holdfast.errors import InvalidCheckpoint, SpoolDamaged, UnknownRun
-from holdfast.format.checkpoint import Envelope, seal
+from holdfast.format.checkpoint import Envelope, stamp
 from holdfast.format.receipt import QueueItem
 from holdfast.logs import log
 from holdfast.queue import Queue
@@ -16,7 +16,7 @@ def open_item(spool: Queue, item: QueueItem) -> Envelope | None:
     Raises SpoolDamaged.
     """
     try:
-        return seal(spool.read(item))
+        return stamp(spool.read(item))
     except UnknownRun:
         return None
     except InvalidCheckpoint as error:  # a caller's orjson.Fragment is taken at its word until here

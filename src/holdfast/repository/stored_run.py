@@ -112,7 +112,7 @@ class StoredRun:
         content = self.read(LATEST)
         envelope = open_checkpoint(content, path)
         check_owner(envelope, self.run_id, path)
-        return self._join(envelope, path, is_sealed=envelope.content == content)
+        return self._join(envelope, path, is_stamped=envelope.content == content)
 
     def newest(self) -> Envelope:
         """Return the newest good checkpoint: the latest; else by the index; else by the files themselves.
@@ -207,7 +207,7 @@ class StoredRun:
             raise IntegrityFailure(path, f"the index says that it holds checkpoint {entry.checkpoint_id}")
         if entry and entry.blob_sha and entry.blob_sha != envelope.blob_sha:
             raise IntegrityFailure(path, "it is not the file that the index names")
-        return self._join(envelope, path, is_sealed=candidate.sequence not in contents.unsealed)
+        return self._join(envelope, path, is_stamped=candidate.sequence not in contents.unstamped)
 
     def _contents(self, path: str, name: str) -> Contents:
         """Return what a file holds. The last ones opened stay open."""
@@ -247,9 +247,9 @@ class StoredRun:
             self._warn(str(failure))
             return None
 
-    def _join(self, envelope: Envelope, path: str, *, is_sealed: bool) -> Envelope:
+    def _join(self, envelope: Envelope, path: str, *, is_stamped: bool) -> Envelope:
         """Return a checkpoint put together again from its parts."""
-        if not is_sealed:
+        if not is_stamped:
             self._warn(f"{path}: it has no integrity.sha256, so nothing shows that it is whole")
         try:
             return join_envelope(envelope, _Allowance(self._read_part), path)

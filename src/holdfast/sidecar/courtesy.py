@@ -8,7 +8,7 @@ from collections.abc import Callable
 MANY = 4
 BUSY_S = 0.05
 STEP_S = 0.01
-# To seal one checkpoint takes a fraction of this.
+# To stamp one checkpoint takes a fraction of this.
 BREATH_S = 0.001
 # A call to GitHub is held back for no longer, so that the spool drains under any load; four in a second are
 # more than GitHub lets anyone write.

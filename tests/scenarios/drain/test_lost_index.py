@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.format.checkpoint import seal
+from holdfast.format.checkpoint import stamp
 from holdfast.github.calls import (
     ListFolder,
     Listing,
@@ -57,7 +57,7 @@ def test_file_that_lists_a_part_where_there_is_none_is_left_out(
     body = json.loads(make_envelope("r", 1).content)
     del body["integrity"]
     body["parts"] = [["state_snapshot", "nowhere"]]
-    content = seal(json.dumps(body, separators=(",", ":")).encode()).content
+    content = stamp(json.dumps(body, separators=(",", ":")).encode()).content
     repository.write_as_someone_else(BRANCH, {"checkpoints/r/cp_001_manual.json": content})
 
     with open_workshop(tmp_path, repository) as workshop:

@@ -10,7 +10,7 @@ import pytest
 from holdfast.drain.chunks import order_items
 from holdfast.drain.pending import LONGEST_REQUEST_S, MOST_TRIES, OrphanFile, orphan_files, orphan_name
 from holdfast.errors import Conflict, Missing, Unavailable
-from holdfast.format.checkpoint import draft_from_mapping, seal
+from holdfast.format.checkpoint import draft_from_mapping, stamp
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
@@ -205,7 +205,7 @@ def test_verifying_never_writes_over_another_writers_checkpoint(
         now="2026-11-16T10:00:00Z",
         new_id=lambda: str(uuid4()),
     )
-    content = seal(theirs.body(1)).content
+    content = stamp(theirs.body(1)).content
     with open_workshop(tmp_path, Rival(repository, content)) as workshop:
         workshop.save()
         workshop.save()

@@ -22,13 +22,13 @@ from pathlib import Path
 import structlog
 
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.saved import sealed
+from tests.fakes.saved import stamped
 from tests.fakes.assembly import BRANCH
 from tests.fakes.workshop import open_workshop
 
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 SIZE, LIMIT = 20 * 1024 * 1024, 256 * 1024 * 1024
-good = {f"cp_{n:03d}_manual.json": sealed({"n": n}, sequence=n).content for n in (1, 2, 3)}
+good = {f"cp_{n:03d}_manual.json": stamped({"n": n}, sequence=n).content for n in (1, 2, 3)}
 
 def repeat(unit, head=b'{"state_snapshot":[', tail=b"0]}"):
     return {"cp_004_manual.json": head + unit * ((SIZE - 99) // len(unit)) + tail}
@@ -41,9 +41,9 @@ def bombs():
     yield "a batch of nothing", {"batch_4_9.json": repeat(b"{},", b'{"checkpoints":[')["cp_004_manual.json"]}
     yield "an index of nothing", {"index.json": repeat(b"{},", b'{"checkpoints":[')["cp_004_manual.json"]}
     yield "a hundred megabytes", {"cp_004_manual.json": b" " * (5 * SIZE)}
-    yield "a wrong run", {"cp_004_manual.json": sealed({"n": 4}, sequence=4, run_id="other").content}
+    yield "a wrong run", {"cp_004_manual.json": stamped({"n": 4}, sequence=4, run_id="other").content}
     yield "a swapped file", {"cp_004_manual.json": good["cp_001_manual.json"]}
-    yield "a torn file", {"cp_004_manual.json": sealed({"n": "x" * 1000}, sequence=4).content[:-500]}
+    yield "a torn file", {"cp_004_manual.json": stamped({"n": "x" * 1000}, sequence=4).content[:-500]}
 
 for name, files in bombs():
     repository = MemoryGateway()

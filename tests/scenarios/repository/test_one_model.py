@@ -170,7 +170,7 @@ def test_trimmed_run_is_listed_where_its_latest_lies(repository: MemoryGateway, 
 def test_checkpoints_of_the_specifications_own_format_stay_in_an_index_made_anew(
     mode: str, tmp_path: Path, repository: MemoryGateway, workshop: Workshop
 ) -> None:
-    put(repository, {f"cp_00{number}_manual.json": _unsealed(number) for number in (1, 2)})
+    put(repository, {f"cp_00{number}_manual.json": _unstamped(number) for number in (1, 2)})
 
     told = listed(workshop)
 
@@ -179,7 +179,7 @@ def test_checkpoints_of_the_specifications_own_format_stay_in_an_index_made_anew
     assert written(tmp_path, repository, mode) == told
 
 
-def _unsealed(number: int) -> bytes:
+def _unstamped(number: int) -> bytes:
     document = json.loads(make_envelope("r", number).content)
     for name in ("integrity", "format_version", "priority"):
         del document[name]

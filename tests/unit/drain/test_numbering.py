@@ -14,7 +14,7 @@ from holdfast.drain.numbering import (
     release_places,
 )
 from holdfast.drain.write_plan import own_files, plan_write
-from holdfast.format.checkpoint import Envelope, draft_from_mapping, seal
+from holdfast.format.checkpoint import Envelope, draft_from_mapping, stamp
 from holdfast.format.index import Index
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import QueueItem
@@ -28,7 +28,7 @@ LAYOUT = Layout()
 def envelope(number: int, sequence: int | None = None, *, trigger: str = "manual") -> Envelope:
     checkpoint = {"run_id": "r", "trigger": trigger, "state": {"n": number}, "workflow": "ci.yml"}
     draft = draft_from_mapping(checkpoint, now=NOW, new_id=lambda: str(UUID(int=number)))
-    return seal(draft.body(sequence or number))
+    return stamp(draft.body(sequence or number))
 
 
 def view_of(*envelopes: Envelope) -> RunSnapshot:

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.drain.write_plan import WritePlan, plan_write
 from holdfast.errors import IntegrityFailure
-from holdfast.format.checkpoint import Envelope, draft_from_mapping, seal
+from holdfast.format.checkpoint import Envelope, draft_from_mapping, stamp
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, parse_index
 from holdfast.format.paths import Layout
@@ -22,7 +22,7 @@ LAYOUT = Layout()
 def envelope(number: int, sequence: int | None = None, *, trigger: str = "manual") -> Envelope:
     checkpoint = {"run_id": "r", "trigger": trigger, "state": {"n": number}, "workflow": "ci.yml"}
     draft = draft_from_mapping(checkpoint, now=NOW, new_id=lambda: str(UUID(int=number)))
-    return seal(draft.body(sequence or number))
+    return stamp(draft.body(sequence or number))
 
 
 def publish(view: RunSnapshot, *envelopes: Envelope, is_batch: bool = False) -> WritePlan:

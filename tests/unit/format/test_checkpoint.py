@@ -16,7 +16,7 @@ from holdfast.format.checkpoint import (
     open_stored,
     read_header,
     renumber_body,
-    seal,
+    stamp,
 )
 from holdfast.format.triggers import Priority, Trigger
 
@@ -48,8 +48,8 @@ def test_short_form_is_filled_in() -> None:
     }
 
 
-def test_sealed_checkpoint_has_every_field_and_the_state_under_its_own_name() -> None:
-    stored = json.loads(seal(draft(SHORT).body(7)).content)
+def test_stamped_checkpoint_has_every_field_and_the_state_under_its_own_name() -> None:
+    stored = json.loads(stamp(draft(SHORT).body(7)).content)
 
     assert stored.pop("integrity")["sha256"]
     assert stored["sequence_number"] == 7
@@ -59,7 +59,7 @@ def test_sealed_checkpoint_has_every_field_and_the_state_under_its_own_name() ->
 
 
 def test_integrity_is_the_digest_of_the_canonical_rest() -> None:
-    stored = json.loads(seal(draft(SHORT).body(1)).content)
+    stored = json.loads(stamp(draft(SHORT).body(1)).content)
     digest = stored.pop("integrity")["sha256"]
 
     canonical = json.dumps(stored, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -71,16 +71,16 @@ def test_what_the_caller_wrote_survives_byte_for_byte() -> None:
     state = b'{"z": 1.10, "a": 18446744073709551617, "e": 1e400, "t": "\\u00e9", "n": {"b":1,"a":2}}'
     document = b'{"run_id": "r", "trigger": "manual", "state": %s, "mine": [1.0]}' % state
 
-    content = seal(draft(document).body(1)).content
+    content = stamp(draft(document).body(1)).content
 
     assert b'"state_snapshot":' + state in content
     assert b'"mine":[1.0]' in content
 
 
-def test_sealing_the_same_body_again_gives_the_same_bytes() -> None:
+def test_stamping_the_same_body_again_gives_the_same_bytes() -> None:
     body = draft(SHORT).body(3)
 
-    assert seal(body).content == seal(body).content
+    assert stamp(body).content == stamp(body).content
 
 
 def test_renumbered_body_differs_in_nothing_but_the_number() -> None:
@@ -89,7 +89,7 @@ def test_renumbered_body_differs_in_nothing_but_the_number() -> None:
     renumbered = renumber_body(body, 4)
 
     assert renumbered == body.replace(b'"sequence_number":3', b'"sequence_number":4')
-    assert seal(renumbered).sequence == 4
+    assert stamp(renumbered).sequence == 4
 
 
 def test_a_state_that_looks_like_the_end_of_the_header_does_not_confuse() -> None:
@@ -103,7 +103,7 @@ def test_a_state_that_looks_like_the_end_of_the_header_does_not_confuse() -> Non
 
 @pytest.mark.parametrize("state", [42, None, "text", [1, 2], True, 1.5])
 def test_a_state_may_be_any_json_value(state: object) -> None:
-    stored = json.loads(seal(draft({**SHORT, "state": state}).body(1)).content)
+    stored = json.loads(stamp(draft({**SHORT, "state": state}).body(1)).content)
 
     assert stored["state_snapshot"] == state
 
@@ -187,17 +187,17 @@ def test_other_spellings_of_a_trigger_are_the_same_trigger() -> None:
 
 
 def test_whole_checkpoint_handed_in_again_keeps_its_identity() -> None:
-    content = seal(draft(SHORT).body(5)).content
+    content = stamp(draft(SHORT).body(5)).content
 
     again = draft(content)
 
     assert again.checkpoint_id == AN_ID
     assert again.sequence == 5
-    assert seal(again.body(5)).content == content
+    assert stamp(again.body(5)).content == content
 
 
 def test_whole_checkpoint_with_a_false_integrity_is_refused() -> None:
-    content = seal(draft(SHORT).body(5)).content.replace(b'"answer":42', b'"answer":43')
+    content = stamp(draft(SHORT).body(5)).content.replace(b'"answer":42', b'"answer":43')
 
     with pytest.raises(InvalidCheckpoint, match=r"integrity\.sha256"):
         draft(content)
@@ -244,7 +244,7 @@ def test_nothing_identifies_a_checkpoint_whose_id_was_made_here() -> None:
 
 
 def test_stored_checkpoint_opens_again() -> None:
-    content = seal(draft(SHORT).body(2)).content
+    content = stamp(draft(SHORT).body(2)).content
 
     envelope, document = open_stored(content, "checkpoints/build-42/cp_002_manual.json")
 
@@ -264,7 +264,7 @@ def test_stored_checkpoint_opens_again() -> None:
     ],
 )
 def test_damaged_file_is_named_with_the_reason(damage: Callable[[bytes], bytes], reason: str) -> None:
-    content = seal(draft(SHORT).body(2)).content
+    content = stamp(draft(SHORT).body(2)).content
 
     with pytest.raises(IntegrityFailure, match=reason) as failure:
         open_stored(damage(content), "checkpoints/build-42/cp_002_manual.json")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import IntegrityFailure
-from holdfast.format.checkpoint import draft_from_mapping, draft_from_text, open_stored, seal
+from holdfast.format.checkpoint import draft_from_mapping, draft_from_text, open_stored, stamp
 from holdfast.format.parts import Split, join_parts, part_paths, split_body
 from holdfast.jsontext.encode import encode
 from holdfast.jsontext.members import sha256_hex
@@ -29,7 +29,7 @@ def split(state: Any) -> Split:
 
 def join(parts: Split) -> bytes:
     stored = {f"checkpoints/r/{name}": content for name, content in parts.parts.items()}
-    return join_parts(seal(parts.body).content, stored.__getitem__, PATH)
+    return join_parts(stamp(parts.body).content, stored.__getitem__, PATH)
 
 
 def text(kilobytes: int, letter: str = "x") -> str:
@@ -133,8 +133,8 @@ def test_same_large_output_is_the_same_part_in_every_checkpoint() -> None:
     assert split({"big": text(30), "n": 1}).parts == split({"big": text(30), "n": 2}).parts
 
 
-def test_stored_form_is_sealed_like_any_other() -> None:
-    envelope, _ = open_stored(seal(split({"big": text(30)}).body).content, PATH)
+def test_stored_form_is_stamped_like_any_other() -> None:
+    envelope, _ = open_stored(stamp(split({"big": text(30)}).body).content, PATH)
 
     assert envelope.sequence == 1
 

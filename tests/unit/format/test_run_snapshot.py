@@ -6,9 +6,9 @@ from holdfast.format.index import Index
 from holdfast.format.paths import Layout
 from holdfast.format.run_snapshot import RunSnapshot, without_unproved
 from holdfast.format.stored_file import entry_of
-from tests.fakes.saved import sealed
+from tests.fakes.saved import stamped
 
-ONE, TWO = (sealed({"n": number}, sequence=number) for number in (1, 2))
+ONE, TWO = (stamped({"n": number}, sequence=number) for number in (1, 2))
 NAMES = ("cp_001_manual.json", "cp_002_manual.json")
 
 

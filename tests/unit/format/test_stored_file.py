@@ -6,9 +6,9 @@ import pytest
 
 from holdfast.errors import IntegrityFailure, NewerFormat
 from holdfast.format.stored_file import open_contents, split_file
-from tests.fakes.saved import sealed
+from tests.fakes.saved import stamped
 
-ONE, TWO = (sealed({"n": number}, sequence=number, checkpoints=[1, 2]) for number in (1, 2))
+ONE, TWO = (stamped({"n": number}, sequence=number, checkpoints=[1, 2]) for number in (1, 2))
 BATCH = b'{"checkpoints":[%s,%s],"batch_metadata":{}}' % (ONE.content, TWO.content)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidCheckpoint
-from holdfast.format.checkpoint import draft_from_text, seal
+from holdfast.format.checkpoint import draft_from_text, stamp
 from holdfast.importing.formats import Conversion, convert, recognise, split_documents
 from holdfast.importing.formats.sessions import parse_duration_s, parse_variant
 from holdfast.jsontext.encode import encode_exact
@@ -36,7 +36,7 @@ def load(name: str, place: int = 0) -> Any:
 
 def plan_of(conversion: Conversion) -> ResumePlan:
     draft = draft_from_text(conversion.to_bytes(), now="2026-11-16T10:00:00Z", new_id=str)
-    return plan_resume(seal(draft.body(1)))
+    return plan_resume(stamp(draft.body(1)))
 
 
 def changed(name: str, **fields: Any) -> Any:

@@ -20,7 +20,7 @@ from holdfast.repository.reader import Reader
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.saved import sealed
+from tests.fakes.saved import stamped
 from tests.fakes.spooling import open_spool
 from tests.fakes.workshop import Workshop, open_workshop
 
@@ -31,7 +31,7 @@ def files_of(
     run_id: str, *, status: str = "in_progress", moment: str = "2026-11-16T10:00:00Z"
 ) -> dict[str, bytes]:
     """Return the files of a run with one checkpoint."""
-    envelope = sealed({"n": 1}, run_id=run_id, status=status, workflow="flows/ci.yml")
+    envelope = stamped({"n": 1}, run_id=run_id, status=status, workflow="flows/ci.yml")
     path = f"checkpoints/{run_id}/cp_001_manual.json"
     index = Index(run_id).with_entries([entry_of(envelope, path)], workflow="flows/ci.yml", now=moment)
     return {
@@ -178,7 +178,7 @@ def test_folders_that_are_no_runs_are_left_out(workshop: Workshop, repository: M
 def test_run_without_index_and_latest_is_listed_from_its_files(
     workshop: Workshop, repository: MemoryGateway
 ) -> None:
-    three = sealed({"n": 3}, sequence=3, run_id="headless").content
+    three = stamped({"n": 3}, sequence=3, run_id="headless").content
     repository.write_as_someone_else(BRANCH, {"checkpoints/headless/cp_003_manual.json": three})
 
     (run,) = workshop.reader.list_runs(is_resumable=True)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from holdfast.repository.findings import Report, check_file, check_numbers, tell_gaps
-from tests.fakes.saved import sealed
+from tests.fakes.saved import stamped
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 
@@ -24,7 +24,7 @@ def check(content: bytes) -> Report:
 
 
 def test_good_files_are_valid() -> None:
-    one, two = sealed({"a": 1}, sequence=1).content, sealed({"a": 2}, sequence=2).content
+    one, two = stamped({"a": 1}, sequence=1).content, stamped({"a": 2}, sequence=2).content
 
     assert check(one).is_valid
     assert check(batch(one, two)).is_valid
@@ -32,7 +32,7 @@ def test_good_files_are_valid() -> None:
 
 
 def test_checkpoint_with_a_field_named_as_a_batch_has_it_is_a_checkpoint() -> None:
-    report = check(sealed({"a": 1}, checkpoints=[1, 2]).content)
+    report = check(stamped({"a": 1}, checkpoints=[1, 2]).content)
 
     assert report.is_valid
     assert (report.checkpoints, report.notes) == (1, ())
@@ -53,8 +53,8 @@ def test_submission_is_checked_as_such() -> None:
         (b'{"trigger":"never","state":{},"run_id":"r"}', "'never' is not a trigger"),
         (b'{"trigger":"manual","run_id":"r"}', "state: is missing"),
         (b'{"trigger":"manual","run_id":"r","state":{"progress":{"style":"tasks"}}}', "progress.tasks"),
-        (sealed({"a": 1}).content.replace(b'"a":1', b'"a":2'), "does not match"),
-        (sealed({"a": 1}).content[:-20], "expected"),
+        (stamped({"a": 1}).content.replace(b'"a":1', b'"a":2'), "does not match"),
+        (stamped({"a": 1}).content[:-20], "expected"),
         ((FIXTURES / "formats/2_newer.json").read_bytes(), "format 2 is newer"),
         (b'{"checkpoints":3,"batch_metadata":{}}', "array"),
         (b'{"run_id":"r","checkpoints":[{"sequence":1}]}', "not an index"),
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_told(content: bytes, reason: str) -> None:
 
 
 def test_every_wrong_checkpoint_of_a_batch_is_told_and_a_wrong_count() -> None:
-    good, bad = sealed({"a": 1}).content, sealed({"a": 1}, sequence=2).content.replace(b'"a":1', b'"a":9')
+    good, bad = stamped({"a": 1}).content, stamped({"a": 1}, sequence=2).content.replace(b'"a":1', b'"a":9')
 
     report = check(batch(bad, good, b"{}", count=7))
 

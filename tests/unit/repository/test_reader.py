@@ -27,7 +27,7 @@ from holdfast.repository.validate import Validator
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.saved import sealed
+from tests.fakes.saved import stamped
 from tests.fakes.workshop import Workshop, open_workshop
 
 FOLDER = "checkpoints/r"
@@ -355,7 +355,7 @@ def test_with_github_away_and_nothing_known_it_is_an_error(
 
 def test_github_that_goes_away_half_way_is_away(stranger: Workshop, repository: MemoryGateway) -> None:
     stranger.reader.resume("r")
-    repository.write_as_someone_else(BRANCH, {f"{FOLDER}/latest.json": sealed({"n": 9}, sequence=9).content})
+    repository.write_as_someone_else(BRANCH, {f"{FOLDER}/latest.json": stamped({"n": 9}, sequence=9).content})
     repository.fail_next(ReadBlob, AWAY[0])
 
     plan = stranger.reader.resume("r")
@@ -386,10 +386,10 @@ def test_damaged_one_that_was_asked_for_is_refused_not_replaced(
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (sealed({"n": 0}, run_id="other", sequence=3).content, "it belongs to run 'other'"),
-        (sealed({"n": 0}, sequence=2).content, "it does not hold checkpoint 3"),
-        (sealed({"n": 0}, sequence=3).content, "the index says that it holds checkpoint"),
-        (sealed({"n": 0}, sequence=3).content[:-1], "expected"),
+        (stamped({"n": 0}, run_id="other", sequence=3).content, "it belongs to run 'other'"),
+        (stamped({"n": 0}, sequence=2).content, "it does not hold checkpoint 3"),
+        (stamped({"n": 0}, sequence=3).content, "the index says that it holds checkpoint"),
+        (stamped({"n": 0}, sequence=3).content[:-1], "expected"),
         (b"\xff\xfe", "UTF-8"),
         (b"[" * 100_000, "levels"),
     ],
@@ -409,7 +409,7 @@ def test_hostile_file_is_named_and_skipped(
 
 
 def test_latest_of_another_run_is_skipped(stranger: Workshop, repository: MemoryGateway) -> None:
-    damage(repository, "latest.json", sealed({"n": 0}, run_id="other", sequence=9).content)
+    damage(repository, "latest.json", stamped({"n": 0}, run_id="other", sequence=9).content)
 
     plan = stranger.reader.resume("r")
 
@@ -443,10 +443,10 @@ def test_batch_that_claims_a_billion_checkpoints_is_named_and_skipped(
 def test_list_of_parts_that_makes_no_sense_is_named_and_skipped(
     stranger: Workshop, repository: MemoryGateway, parts: Any
 ) -> None:
-    document = json.loads(sealed({"n": 4}, sequence=4).content)
+    document = json.loads(stamped({"n": 4}, sequence=4).content)
     del document["integrity"]
     text = json.dumps({**document, "parts": parts}, separators=(",", ":")).encode()
-    damage(repository, "cp_004_manual.json", reseal(text))
+    damage(repository, "cp_004_manual.json", restamp(text))
 
     plan = stranger.reader.resume("r")
 
@@ -456,11 +456,11 @@ def test_list_of_parts_that_makes_no_sense_is_named_and_skipped(
 
 def test_part_of_another_place_is_never_read(stranger: Workshop, repository: MemoryGateway) -> None:
     document = json.loads(
-        sealed({"n": {"$part": "README.md", "sha256": "x", "bytes": 0}}, sequence=4).content
+        stamped({"n": {"$part": "README.md", "sha256": "x", "bytes": 0}}, sequence=4).content
     )
     del document["integrity"]
     text = json.dumps({**document, "parts": [["state_snapshot", "n"]]}, separators=(",", ":")).encode()
-    damage(repository, "cp_004_manual.json", reseal(text))
+    damage(repository, "cp_004_manual.json", restamp(text))
     repository.calls.clear()
 
     plan = stranger.reader.resume("r")
@@ -470,7 +470,7 @@ def test_part_of_another_place_is_never_read(stranger: Workshop, repository: Mem
     assert repository.count(ReadFile) == 0
 
 
-def reseal(text: bytes) -> bytes:
+def restamp(text: bytes) -> bytes:
     import hashlib
 
     ordered = json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -481,7 +481,7 @@ def reseal(text: bytes) -> bytes:
 def test_good_checkpoint_of_a_batch_is_found_beside_a_damaged_one(
     stranger: Workshop, repository: MemoryGateway
 ) -> None:
-    four, five = (sealed({"n": number}, sequence=number).content for number in (4, 5))
+    four, five = (stamped({"n": number}, sequence=number).content for number in (4, 5))
     content = b'{"checkpoints":[%s,%s],"batch_metadata":{}}' % (four, five.replace(b'"n":5', b'"n":6'))
     damage(repository, "batch_4_5.json", content)
 

@@ -7,14 +7,14 @@ from holdfast.format.index import Index, IndexEntry
 from holdfast.format.paths import Layout
 from holdfast.format.stored_file import entry_of
 from holdfast.repository.rebuild import LatestCheckpoint, OpenedFiles, mark_pruned, rebuild_index, revive
-from tests.fakes.saved import sealed
+from tests.fakes.saved import stamped
 
 NO_LATEST = LatestCheckpoint()
 
 
 def entry(number: int, name: str = "") -> IndexEntry:
     identity = str(uuid5(NAMESPACE_URL, f"{number} {name}"))
-    return entry_of(sealed({}, sequence=number, checkpoint_id=identity), f"checkpoints/r/{name}")
+    return entry_of(stamped({}, sequence=number, checkpoint_id=identity), f"checkpoints/r/{name}")
 
 
 def files(*entries: IndexEntry, damaged: Sequence[str] = ()) -> OpenedFiles:
@@ -80,7 +80,7 @@ def test_numbers_before_the_first_may_have_been_used() -> None:
 
 
 def test_latest_without_a_file_gets_one() -> None:
-    latest = sealed({"n": 3}, sequence=3)
+    latest = stamped({"n": 3}, sequence=3)
     copied = LatestCheckpoint(latest.checkpoint_id, 3, latest)
 
     found = revive(Index("r", pruned_through=3), copied, Layout())
@@ -90,7 +90,7 @@ def test_latest_without_a_file_gets_one() -> None:
 
 
 def test_latest_that_is_known_or_whose_number_is_taken_gets_none() -> None:
-    latest = sealed({"n": 3}, sequence=3)
+    latest = stamped({"n": 3}, sequence=3)
     copied = LatestCheckpoint(latest.checkpoint_id, 3, latest)
     known, taken = Index("r", (entry_of(latest, "x"),)), Index("r", (entry(3),))
 

@@ -7,7 +7,7 @@ from threading import Event, Thread
 import pytest
 
 from holdfast.errors import NotInCopy
-from holdfast.format.checkpoint import seal
+from holdfast.format.checkpoint import stamp
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.repository.snapshot import RunFiles, take_snapshot
@@ -139,7 +139,7 @@ def in_parts() -> bytes:
     body = json.loads(make_envelope("r", 1, state={"x": {"$part": "checkpoints/r/parts/a.json"}}).content)
     del body["integrity"]
     body["parts"] = [["state_snapshot", "x"]]
-    return seal(json.dumps(body, separators=(",", ":")).encode()).content
+    return stamp(json.dumps(body, separators=(",", ":")).encode()).content
 
 
 def test_lost_part_is_told() -> None:

@@ -16,7 +16,7 @@ from holdfast.repository.validate import Validator
 from holdfast.styles.replay import replay
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.saved import NOW, sealed
+from tests.fakes.saved import NOW, stamped
 from tests.fakes.workshop import Workshop, open_workshop
 
 LAYOUT = Layout()
@@ -41,7 +41,7 @@ def put(repository: MemoryGateway, files: dict[str, bytes | None]) -> None:
 
 
 def make(number: int) -> Envelope:
-    return sealed({"n": number}, sequence=number)
+    return stamped({"n": number}, sequence=number)
 
 
 def batch(contents: Sequence[bytes]) -> bytes:

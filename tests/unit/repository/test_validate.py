@@ -9,7 +9,7 @@ from holdfast.repository.findings import Report
 from holdfast.repository.validate import Validator
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.saved import sealed
+from tests.fakes.saved import stamped
 from tests.fakes.workshop import Workshop, open_workshop
 
 from .test_reader import AWAY, damage, store
@@ -65,7 +65,7 @@ def test_damaged_and_lost_files_are_named(workshop: Workshop, repository: Memory
 
 
 def test_file_that_the_index_does_not_name_is_told(workshop: Workshop, repository: MemoryGateway) -> None:
-    damage(repository, "cp_004_manual.json", sealed({"n": 4}, sequence=4).content)
+    damage(repository, "cp_004_manual.json", stamped({"n": 4}, sequence=4).content)
 
     assert reasons(workshop) == [
         "cp_004_manual.json: checkpoint 4 is not in the index",

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import IntegrityFailure, Refused, Unavailable
 from holdfast.format.checkpoint import draft_from_mapping
-from holdfast.format.parts import seal_in_parts
+from holdfast.format.parts import stamp_in_parts
 from holdfast.github.calls import ReadBlobs, ReadTree
 from holdfast.retention.rules import RetentionRules
 from tests.fakes.assembly import BRANCH
@@ -130,7 +130,7 @@ def test_files_of_others_stay_and_are_told_of(desk: Desk) -> None:
 def test_large_checkpoint_keeps_its_parts_and_its_summary_is_made_of_them(tmp_path: Path) -> None:
     state = {"phase_outputs": {"phase_1": "x" * 9000, "phase_2": "y"}, "cost_accumulated": 2}
     envelopes = [
-        seal_in_parts(
+        stamp_in_parts(
             make_envelope("r", n, state=state, status="completed").content.rsplit(b',"integrity"', 1)[0]
             + b"}",
             limit_bytes=4000,

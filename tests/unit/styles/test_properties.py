@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.styles.resume import ResumePlan, plan_resume
-from tests.fakes.saved import sealed
+from tests.fakes.saved import stamped
 
 PHASES = ["phase_0", "phase_0_5", *(f"phase_{number}" for number in range(1, 9))]
 
@@ -21,7 +21,7 @@ def names(most: int) -> st.SearchStrategy[list[str]]:
 
 def resumed(state: dict[str, Any], **header: Any) -> ResumePlan:
     """Return the plan that is made of the bytes as they would be stored."""
-    plan = plan_resume(sealed(state, **header))
+    plan = plan_resume(stamped(state, **header))
     assert plan.state == state
     assert plan.warnings == []
     return plan
@@ -93,7 +93,7 @@ def test_layers_of_another_dag(present: list[list[str]], done: list[str]) -> Non
         "tasks": [{"task_id": task} for task in done],
     }
 
-    plan = plan_resume(sealed({"progress": progress}), dag={"layers": present})
+    plan = plan_resume(stamped({"progress": progress}), dag={"layers": present})
 
     place = int(plan.resume_at or 0)
     assert plan.completed == done

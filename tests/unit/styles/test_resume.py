@@ -5,11 +5,11 @@ import orjson
 import pytest
 
 from holdfast.styles.resume import LOOK_BACK, ResumePlan, find_flaws, plan_resume, style_of_text
-from tests.fakes.saved import sealed
+from tests.fakes.saved import stamped
 
 
 def plan_of(state: Any, **header: Any) -> ResumePlan:
-    return plan_resume(sealed(state, **header))
+    return plan_resume(stamped(state, **header))
 
 
 def test_plan_has_the_fields_of_the_contract_in_their_order() -> None:
@@ -37,7 +37,7 @@ def test_state_and_cost_are_written_as_they_were_stored() -> None:
     text = (
         b'{"cost_accumulated":12.50,"big":123456789012345678901234567890,"small":1E-400,"deep":[{"x":1.0}]}'
     )
-    envelope = sealed({"placeholder": 1})
+    envelope = stamped({"placeholder": 1})
     content = envelope.content.replace(b'{"placeholder":1}', text)
 
     plan = plan_resume(type(envelope)(envelope.header, content))
@@ -57,7 +57,7 @@ def test_state_and_cost_are_written_as_they_were_stored() -> None:
     ids=lambda progress: progress["style"],
 )
 def test_completed_run_repeats_nothing(progress: dict[str, Any]) -> None:
-    envelope = sealed({"progress": progress}, status="completed", phase="complete")
+    envelope = stamped({"progress": progress}, status="completed", phase="complete")
 
     assert not plan_resume(envelope).retry_current
 
@@ -80,12 +80,12 @@ def test_message_is_the_specifications() -> None:
 def test_message_calls_the_parts_of_a_run_as_its_style_does() -> None:
     tasks = {"style": "tasks", "tasks": {"lint": {"status": "completed"}, "test": {"status": "pending"}}}
 
-    assert "Tasks completed: lint\n" in plan_resume(sealed({"progress": tasks})).message
-    assert "Resume point: unspecified (the checkpoint names no phase)\n" in plan_resume(sealed({})).message
+    assert "Tasks completed: lint\n" in plan_resume(stamped({"progress": tasks})).message
+    assert "Resume point: unspecified (the checkpoint names no phase)\n" in plan_resume(stamped({})).message
 
 
 def test_message_of_a_completed_run_speaks_of_no_going_on() -> None:
-    plan = plan_resume(sealed({}, status="completed", phase="complete"))
+    plan = plan_resume(stamped({}, status="completed", phase="complete"))
 
     assert plan.message.startswith("RESUME: Nothing to continue in completed run r from checkpoint ")
 
@@ -120,7 +120,7 @@ def test_style_that_is_no_name_is_a_warning(style: Any) -> None:
 
 
 def test_warnings_of_the_loading_come_first_and_none_twice() -> None:
-    plan = plan_resume(sealed({"progress": {"style": "waves"}}), warnings=["latest.json: damaged"] * 2)
+    plan = plan_resume(stamped({"progress": {"style": "waves"}}), warnings=["latest.json: damaged"] * 2)
 
     assert plan.warnings[0] == "latest.json: damaged"
     assert len(plan.warnings) == 2
@@ -138,7 +138,7 @@ def test_warnings_of_the_loading_come_first_and_none_twice() -> None:
     ],
 )
 def test_changed_lessons_are_a_warning_whatever_their_order(active: Any, is_warned: bool) -> None:
-    envelope = sealed({"active_lessons": [{"id": 1, "text": "a"}, "b"]})
+    envelope = stamped({"active_lessons": [{"id": 1, "text": "a"}, "b"]})
 
     warnings = plan_resume(envelope, active_lessons=active).warnings
 
@@ -147,7 +147,7 @@ def test_changed_lessons_are_a_warning_whatever_their_order(active: Any, is_warn
 
 def agents(sequence: int, status: str, **header: Any) -> Any:
     progress = {"style": "agents", "phase": 1, "agents": {"mercury": {"status": status}}}
-    return sealed({"progress": progress}, sequence=sequence, trigger="error", **header)
+    return stamped({"progress": progress}, sequence=sequence, trigger="error", **header)
 
 
 def test_agent_that_failed_again_and_again_sends_the_plan_back() -> None:
@@ -191,8 +191,8 @@ def test_history_is_only_read_for_a_failed_agent_and_not_all_of_it() -> None:
 
 
 def test_flaws_are_those_of_the_progress_alone() -> None:
-    assert find_flaws(sealed({"progress": {"style": "tasks"}}))
-    assert find_flaws(sealed({"progress": {"style": "tasks", "tasks": {}}})) == []
+    assert find_flaws(stamped({"progress": {"style": "tasks"}}))
+    assert find_flaws(stamped({"progress": {"style": "tasks", "tasks": {}}})) == []
 
 
 @pytest.mark.parametrize("output", ["", "x" * 3_000_000])

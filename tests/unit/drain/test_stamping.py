@@ -1,13 +1,13 @@
-"""From the queue to sealed checkpoints: numbers are settled, and durable before anything is sent."""
+"""From the queue to stamped checkpoints: numbers are settled, and durable before anything is sent."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from holdfast.drain.sealing import seal_items
+from holdfast.drain.stamping import stamp_items
 from holdfast.errors import SpoolDamaged
-from holdfast.format.checkpoint import seal
+from holdfast.format.checkpoint import stamp
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
@@ -36,28 +36,28 @@ def taken(*numbers: int) -> RunSnapshot:
 def test_number_that_is_free_stays(workshop: Workshop) -> None:
     receipt = workshop.save()
 
-    (sealed,) = seal_items(workshop.spool, EMPTY, workshop.spool.pending(), seal)
+    (stamped,) = stamp_items(workshop.spool, EMPTY, workshop.spool.pending(), stamp)
 
-    assert sealed.envelope.checkpoint_id == receipt.checkpoint_id
-    assert sealed.item.sequence == sealed.envelope.sequence == 1
+    assert stamped.envelope.checkpoint_id == receipt.checkpoint_id
+    assert stamped.item.sequence == stamped.envelope.sequence == 1
 
 
 def test_new_number_is_in_item_receipt_and_checkpoint(workshop: Workshop) -> None:
     receipt = workshop.save()
 
-    (sealed,) = seal_items(workshop.spool, taken(1, 2), workshop.spool.pending(), seal)
+    (stamped,) = stamp_items(workshop.spool, taken(1, 2), workshop.spool.pending(), stamp)
 
     known = workshop.spool.receipt(receipt.checkpoint_id)
     (pending,) = workshop.spool.pending()
     assert known is not None
-    assert sealed.item.sequence == sealed.envelope.sequence == 3
+    assert stamped.item.sequence == stamped.envelope.sequence == 3
     assert known.sequence_number == pending.sequence == 3
 
 
 def test_next_checkpoint_comes_after_all_that_the_repository_has(workshop: Workshop) -> None:
     workshop.save()
 
-    seal_items(workshop.spool, taken(41), workshop.spool.pending(), seal)
+    stamp_items(workshop.spool, taken(41), workshop.spool.pending(), stamp)
 
     assert workshop.save().sequence_number > 41
 
@@ -73,9 +73,9 @@ def test_damaged_item_is_left_out(workshop: Workshop, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(SqliteQueue, "read", read_damaged)
 
-    sealed = seal_items(workshop.spool, EMPTY, workshop.spool.pending(), seal)
+    stamped = stamp_items(workshop.spool, EMPTY, workshop.spool.pending(), stamp)
 
-    assert [each.item.checkpoint_id for each in sealed] == [good.checkpoint_id]
+    assert [each.item.checkpoint_id for each in stamped] == [good.checkpoint_id]
 
 
 def test_others_have_a_turn_before_each_checkpoint(workshop: Workshop) -> None:
@@ -83,6 +83,6 @@ def test_others_have_a_turn_before_each_checkpoint(workshop: Workshop) -> None:
     for _ in range(3):
         workshop.save()
 
-    seal_items(workshop.spool, EMPTY, workshop.spool.pending(), seal, breathe=lambda: turns.append(None))
+    stamp_items(workshop.spool, EMPTY, workshop.spool.pending(), stamp, breathe=lambda: turns.append(None))
 
     assert len(turns) == 3

@@ -1,4 +1,4 @@
-"""Reads checkpoints from the queue as the repository will hold them: sealed, under their final numbers."""
+"""Reads checkpoints from the queue as the repository will hold them: stamped, under their final numbers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.logs import log
 from holdfast.queue import Queue
 
-Seal = Callable[[bytes], Envelope]
+Stamp = Callable[[bytes], Envelope]
 """Makes of a body what the repository will hold."""
 
 Locate = Callable[[Sequence[Envelope]], Mapping[str, StoredFile]]
@@ -19,31 +19,31 @@ Locate = Callable[[Sequence[Envelope]], Mapping[str, StoredFile]]
 
 
 @dataclass(frozen=True, slots=True)
-class SealedItem:
-    """A queue item and the sealed checkpoint that it stands for, both under the same number."""
+class StampedItem:
+    """A queue item and the stamped checkpoint that it stands for, both under the same number."""
 
     item: QueueItem
     envelope: Envelope
 
 
-def seal_items(
+def stamp_items(
     spool: Queue,
     view: RunSnapshot,
     items: Sequence[QueueItem],
-    seal: Seal,
+    stamp: Stamp,
     *,
     locate: Locate = lambda _: {},
     tried: Iterable[StoredFile] = (),
     breathe: Callable[[], None] = lambda: None,
-) -> list[SealedItem]:
-    """Return the sealed checkpoints under numbers that no other one of the run has.
+) -> list[StampedItem]:
+    """Return the stamped checkpoints under numbers that no other one of the run has.
 
     `tried` are the files of earlier attempts. A new number is durable, in item and receipt, before anything
     is sent under it. An item whose bytes are damaged is quarantined by the queue and left out here. `breathe`
     is called before each checkpoint, so that others may have a turn.
     """
-    sealed = _read(spool, items, seal, breathe)
-    envelopes = [each.envelope for each in sealed]
+    stamped = _read(spool, items, stamp, breathe)
+    envelopes = [each.envelope for each in stamped]
     ids = ids_to_rank(view, items)
     ranks = spool.arrivals(ids) if ids else {}
     changed = assign_sequences(
@@ -54,13 +54,13 @@ def seal_items(
         arrivals=find_arrivals(view, items, ranks),
     )
     _learn_highest(spool, view)
-    affected = [each.item for each in sealed if each.item.checkpoint_id in changed]
+    affected = [each.item for each in stamped if each.item.checkpoint_id in changed]
     # The highest first: wherever a crash cuts this short, the numbers still tell the order.
     affected.sort(key=lambda item: changed[item.checkpoint_id], reverse=True)
     moved = {
-        each.checkpoint_id: _renumber(spool, each, changed[each.checkpoint_id], seal) for each in affected
+        each.checkpoint_id: _renumber(spool, each, changed[each.checkpoint_id], stamp) for each in affected
     }
-    return [moved.get(each.item.checkpoint_id, each) for each in sealed]
+    return [moved.get(each.item.checkpoint_id, each) for each in stamped]
 
 
 def _learn_highest(spool: Queue, view: RunSnapshot) -> None:
@@ -71,7 +71,7 @@ def _learn_highest(spool: Queue, view: RunSnapshot) -> None:
         spool.learn_sequence(view.run_id, highest)
 
 
-def _renumber(spool: Queue, item: QueueItem, sequence: int, seal: Seal) -> SealedItem:
+def _renumber(spool: Queue, item: QueueItem, sequence: int, stamp: Stamp) -> StampedItem:
     body = renumber_body(spool.read(item), sequence)
     log.info(
         "checkpoint_renumbered",
@@ -80,21 +80,21 @@ def _renumber(spool: Queue, item: QueueItem, sequence: int, seal: Seal) -> Seale
         sequence_before=item.sequence,
         sequence=sequence,
     )
-    return SealedItem(spool.renumber(item, sequence, body), seal(body))
+    return StampedItem(spool.renumber(item, sequence, body), stamp(body))
 
 
 def _read(
-    spool: Queue, items: Sequence[QueueItem], seal: Seal, breathe: Callable[[], None]
-) -> list[SealedItem]:
-    sealed = []
+    spool: Queue, items: Sequence[QueueItem], stamp: Stamp, breathe: Callable[[], None]
+) -> list[StampedItem]:
+    stamped = []
     for item in items:
         breathe()
         try:
-            sealed.append(SealedItem(item, seal(spool.read(item))))
+            stamped.append(StampedItem(item, stamp(spool.read(item))))
         except SpoolDamaged as error:
             log.error("checkpoint_damaged", checkpoint_id=item.checkpoint_id, cause=str(error))
         except InvalidCheckpoint as error:
             # A caller's orjson.Fragment is taken at its word until here.
             spool.set_aside(item, f"its body is not JSON: {error}")
             log.error("checkpoint_set_aside", checkpoint_id=item.checkpoint_id, cause=str(error))
-    return sealed
+    return stamped
