@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.clock import Clock
 from holdfast.drain.pending import LONGEST_REQUEST_S, OrphanFile, PendingWrite, orphan_files, orphan_name
-from holdfast.errors import Conflict, GatewayError, Missing
+from holdfast.errors import Conflict, GatewayError, IntegrityFailure, Missing
 from holdfast.format.index import Index
 from holdfast.format.paths import INDEX, Layout, is_single
 from holdfast.format.run_snapshot import RunSnapshot
@@ -93,7 +93,7 @@ class OrphanFiles:
     def _try(self, orphan: OrphanFile) -> None:
         try:
             rest = None if self._clear(orphan) else orphan.later(self.clock.now())
-        except GatewayError as error:
+        except (GatewayError, IntegrityFailure) as error:
             log.info("orphan_file_kept", path=orphan.path, cause=str(error))
             rest = orphan.later(self.clock.now(), is_tried=False)
         if rest:

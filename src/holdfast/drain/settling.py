@@ -13,7 +13,7 @@ from holdfast.drain.commits import CommitWriter
 from holdfast.drain.contents import ContentsWriter
 from holdfast.drain.pending import PendingWrite, pending_write_name, pending_writes
 from holdfast.drain.refusals import Divide, Quarantine, judge_refusal
-from holdfast.errors import GatewayError, Refused, Throttled, Unavailable
+from holdfast.errors import GatewayError, HoldfastError, IntegrityFailure, Refused, Throttled, Unavailable
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, QueueItem
 from holdfast.logs import log
@@ -72,6 +72,9 @@ class StepWriter:
         except GatewayError as error:
             self._release(step.items, error)
             return None
+        except IntegrityFailure as error:
+            # Its folder cannot be understood, as when a newer Holdfast has written to it.
+            return self._isolate(step, self.layout.parse_path(error.path)[0], error.with_traceback(None))
         self._acknowledge(step, deliveries)
         return None
 
@@ -117,6 +120,16 @@ class StepWriter:
             case _:
                 return error
 
+    def _isolate(self, step: Step, run_id: str, error: HoldfastError) -> GatewayError | None:
+        """Let one run wait for what stands in its way alone, and carry out the step without it."""
+        own = tuple(item for item in step.items if item.run_id == run_id)
+        self._release(own or step.items, error)
+        rest = tuple(item for item in step.items if item.run_id != run_id) if own else ()
+        if not rest:
+            return None
+        self.unsettled -= {item.run_id for item in rest}
+        return self.carry_out_all([replace(step, items=rest)], is_over=lambda: False)
+
     def _quarantine(self, items: Sequence[QueueItem], error: Refused) -> None:
         for item in items:
             self.spool.set_aside(item, f"{error.reason}. {error.advice}")
@@ -124,7 +137,7 @@ class StepWriter:
                 "checkpoint_set_aside", checkpoint_id=item.checkpoint_id, kind=error.kind, path=error.path
             )
 
-    def _release(self, items: Sequence[QueueItem], error: GatewayError) -> None:
+    def _release(self, items: Sequence[QueueItem], error: HoldfastError) -> None:
         """Keep in the queue what could not be stored just now, with a backoff that doubles each time."""
         backoff = self.spool.backoff(items[0].checkpoint_id)
         pause_s = min(RELEASE_PAUSE_S * 2.0 ** (backoff.attempts if backoff else 0), LONGEST_RELEASE_PAUSE_S)

@@ -194,8 +194,7 @@ class Worker:
             return self._halted(state, error)
         due = due_items(pending, self.spool.pending(now))
         if not due:
-            reason = "what is left could not be stored just now and is tried again soon"
-            return PassResult(state, RELEASE_PAUSE_S, reason)
+            return PassResult(state, RELEASE_PAUSE_S, self._why_released(pending))
         if error := steps.carry_out_all(self._unfinished(due), is_over=lambda: False):
             return self._halted(state, error)
         plan = self._plan(state, steps.untouched(due), now, is_paced=is_paced)
@@ -203,6 +202,13 @@ class Worker:
         if error := steps.carry_out_all(plan.steps, is_over):
             return self._halted(state, error)
         return PassResult(state, plan.wait_s, plan.reason)
+
+    def _why_released(self, pending: Sequence[QueueItem]) -> str:
+        """Return why what is left, all of which has a backoff, could not be stored just now."""
+        backoffs = map(self.spool.backoff, (item.checkpoint_id for item in pending))
+        reason = next((backoff.reason for backoff in backoffs if backoff and backoff.reason), "")
+        told = f": {reason}" if reason else ""
+        return f"what is left could not be stored just now and is tried again soon{told}"
 
     def _probe(self) -> GatewayError | None:
         """Return what still stands in the way, if anything does."""

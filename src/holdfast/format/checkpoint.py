@@ -20,11 +20,11 @@ from holdfast.format.ids import parse_checkpoint_id, parse_run_id, parse_timesta
 from holdfast.format.paths import MAX_SEQUENCE
 from holdfast.format.state import ContextFields, StateSnapshot
 from holdfast.format.triggers import Priority, Trigger, parse_trigger
+from holdfast.format.versions import FORMAT_VERSION
 from holdfast.jsontext.encode import dump_plain, encode
 from holdfast.jsontext.large import write_sorted
 from holdfast.jsontext.members import Document, canonical_sha256, join_members, parse_document, sha256_hex
 
-FORMAT_VERSION = 1
 UNNAMED_PHASE = "unspecified"
 PARTS_MEMBER = "parts"
 """The member of a stored checkpoint that lists the places whose values lie in files of their own."""

@@ -1,19 +1,23 @@
 """The index of a run: every checkpoint that is verified in the repository, by number."""
 
-from collections.abc import Container, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import orjson
 
 from holdfast.errors import IntegrityFailure
-from holdfast.format.checkpoint import FORMAT_VERSION, RunStatus
+from holdfast.format.checkpoint import RunStatus
+from holdfast.format.versions import FORMAT_VERSION, refuse_newer
 
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """Where one checkpoint lies. `blob_sha` is the git id of its own bytes, also when it lies in a batch."""
+    """Where one checkpoint lies. `blob_sha` is the git id of its own bytes, also when it lies in a batch.
+
+    `others` are members that this version does not know, as text: a rewrite keeps them.
+    """
 
     sequence: int
     checkpoint_id: str
@@ -23,6 +27,16 @@ class IndexEntry:
     status: str
     blob_sha: str
     phase: str = ""
+    others: bytes = b""
+
+
+_ENTRY_MEMBERS = IndexEntry.__slots__[:-1]
+_HEAD_MEMBERS = frozenset(
+    {
+        *("format_version", "run_id", "status", "workflow", "last_updated"),
+        *("checkpoint_count", "pruned_through", "checkpoints"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +44,7 @@ class Index:
     """All checkpoints of one run, in the order of their numbers.
 
     Retention has removed checkpoints with numbers up to `pruned_through`: none of these is given again.
+    `others` are members that this version does not know: a rewrite keeps them.
     """
 
     run_id: str
@@ -37,6 +52,7 @@ class Index:
     workflow: str | None = None
     last_updated: str = ""
     pruned_through: int = 0
+    others: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def newest(self) -> IndexEntry | None:
@@ -57,7 +73,7 @@ class Index:
         """Return the union, by `checkpoint_id`; what is there already stays as it is."""
         united = {entry.checkpoint_id: entry for entry in added} | self.by_id
         entries = sorted(united.values(), key=_by_number)
-        return Index(self.run_id, tuple(entries), workflow or self.workflow, now, self.pruned_through)
+        return replace(self, entries=tuple(entries), workflow=workflow or self.workflow, last_updated=now)
 
     def without(self, removed: Container[str]) -> "Index":
         """Return the index without the checkpoints with these ids; their numbers stay taken."""
@@ -77,8 +93,8 @@ class Index:
         }
         if self.pruned_through:
             head["pruned_through"] = self.pruned_through
-        lines = b",\n".join(orjson.dumps(entry) for entry in self.entries)
-        return orjson.dumps(head)[:-1] + b',"checkpoints":[\n' + lines + b"\n]}\n"
+        lines = b",\n".join(map(_format_entry, self.entries))
+        return orjson.dumps(head | dict(self.others))[:-1] + b',"checkpoints":[\n' + lines + b"\n]}\n"
 
 
 def _by_number(entry: IndexEntry) -> tuple[int, str]:
@@ -86,9 +102,10 @@ def _by_number(entry: IndexEntry) -> tuple[int, str]:
 
 
 def parse_index(content: bytes, path: str) -> Index:
-    """Return the index that a file holds. Raises IntegrityFailure with the reason."""
+    """Return the index that a file holds. Raises IntegrityFailure, NewerFormat if it is a later one."""
     try:
         document = orjson.loads(content)
+        refuse_newer(document, path)
         entries = tuple(_parse_entry(entry) for entry in document["checkpoints"])
         ordered = sorted(entries, key=_by_number)
         return Index(
@@ -97,6 +114,7 @@ def parse_index(content: bytes, path: str) -> Index:
             document.get("workflow"),
             document.get("last_updated", ""),
             int(document.get("pruned_through", 0)),
+            {name: value for name, value in document.items() if name not in _HEAD_MEMBERS},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityFailure(path, f"it is not an index: {error!r}") from error
@@ -113,4 +131,15 @@ def _parse_entry(entry: dict[str, Any]) -> IndexEntry:
         status=RunStatus(entry.get("status", RunStatus.IN_PROGRESS)).value,
         blob_sha=str(entry.get("blob_sha", "")),
         phase=str(entry.get("phase", "")),
+        others=_others_of(entry),
     )
+
+
+def _others_of(entry: dict[str, Any]) -> bytes:
+    others = {name: value for name, value in entry.items() if name not in _ENTRY_MEMBERS}
+    return orjson.dumps(others)[1:-1] if others else b""
+
+
+def _format_entry(entry: IndexEntry) -> bytes:
+    text = orjson.dumps({name: getattr(entry, name) for name in _ENTRY_MEMBERS})
+    return text[:-1] + b"," + entry.others + b"}" if entry.others else text

@@ -6,7 +6,6 @@ from typing import Any
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat
 from holdfast.format.checkpoint import (
-    FORMAT_VERSION,
     Envelope,
     check_integrity,
     draft_from_text,
@@ -16,6 +15,7 @@ from holdfast.format.checkpoint import (
 )
 from holdfast.format.index import IndexEntry
 from holdfast.format.paths import is_single, parse_sequences
+from holdfast.format.versions import is_newer, refuse_newer
 from holdfast.jsontext.members import Document, parse_document, split_items
 
 _REQUIRED = (
@@ -96,12 +96,11 @@ def open_checkpoint(content: bytes, path: str) -> Envelope:
     Raises NewerFormat if it is whole but of a later one, IntegrityFailure if it is not whole.
     """
     document = _parse(content, path)
-    version = document.value.get("format_version")
     if is_unstamped(document.value):
         return _stamp_older(document, content, path)
-    if isinstance(version, int) and version > FORMAT_VERSION:
+    if is_newer(document.value):
         check_integrity(document, path)
-        raise NewerFormat(path, version, FORMAT_VERSION)
+        refuse_newer(document.value, path)
     return open_document(document, content, path)
 
 

@@ -4,13 +4,14 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from holdfast.errors import IntegrityFailure
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.index import Index, IndexEntry, parse_index
 from holdfast.format.parts import part_paths
 from holdfast.format.paths import INDEX, LATEST, Layout, parse_sequences
 from holdfast.format.run_snapshot import Flaw, RunSnapshot
 from holdfast.format.stored_file import open_checkpoint, open_contents
+from holdfast.format.versions import refuse_newer
 from holdfast.jsontext.members import parse_document
 from holdfast.jsontext.weight import is_heavier
 from holdfast.repository.rebuild import (
@@ -47,7 +48,8 @@ def take_snapshot(files: RunFiles, layout: Layout) -> RunSnapshot:
     """Return what a run's folder holds.
 
     The checkpoint files are opened only if `index.json` is lost or outdated, and `latest.json` only if the
-    index does not know its blob.
+    index does not know its blob. Raises NewerFormat if one of them is of a later format: whoever went on
+    from what is left without it would undo what a newer Holdfast has done.
     """
     return _Understanding(files, layout).conclude()
 
@@ -72,6 +74,15 @@ def check_owner(envelope: Envelope, run_id: str, path: str) -> None:
         raise IntegrityFailure(path, f"it belongs to run {envelope.header.run_id!r}")
     if not envelope.sequence:
         raise IntegrityFailure(path, "it has no sequence_number")
+
+
+def _refuse_newer_text(content: bytes, path: str) -> None:
+    """Raise NewerFormat if a file says that it is of a later format, whatever its integrity means there."""
+    try:
+        document = parse_document(content).value
+    except InvalidCheckpoint:
+        return  # it is damaged, as `open_checkpoint` tells
+    refuse_newer(document, path)
 
 
 class _Understanding:
@@ -128,6 +139,8 @@ class _Understanding:
             return None
         try:
             return read_index(self._files.read(INDEX), path, self._run_id)
+        except NewerFormat:
+            raise
         except IntegrityFailure as failure:
             self._note(failure)
             return None
@@ -151,8 +164,12 @@ class _Understanding:
                 return LatestCheckpoint(entry.checkpoint_id, entry.sequence)
         path = self._path(LATEST)
         try:
-            envelope = open_checkpoint(self._files.read(LATEST), path)
+            content = self._files.read(LATEST)
+            _refuse_newer_text(content, path)
+            envelope = open_checkpoint(content, path)
             check_owner(envelope, self._run_id, path)
+        except NewerFormat:
+            raise
         except IntegrityFailure as failure:
             self._note(failure)
             return LatestCheckpoint()  # it is worth nothing as it is: the next checkpoint replaces it
@@ -183,6 +200,8 @@ class _Understanding:
             content = self._files.read(name)
             check_weight(path, content)
             contents = open_contents(content, path)
+        except NewerFormat:
+            raise
         except IntegrityFailure as failure:
             self._note(failure)
             return [], []

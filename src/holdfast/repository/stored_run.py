@@ -62,7 +62,7 @@ class StoredRun:
 
     @property
     def index(self) -> Index | None:
-        """Return the index; None if it is missing or bad."""
+        """Return the index; None if it is missing or bad. Raises NewerFormat."""
         return self._read_index_once()
 
     def _take_snapshot(self) -> RunSnapshot:
@@ -87,6 +87,8 @@ class StoredRun:
     def _try_index(self) -> Index | None:
         try:
             return self.read_index()
+        except NewerFormat:
+            raise
         except IntegrityFailure as failure:
             self._warn(str(failure))
             return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from holdfast.clock import Deadline
 from holdfast.errors import Conflict, GatewayError, Missing
 from holdfast.format.paths import PRESERVED_RUNS, Layout
-from holdfast.format.preserved_list import format_preserved, parse_preserved
+from holdfast.format.preserved_list import change_preserved, parse_preserved
 from holdfast.github.calls import Gateway, ReadFile, WriteFile
 from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, repeat
 from holdfast.logs import log
@@ -28,7 +28,7 @@ class PreservedRuns:
 
     def read(self) -> frozenset[str]:
         """Return the runs in the list. Raises IntegrityFailure when it is damaged."""
-        return self._read()[0]
+        return parse_preserved(self._read()[0], self.path)
 
     def add(self, run_id: str) -> bool:
         """Put a run into the list; return whether that changed anything."""
@@ -42,10 +42,10 @@ class PreservedRuns:
         message = f"{'Preserve' if is_wanted else 'Let go of'} {run_id}"
 
         def attempt() -> bool:
-            listed, sha = self._read()
-            if (run_id in listed) == is_wanted:
+            before, sha = self._read()
+            if (run_id in parse_preserved(before, self.path)) == is_wanted:
                 return False
-            content = format_preserved(listed ^ {run_id})
+            content = change_preserved(before, self.path, run_id, is_wanted=is_wanted)
             perform_on_branch(
                 self.gateway, self.branch, WriteFile(self.path, content, message, self.branch, sha)
             )
@@ -65,9 +65,9 @@ class PreservedRuns:
             log.info("preserved_runs_changed", run_id=run_id, is_preserved=is_wanted)
         return is_changed
 
-    def _read(self) -> tuple[frozenset[str], str | None]:
+    def _read(self) -> tuple[bytes, str | None]:
         try:
             file = self.gateway.perform(ReadFile(self.path, self.branch))
         except Missing:
-            return frozenset(), None
-        return parse_preserved(file.content, self.path), file.blob_sha
+            return b"[]", None
+        return file.content, file.blob_sha

@@ -9,11 +9,14 @@ import orjson
 from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.completion import KEEP, RETENTION
+from holdfast.format.versions import FORMAT_VERSION, refuse_newer
 from holdfast.styles.resume import plan_resume, style_of
 
 MAX_SWEEPS = 50
 MAX_ACTIONS = 1000
 MAX_RECORDS = 5000
+
+_LOG_MEMBERS = frozenset({"format_version", "sweeps", "runs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +128,11 @@ class SweepRecord:
 
 @dataclass(frozen=True)
 class RetentionLog:
-    """What `retention_log.json` holds, the newest sweep first."""
+    """What `retention_log.json` holds, the newest sweep first; `others` are members unknown to us."""
 
     sweeps: tuple[SweepRecord, ...] = ()
     records: Mapping[str, RunRecord] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
 
     def after(self, sweep: SweepRecord, records: Mapping[str, RunRecord]) -> "RetentionLog":
         """Return the log with one more sweep, cut to its bounds."""
@@ -138,12 +142,13 @@ class RetentionLog:
             sweeps.append(replace(each, actions=each.actions[:room]))
             room -= len(sweeps[-1].actions)
         newest = sorted(records.items(), key=lambda item: item[1].last_written, reverse=True)[:MAX_RECORDS]
-        return RetentionLog(tuple(sweeps), dict(sorted(newest)))
+        return RetentionLog(tuple(sweeps), dict(sorted(newest)), self.others)
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""
         document = {
-            "format_version": 1,
+            **self.others,
+            "format_version": FORMAT_VERSION,
             "sweeps": [
                 {
                     **asdict(sweep),
@@ -156,15 +161,17 @@ class RetentionLog:
         return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def parse_log(content: bytes) -> RetentionLog | None:
-    """Return the log that a file holds; None if it is damaged."""
+def parse_log(content: bytes, path: str) -> RetentionLog | None:
+    """Return the log that a file holds; None if it is damaged. Raises NewerFormat."""
     try:
         stored = orjson.loads(content)
+        refuse_newer(stored, path)
         records = {
             str(run_id): RunRecord(str(record["started_at"]), str(record["last_written"]))
             for run_id, record in stored["runs"].items()
         }
-        return RetentionLog(_parse_sweeps(stored["sweeps"]), records)
+        others = {name: value for name, value in stored.items() if name not in _LOG_MEMBERS}
+        return RetentionLog(_parse_sweeps(stored["sweeps"]), records, others)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 

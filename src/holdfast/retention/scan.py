@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from holdfast.cache.local_copy import RepositoryCache
-from holdfast.errors import IntegrityFailure, Missing
+from holdfast.errors import IntegrityFailure, Missing, NewerFormat
 from holdfast.format.checkpoint import open_stored
 from holdfast.format.ids import parse_run_id
 from holdfast.format.index import Index
@@ -75,7 +75,8 @@ class Scanner:
     def survey(self, only: Collection[str] | None = None) -> Scan:
         """Return how the branch stands now: all runs, or those in `only`. Nothing if there is no branch.
 
-        Raises IntegrityFailure when the list of preserved runs cannot be read, and Refused when there are so
+        Raises IntegrityFailure when the list of preserved runs cannot be read or a newer Holdfast has written
+        it or the log, and Refused when there are so
         many runs that GitHub does not show whether there is one.
         """
         survey = Scan()
@@ -160,7 +161,8 @@ class Scanner:
             path = f"{self.layout.base_path}/{PRESERVED_RUNS}"
             survey.preserved = parse_preserved(contents[survey.files[PRESERVED_RUNS].sha], path)
         if RETENTION_LOG in survey.files:
-            found = parse_log(contents[survey.files[RETENTION_LOG].sha])
+            path = f"{self.layout.base_path}/{RETENTION_LOG}"
+            found = parse_log(contents[survey.files[RETENTION_LOG].sha], path)
             if found is None:
                 log.warning("retention_log_damaged", advice="It is begun anew.")
             survey.log = found or RetentionLog()
@@ -194,7 +196,11 @@ class Scanner:
 
         blobs = {name: file.sha for name, file in run.files.items()}
         files = RunFiles(run.run_id, blobs, read, lambda: run.files, fetch)
-        snapshot = take_snapshot(files, self.layout)
+        try:
+            snapshot = take_snapshot(files, self.layout)
+        except NewerFormat as error:
+            log.warning("run_left_alone", run_id=run.run_id, path=error.path, cause=error.reason)
+            return replace(run, damage=str(error))
         for flaw in snapshot.flaws if INDEX in run.files else ():
             log.warning("run_damaged", run_id=run.run_id, path=flaw.path, cause=flaw.reason)
         return replace(run, snapshot=snapshot)

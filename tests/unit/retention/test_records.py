@@ -30,12 +30,12 @@ def test_log_is_bounded_and_comes_back_as_it_was() -> None:
     assert len(log.sweeps) == MAX_SWEEPS
     assert sum(len(sweep.actions) for sweep in log.sweeps) == MAX_ACTIONS
     assert log.sweeps[0].at == format_moment(MAX_SWEEPS + 19)
-    assert parse_log(log.to_bytes()) == log
+    assert parse_log(log.to_bytes(), "retention_log.json") == log
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"sweeps": 3, "runs": {}}', b'{"runs": {"r": {}}}'])
 def test_damaged_log_is_none(content: bytes) -> None:
-    assert parse_log(content) is None
+    assert parse_log(content, "retention_log.json") is None
 
 
 @pytest.mark.parametrize(
