@@ -12,6 +12,7 @@ from holdfast.presentation.session import Session, open_with, quieten, settings_
 from holdfast.presentation.user_input import check_run_id, parse_number
 
 if TYPE_CHECKING:
+    from holdfast.format.ids import At
     from holdfast.presentation.render import Screen
     from holdfast.settings import Settings
 
@@ -141,8 +142,11 @@ def count(text: str) -> int:
     return int(text)
 
 
-def sequence(text: str) -> int:
-    """Return a checkpoint's number within its run. Raises ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a checkpoint's number, which counts from 1")
-    return int(text)
+def place(text: str) -> "At":
+    """Return the number or the id of a checkpoint. Raises ArgumentTypeError."""
+    from holdfast.format.ids import parse_at
+
+    try:
+        return parse_at(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no checkpoint: {error}") from error

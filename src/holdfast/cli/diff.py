@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.arguments import Commands, add_run, open_session, sequence
+from holdfast.cli.arguments import Commands, add_run, open_session, place
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen, format_count
 
@@ -30,8 +30,8 @@ def register(commands: Commands) -> None:
         example="holdfast diff build-42 3 4",
     )
     add_run(diff)
-    diff.add_argument("first", metavar="A", type=sequence, help="number of the checkpoint to start from")
-    diff.add_argument("second", metavar="B", type=sequence, help="number of the checkpoint to arrive at")
+    diff.add_argument("first", metavar="A", type=place, help="number or id of the checkpoint to start from")
+    diff.add_argument("second", metavar="B", type=place, help="number or id of the checkpoint to arrive at")
 
     replay = commands.add(
         "replay",
@@ -41,6 +41,7 @@ def register(commands: Commands) -> None:
         example="holdfast replay build-42",
     )
     add_run(replay)
+    replay.add_argument("--from", dest="start", metavar="AT", type=place, help="begin with this checkpoint")
 
 
 def run_diff(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
@@ -61,7 +62,7 @@ def run_diff(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 def run_replay(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print the story of a run."""
     with open_session(arguments) as session:
-        story = session.holdfast.replay(arguments.run_id)
+        story = session.holdfast.replay(arguments.run_id, start=arguments.start)
     if screen.is_json:
         screen.content(story.to_bytes())
         return ExitCode.DONE

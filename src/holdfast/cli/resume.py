@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.arguments import Commands, add_run, open_session, sequence
+from holdfast.cli.arguments import Commands, add_run, open_session, place
 from holdfast.presentation.exits import ExitCode, WrongUse
 from holdfast.presentation.render import Screen, format_bytes
 from holdfast.presentation.user_input import read_file
@@ -33,7 +33,7 @@ def register(commands: Commands) -> None:
     )
     add_run(parser)
     parser.add_argument(
-        "--at", metavar="SEQ", type=sequence, help="resume from this checkpoint, not the newest"
+        "--at", metavar="AT", type=place, help="resume from this checkpoint, by number or id, not the newest"
     )
     parser.add_argument("--lessons", metavar="FILE", type=Path, help="JSON list of the lessons active now")
     parser.add_argument("--dag", metavar="FILE", type=Path, help="JSON of the layers as they are now")

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands, add_run, open_session, sequence
+from holdfast.cli.arguments import Commands, add_run, open_session, place
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen
 from holdfast.presentation.session import Session
@@ -36,12 +36,12 @@ def register(commands: Commands) -> None:
     show = commands.add(
         "show",
         show_checkpoint,
-        operands="RUN [SEQ]",
-        description="Show one checkpoint, the newest unless numbered, with every number exactly as stored.",
+        operands="RUN [AT] | CHECKPOINT_ID",
+        description="Show one checkpoint, the newest of a run unless another is named, as it is stored.",
         example="holdfast show build-42 3 --json",
     )
     add_run(show)
-    show.add_argument("sequence", metavar="SEQ", nargs="?", type=sequence, help="its number within the run")
+    show.add_argument("at", metavar="AT", nargs="?", type=place, help="its number within the run, or its id")
 
 
 def list_runs(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
@@ -63,7 +63,7 @@ def list_checkpoints(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 def show_checkpoint(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print one checkpoint."""
     with open_session(arguments) as session:
-        content = session.holdfast.checkpoint(arguments.run_id, arguments.sequence).content
+        content = session.holdfast.checkpoint(arguments.run_id, arguments.at).content
     screen.content(content if screen.is_json else indent(content))
     return ExitCode.DONE
 

@@ -4,12 +4,15 @@ import re
 from datetime import datetime
 from uuid import UUID
 
-from holdfast.format.paths import PRESERVED_RUNS, RETENTION_LOG
+from holdfast.format.paths import MOST_DIGITS, PRESERVED_RUNS, RETENTION_LOG
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 # A checkout of the repository must work on every system, also where these names are devices.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _TAKEN = frozenset({PRESERVED_RUNS, RETENTION_LOG})
+
+At = int | str
+"""Which checkpoint of a run is meant: its sequence number, or its id."""
 
 
 def parse_run_id(text: str) -> str:
@@ -41,6 +44,31 @@ def parse_checkpoint_id(text: str) -> str:
         return str(UUID(text))
     except ValueError:
         raise ValueError("use a UUID, or leave it out and one is made") from None
+
+
+def is_checkpoint_id(text: str) -> bool:
+    """Whether `text` can be the id of a checkpoint."""
+    try:
+        return bool(parse_checkpoint_id(text))
+    except ValueError:
+        return False
+
+
+def parse_at(text: str) -> At:
+    """Return the sequence number, or the checkpoint's id, that `text` is.
+
+    >>> parse_at("7"), parse_at("550E8400-E29B-41D4-A716-446655440000")
+    (7, '550e8400-e29b-41d4-a716-446655440000')
+
+    Raises ValueError if it is neither.
+    """
+    is_number = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+    if is_number and int(text) > 0:
+        return int(text)
+    try:
+        return parse_checkpoint_id(text)
+    except ValueError:
+        raise ValueError("use a checkpoint's number, which counts from 1, or its id") from None
 
 
 def parse_timestamp(text: str) -> str:

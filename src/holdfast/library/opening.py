@@ -6,7 +6,7 @@ from typing import Self
 
 from holdfast.assembly import Assembly
 from holdfast.errors import InvalidCheckpoint
-from holdfast.format.ids import parse_run_id
+from holdfast.format.ids import At, parse_at, parse_run_id
 from holdfast.logs import configure_logs
 from holdfast.settings import Settings
 from holdfast.settings_file import load_settings
@@ -48,3 +48,13 @@ def parse_run_name(run_id: str) -> str:
         return parse_run_id(run_id)
     except ValueError as error:
         raise InvalidCheckpoint("run_id", str(error)) from error
+
+
+def parse_place(at: At | None, name: str = "at") -> At | None:
+    """Return the checkpoint's number or id that `at` is, if anything is given. Raises InvalidCheckpoint."""
+    if at is None:
+        return None
+    try:
+        return parse_at(str(at))
+    except ValueError as error:
+        raise InvalidCheckpoint(name, f"{at!r}: {error}") from error

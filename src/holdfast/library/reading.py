@@ -1,11 +1,14 @@
 """Reading runs back: lists, single checkpoints, where to go on, what is wrong, what changed."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from holdfast.errors import UnknownRun
 from holdfast.format.checkpoint import Envelope
+from holdfast.format.ids import At, is_checkpoint_id, parse_checkpoint_id
 from holdfast.format.receipt import Receipt
-from holdfast.library.opening import OpenLibrary
+from holdfast.library.opening import OpenLibrary, parse_place
 
 if TYPE_CHECKING:
     from holdfast.format.index import Index
@@ -34,25 +37,42 @@ class Reading(OpenLibrary):
         """Return every checkpoint of a run, stored or spooled. Raises UnknownRun."""
         return self._assembly.reader.list_checkpoints(run_id)
 
-    def checkpoint(self, run_id: str, sequence: int | None = None) -> Envelope:
-        """Return one checkpoint, the newest unless numbered. Raises UnknownRun, IntegrityFailure."""
-        return self._assembly.reader.read_checkpoint(run_id, sequence)
+    def checkpoint(self, name: str, at: At | None = None) -> Envelope:
+        """Return one checkpoint: the one with this id, or of a run the newest, or the one at `at`.
+
+        `at` is a sequence number or a checkpoint's id. Raises UnknownRun, IntegrityFailure.
+        """
+        reader = self._assembly.reader
+        if at is not None or not is_checkpoint_id(name):
+            return reader.read_checkpoint(name, parse_place(at))
+        checkpoint_id = parse_checkpoint_id(name)
+        if self.receipt(checkpoint_id) is None:
+            with suppress(UnknownRun):  # a run may be named like that, too
+                return reader.read_checkpoint(name)
+        return reader.read_checkpoint(self.run_of(checkpoint_id), checkpoint_id)
+
+    def run_of(self, checkpoint_id: str) -> str:
+        """Return the run that a checkpoint belongs to, by its id. Raises UnknownRun."""
+        return self._assembly.reader.find_run(checkpoint_id)
 
     def resume(
         self,
         run_id: str,
         *,
-        at: int | None = None,
+        at: At | None = None,
         active_lessons: Sequence[Any] | None = None,
         dag: Any = None,
     ) -> "ResumePlan":
-        """Return where a run goes on: from its newest good checkpoint, or from the one numbered `at`.
+        """Return where a run goes on: from its newest good checkpoint, or from the one at `at`,
+        a sequence number or a checkpoint's id.
 
         What is spooled here is newer than what GitHub has. `active_lessons` and `dag` are what is in force
         now; where they differ from what was stored, the plan warns. Raises UnknownRun, IntegrityFailure when
         nothing good is left, GatewayError when GitHub is away and nothing of the run is known here.
         """
-        return self._assembly.reader.resume(run_id, at=at, active_lessons=active_lessons, dag=dag)
+        return self._assembly.reader.resume(
+            run_id, at=parse_place(at), active_lessons=active_lessons, dag=dag
+        )
 
     def validate(self, run_id: str) -> "Report":
         """Return everything that is wrong with a run: files, integrity, index, numbers, parts, spool.
@@ -63,8 +83,8 @@ class Reading(OpenLibrary):
 
         return Validator(self._assembly.reader).check_run(run_id)
 
-    def diff(self, run_id: str, first: int, second: int) -> "Patch":
-        """Return what turns one checkpoint of a run into another, by their numbers.
+    def diff(self, run_id: str, first: At, second: At) -> "Patch":
+        """Return what turns one checkpoint of a run into another, by their numbers or ids.
 
         Raises UnknownRun, IntegrityFailure.
         """
@@ -72,9 +92,13 @@ class Reading(OpenLibrary):
 
         return compare(self.checkpoint(run_id, first).content, self.checkpoint(run_id, second).content)
 
-    def replay(self, run_id: str) -> "Story":
-        """Return what was decided and what changed at each checkpoint of a run. Raises UnknownRun."""
-        from holdfast.styles.replay import Story, replay
+    def replay(self, run_id: str, *, start: At | None = None) -> "Story":
+        """Return what was decided and what changed at each checkpoint of a run, from `start` on.
+
+        Raises UnknownRun.
+        """
+        from holdfast.styles.replay import Story, begin_at, replay
 
         history = self._assembly.reader.history(run_id)
-        return Story(run_id, list(replay(history.envelopes)), history.warnings)
+        scenes = begin_at(list(replay(history.envelopes)), parse_place(start, "start"))
+        return Story(run_id, scenes, history.warnings)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from holdfast.errors import InvalidCheckpoint, SpoolDamaged, UnknownRun
 from holdfast.format.checkpoint import Envelope, stamp
+from holdfast.format.ids import At
 from holdfast.format.receipt import QueueItem
 from holdfast.logs import log
 from holdfast.queue import Queue
@@ -71,9 +72,11 @@ class SpooledRun:
                 return envelope
         return None
 
-    def at(self, sequence: int) -> Envelope | None:
-        """Return the checkpoint with this number, set aside or not."""
-        matching = [item for item in (*self.pending, *self.aside) if item.sequence == sequence]
+    def at(self, at: At) -> Envelope | None:
+        """Return the checkpoint with this number or id, set aside or not."""
+        matching = [
+            item for item in (*self.pending, *self.aside) if at in (item.sequence, item.checkpoint_id)
+        ]
         return next(iter(self.open_all(matching)), None)
 
     def newest_aside(self, after: int) -> Envelope | None:

@@ -15,6 +15,7 @@ from holdfast.errors import (
     UnknownRun,
 )
 from holdfast.format.checkpoint import Envelope
+from holdfast.format.ids import At
 from holdfast.format.index import Index
 from holdfast.format.paths import Layout
 from holdfast.format.stored_file import entry_of
@@ -101,12 +102,22 @@ class Reader:
         )
         return stored.with_entries(entries, workflow=None, now="") if entries else stored
 
-    def read_checkpoint(self, run_id: str, sequence: int | None = None) -> Envelope:
-        """Return one checkpoint of a run, the newest good one unless its number is given.
+    def find_run(self, checkpoint_id: str) -> str:
+        """Return the run that a checkpoint belongs to. Raises UnknownRun."""
+        receipt = self.spool.receipt(checkpoint_id)
+        if receipt:
+            return receipt.run_id
+        for index in self._indexes():
+            if checkpoint_id in index.by_id:
+                return index.run_id
+        raise UnknownRun(f"there is no checkpoint {checkpoint_id}, neither stored nor spooled")
+
+    def read_checkpoint(self, run_id: str, at: At | None = None) -> Envelope:
+        """Return one checkpoint of a run, the newest good one unless its number or its id is given.
 
         Raises UnknownRun, or IntegrityFailure when the stored file is not what was written.
         """
-        loaded = self.load(run_id, at=sequence)
+        loaded = self.load(run_id, at=at)
         for warning in loaded.warnings:
             log.warning("checkpoint_passed_over", run_id=run_id, cause=warning)
         return loaded.envelope
@@ -115,11 +126,11 @@ class Reader:
         self,
         run_id: str,
         *,
-        at: int | None = None,
+        at: At | None = None,
         active_lessons: Sequence[Any] | None = None,
         dag: Any = None,
     ) -> ResumePlan:
-        """Return where the run goes on, from its newest good checkpoint or from the one numbered `at`.
+        """Return where the run goes on, from its newest good checkpoint or from the one at `at`.
 
         Raises UnknownRun, IntegrityFailure when nothing good is left, GatewayError when GitHub is away and
         nothing of the run is known here.
@@ -146,8 +157,8 @@ class Reader:
         )
         return plan
 
-    def load(self, run_id: str, *, at: int | None = None) -> Loaded:
-        """Return the newest good checkpoint, or the one numbered `at`. Raises like `resume`."""
+    def load(self, run_id: str, *, at: At | None = None) -> Loaded:
+        """Return the newest good checkpoint, or the one at `at`. Raises like `resume`."""
         waiting = SpooledRun.look(self.spool, run_id)
         return self._load_newest(waiting) if at is None else self._load_at(waiting, at)
 
@@ -215,11 +226,11 @@ class Reader:
             return _rescue(waiting, error)
         return _prefer_aside(loaded, waiting)
 
-    def _load_at(self, waiting: SpooledRun, sequence: int) -> Loaded:
-        spooled = waiting.at(sequence)
+    def _load_at(self, waiting: SpooledRun, at: At) -> Loaded:
+        spooled = waiting.at(at)
         if spooled:
             return Loaded(spooled, "spool", waiting.warnings)
-        return self.use_stored(waiting.run_id, lambda run: _load(run.at(sequence), run, waiting))
+        return self.use_stored(waiting.run_id, lambda run: _load(run.at(at), run, waiting))
 
     def _indexes(self) -> list[Index]:
         github = self._github(is_hasty=bool(self.cache.known_runs()))

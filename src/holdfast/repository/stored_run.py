@@ -9,6 +9,7 @@ from functools import cache
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, UnknownRun
 from holdfast.format.checkpoint import Envelope
+from holdfast.format.ids import At
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.parts import join_envelope
 from holdfast.format.paths import INDEX, LATEST, PARTS, SUMMARY, Layout, is_single, parse_sequences
@@ -142,8 +143,20 @@ class StoredRun:
         reasons = "; ".join(self.warnings[:_SHOWN_REASONS])
         raise IntegrityFailure(self.layout.run_folder(self.run_id), f"no checkpoint in it is good: {reasons}")
 
-    def at(self, sequence: int) -> Envelope:
-        """Return the checkpoint with this number. Raises UnknownRun, IntegrityFailure."""
+    def at(self, at: At) -> Envelope:
+        """Return the checkpoint with this number or id. Raises UnknownRun, IntegrityFailure."""
+        return self._numbered(at) if isinstance(at, int) else self._identified(at)
+
+    def _identified(self, checkpoint_id: str) -> Envelope:
+        entry = self.listing().by_id.get(checkpoint_id) if self.exists else None
+        envelope = self._numbered(entry.sequence) if entry else None
+        if envelope and envelope.checkpoint_id == checkpoint_id:
+            return envelope
+        raise UnknownRun(
+            f"run {self.run_id!r} has no checkpoint {checkpoint_id}; see holdfast list {self.run_id}"
+        )
+
+    def _numbered(self, sequence: int) -> Envelope:
         named = [candidate for candidate in self._named() if candidate.sequence == sequence]
         known = {candidate.name for candidate in named}
         others = [

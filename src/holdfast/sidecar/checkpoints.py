@@ -30,11 +30,12 @@ class CheckpointRoutes:
         run = "/v1/runs/{run_id}"
         return [
             Route(f"{run}/checkpoints", self.list_checkpoints, methods=["GET"]),
-            Route(f"{run}/checkpoints/{{sequence}}", self.show_checkpoint, methods=["GET"]),
+            Route(f"{run}/checkpoints/{{at}}", self.show_checkpoint, methods=["GET"]),
             Route(f"{run}/resume", self.resume, methods=["GET"]),
             Route(f"{run}/diff", self.compare, methods=["GET"]),
             Route(run, self.show_run, methods=["GET"]),
             Route("/v1/runs", self.list_runs, methods=["GET"]),
+            Route("/v1/checkpoints/{checkpoint_id}", self.find_checkpoint, methods=["GET"]),
         ]
 
     async def list_runs(self, request: Request) -> Response:
@@ -57,15 +58,22 @@ class CheckpointRoutes:
     async def show_checkpoint(self, request: Request) -> Response:
         """Return one checkpoint, with every number exactly as it was handed in."""
         run_id = parameters.run_id_of(request)
-        sequence = parameters.sequence_of(request.path_params["sequence"])
-        envelope = await self._service.call(self._holdfast.checkpoint, run_id, sequence)
+        at = parameters.place_of(request.path_params["at"])
+        envelope = await self._service.call(self._holdfast.checkpoint, run_id, at)
+        return Response(envelope.content, media_type=JSON)
+
+    async def find_checkpoint(self, request: Request) -> Response:
+        """Return one checkpoint by its id, whichever run it belongs to."""
+        checkpoint_id = parameters.checkpoint_id_of(request)
+        run_id = await self._service.call(self._holdfast.run_of, checkpoint_id)
+        envelope = await self._service.call(self._holdfast.checkpoint, run_id, checkpoint_id)
         return Response(envelope.content, media_type=JSON)
 
     async def resume(self, request: Request) -> Response:
         """Return the plan by which a run goes on, with its state."""
         resumes = self._service.metrics.resumes
         run_id = parameters.run_id_of(request)
-        at = parameters.optional_sequence(request, "at")
+        at = parameters.optional_place(request, "at")
         try:
             plan = await self._service.call(self._holdfast.resume, run_id, at=at)
         except UnknownRun:
@@ -80,7 +88,7 @@ class CheckpointRoutes:
     async def compare(self, request: Request) -> Response:
         """Return the JSON Patch that turns one checkpoint of a run into another."""
         run_id = parameters.run_id_of(request)
-        first = parameters.needed_sequence(request, "from")
-        second = parameters.needed_sequence(request, "to")
+        first = parameters.needed_place(request, "from")
+        second = parameters.needed_place(request, "to")
         patch = await self._service.call(self._holdfast.diff, run_id, first, second)
         return Response(await self._service.call(patch.to_bytes), media_type=JSON)

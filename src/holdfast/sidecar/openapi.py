@@ -70,12 +70,12 @@ def _run_operations() -> Iterator[Operation]:
         {"run_id": "build-42", "checkpoints": [schemas.LISTED_EXAMPLE]},
     )
     yield _reading(
-        "/checkpoints/{sequence}",
+        "/checkpoints/{at}",
         "showCheckpoint",
         "Return one checkpoint, with every number exactly as it was handed in",
         "Checkpoint",
         schemas.CHECKPOINT_EXAMPLE,
-        _in_path("sequence", schemas.SEQUENCE, 1),
+        _in_path("at", schemas.AT, 1),
     )
     yield _reading(
         "/resume",
@@ -83,7 +83,7 @@ def _run_operations() -> Iterator[Operation]:
         "Return where a run goes on, with its state",
         "ResumePlan",
         schemas.PLAN_EXAMPLE,
-        _query("at", schemas.SEQUENCE, "The number of the checkpoint to go on from", None),
+        _query("at", schemas.AT, "The number or the id of the checkpoint to go on from", None),
     )
     yield _reading(
         "/diff",
@@ -91,9 +91,18 @@ def _run_operations() -> Iterator[Operation]:
         "Return the JSON Patch that turns one checkpoint of a run into another",
         "JsonPatch",
         [{"op": "replace", "path": "/phase", "value": "phase_2_build"}],
-        _query("from", schemas.SEQUENCE, "The number of the first", 1, is_needed=True),
-        _query("to", schemas.SEQUENCE, "The number of the second", 2, is_needed=True),
+        _query("from", schemas.AT, "The number or the id of the first", 1, is_needed=True),
+        _query("to", schemas.AT, "The number or the id of the second", 2, is_needed=True),
     )
+    yield _finding()
+
+
+def _finding() -> Operation:
+    identity = _in_path("checkpoint_id", schemas.CHECKPOINT_ID, schemas.RECEIPT_EXAMPLE["checkpoint_id"])
+    answer = _answer(200, "Checkpoint", schemas.CHECKPOINT_EXAMPLE)
+    summary = "Return one checkpoint by its id, whichever run it belongs to"
+    operation = _operation("findCheckpoint", summary, answer, statuses=_READING, parameters=[identity])
+    return "get", "/v1/checkpoints/{checkpoint_id}", operation
 
 
 def _submitting() -> Operation:

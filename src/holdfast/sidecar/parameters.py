@@ -2,8 +2,7 @@
 
 from starlette.requests import Request
 
-from holdfast.format.ids import parse_run_id
-from holdfast.format.paths import MOST_DIGITS
+from holdfast.format.ids import At, parse_at, parse_checkpoint_id, parse_run_id
 from holdfast.presentation.user_input import parse_number
 from holdfast.sidecar.problems import invalid
 
@@ -16,22 +15,31 @@ def run_id_of(request: Request) -> str:
         raise invalid("run_id", str(error)) from error
 
 
-def sequence_of(text: str, name: str = "sequence") -> int:
-    """Return a checkpoint's number within its run."""
-    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS and int(text) > 0):
-        raise invalid(name, "use a checkpoint's number, which counts from 1")
-    return int(text)
+def place_of(text: str, name: str = "at") -> At:
+    """Return a checkpoint's number within its run, or its id."""
+    try:
+        return parse_at(text)
+    except ValueError as error:
+        raise invalid(name, str(error)) from error
 
 
-def needed_sequence(request: Request, name: str) -> int:
-    """Return a checkpoint's number that the query must have."""
-    return sequence_of(_single(request, name) or "", name)
+def checkpoint_id_of(request: Request) -> str:
+    """Return the checkpoint that the address names by its id."""
+    try:
+        return parse_checkpoint_id(request.path_params["checkpoint_id"])
+    except ValueError:
+        raise invalid("checkpoint_id", "use the id of a checkpoint, which is a UUID") from None
 
 
-def optional_sequence(request: Request, name: str) -> int | None:
-    """Return a checkpoint's number from the query, if it is there."""
+def needed_place(request: Request, name: str) -> At:
+    """Return a checkpoint's number or id that the query must have."""
+    return place_of(_single(request, name) or "", name)
+
+
+def optional_place(request: Request, name: str) -> At | None:
+    """Return a checkpoint's number or id from the query, if it is there."""
     text = _single(request, name)
-    return None if text is None else sequence_of(text, name)
+    return None if text is None else place_of(text, name)
 
 
 def flag(request: Request, name: str) -> bool:

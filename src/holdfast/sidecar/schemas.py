@@ -42,6 +42,8 @@ RUN_ID: Schema = {
     "letter or a digit; without `..`, without a dot at its end.",
 }
 SEQUENCE: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_SEQUENCE}
+CHECKPOINT_ID: Schema = {"type": "string", "format": "uuid"}
+AT: Schema = {"anyOf": [SEQUENCE, CHECKPOINT_ID]}
 TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
 

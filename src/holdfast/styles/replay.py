@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.errors import UnknownRun
 from holdfast.format.checkpoint import Envelope, Header
+from holdfast.format.ids import At
 from holdfast.jsontext.encode import encode_exact
 from holdfast.jsontext.members import parse_document
 from holdfast.jsontext.parse import parse_exact
@@ -60,6 +62,19 @@ def replay(envelopes: Iterable[Envelope]) -> Iterator[Scene]:
         changes = tuple(compare_values(state, now))
         yield Scene(envelope.header, tuple(_added(decisions, all_decisions)), changes)
         state, decisions = now, all_decisions
+
+
+def begin_at(scenes: Sequence[Scene], at: At | None) -> Sequence[Scene]:
+    """Return the scenes from a checkpoint's on, by its number or id; all of them without one.
+
+    Raises UnknownRun if the story has no such checkpoint.
+    """
+    if at is None:
+        return scenes
+    for place, scene in enumerate(scenes):
+        if at in (scene.header.sequence_number, scene.header.checkpoint_id):
+            return scenes[place:]
+    raise UnknownRun(f"there is no checkpoint {at} in this run")
 
 
 def _decisions(state: Any) -> list[Any]:

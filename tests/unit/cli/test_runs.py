@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -108,9 +109,44 @@ def test_show_takes_the_newest_unless_a_number_is_given(holdfast: Holdfast) -> N
     assert holdfast("show", "r", "1", "--json").document["state_snapshot"] == 1
 
 
+def test_a_checkpoint_is_found_by_its_id_wherever_one_is_named(holdfast: Holdfast) -> None:
+    stored = submit(holdfast, "r", "--wait", state="1").document["checkpoint_id"]
+    spooled = submit(holdfast, "r", state="2").document["checkpoint_id"]
+
+    assert holdfast("show", stored, "--json").document["state_snapshot"] == 1
+    assert holdfast("show", spooled, "--json").document["state_snapshot"] == 2
+    assert holdfast("show", "r", stored.upper(), "--json").document["state_snapshot"] == 1
+    assert holdfast("resume", "r", "--at", stored, "--json").document["state"] == 1
+    changes = holdfast("diff", "r", stored, spooled, "--json").document
+    assert {"op": "replace", "path": "/state_snapshot", "value": 2} in changes
+    story = holdfast("replay", "r", "--from", spooled, "--json").document
+    assert [scene["sequence"] for scene in story["checkpoints"]] == [2]
+
+
+def test_another_machine_finds_a_checkpoint_by_its_id(
+    holdfast: Holdfast, github: GitHub, tmp_path: Path
+) -> None:
+    first = submit(holdfast, "r", "--wait", *github.options, state="1").document["checkpoint_id"]
+    submit(holdfast, "r", "--wait", *github.options, state="2")
+
+    ended = holdfast("show", first, "--json", *github.options, "--data-dir", tmp_path / "elsewhere")
+
+    assert ended.document["state_snapshot"] == 1
+
+
+def test_a_run_that_is_named_like_an_id_is_a_run(holdfast: Holdfast) -> None:
+    run_id = "550e8400-e29b-41d4-a716-446655440000"
+    submit(holdfast, run_id, state="3")
+
+    assert holdfast("show", run_id, "--json").document["state_snapshot"] == 3
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
+        (("show", "550e8400-e29b-41d4-a716-446655440000"), "there is no checkpoint 550e8400"),
+        (("show", "r", "550e8400-e29b-41d4-a716-446655440000"), "run 'r' has no checkpoint 550e8400"),
+        (("replay", "r", "--from", "9"), "there is no checkpoint 9"),
         (("list", "nobody"), "there is no run 'nobody'"),
         (("show", "nobody"), "there is no run 'nobody'"),
         (("show", "r", "7"), "run 'r' has no checkpoint 7; see holdfast list r"),

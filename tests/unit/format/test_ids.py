@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.format.ids import parse_checkpoint_id, parse_run_id, parse_timestamp
+from holdfast.format.ids import parse_at, parse_checkpoint_id, parse_run_id, parse_timestamp
 from holdfast.format.paths import Layout
 
 SAFE = re.compile(r"checkpoints/[A-Za-z0-9][A-Za-z0-9._-]{0,127}/index\.json")
@@ -58,3 +58,14 @@ def test_moment_is_kept_as_it_was_written(text: str) -> None:
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="ISO 8601"):
         parse_timestamp(text)
+
+
+def test_a_place_is_a_number_or_an_id() -> None:
+    assert parse_at("7") == 7
+    assert parse_at("12345678901234567890123456789012") == "12345678-9012-3456-7890-123456789012"
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "x", "9" * 40])
+def test_what_is_no_place_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="counts from 1, or its id"):
+        parse_at(text)

@@ -211,3 +211,15 @@ def test_a_clean_up_can_be_looked_at_first(tmp_path: Path) -> None:
     assert (planned["dry_run"], planned["commits"]) == (True, [])
     assert (done["dry_run"], bool(done["commits"])) == (False, bool(done["delete"]))
     assert planned["runs"] == done["runs"]
+
+
+def test_a_checkpoint_is_found_by_its_id(sidecar: RunningSidecar) -> None:
+    first = sidecar.submit("by-id", state=1).json()["checkpoint_id"]
+    sidecar.submit("by-id", state=2)
+
+    assert sidecar.client.get(f"/v1/checkpoints/{first}").json()["state_snapshot"] == 1
+    assert sidecar.client.get(f"/v1/runs/by-id/checkpoints/{first}").json()["state_snapshot"] == 1
+    assert sidecar.client.get(f"/v1/runs/by-id/resume?at={first}").json()["state"] == 1
+    assert sidecar.client.get(f"/v1/runs/by-id/diff?from={first}&to=2").status_code == 200
+    assert sidecar.client.get(f"/v1/checkpoints/{uuid4()}").status_code == 404
+    assert sidecar.client.get("/v1/checkpoints/1").status_code == 422

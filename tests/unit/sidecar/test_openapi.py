@@ -91,7 +91,7 @@ ANSWERED = [
     ("GET", "/v1/runs", "/v1/runs"),
     ("GET", "/v1/runs/{run_id}", "/v1/runs/build-42"),
     ("GET", "/v1/runs/{run_id}/checkpoints", "/v1/runs/build-42/checkpoints"),
-    ("GET", "/v1/runs/{run_id}/checkpoints/{sequence}", "/v1/runs/build-42/checkpoints/1"),
+    ("GET", "/v1/runs/{run_id}/checkpoints/{at}", "/v1/runs/build-42/checkpoints/1"),
     ("GET", "/v1/runs/{run_id}/resume", "/v1/runs/build-42/resume"),
     ("GET", "/v1/runs/{run_id}/diff", "/v1/runs/build-42/diff?from=1&to=2"),
     ("PUT", "/v1/preserved/{run_id}", "/v1/preserved/build-42"),

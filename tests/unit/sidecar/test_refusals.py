@@ -123,9 +123,9 @@ def test_a_page_of_the_sidecar_itself_may_call_it(sidecar: RunningSidecar) -> No
     [
         ("/v1/runs?resumable=maybe", "resumable"),
         ("/v1/runs?resumable=true&resumable=false", "resumable"),
-        ("/v1/runs/a/checkpoints/0", "sequence"),
-        ("/v1/runs/a/checkpoints/x", "sequence"),
-        ("/v1/runs/a/checkpoints/9999999999", "sequence"),
+        ("/v1/runs/a/checkpoints/0", "at"),
+        ("/v1/runs/a/checkpoints/x", "at"),
+        ("/v1/runs/a/checkpoints/9999999999", "at"),
         ("/v1/runs/a/resume?at=-1", "at"),
         ("/v1/runs/a/diff?from=1", "to"),
         ("/v1/runs/a/diff?to=1", "from"),
