@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.cache.local_copy import RepositoryCache
     from holdfast.drain.worker import Worker
     from holdfast.emulator import EmulatorServer
-    from holdfast.github.calls import Gateway, Meter
+    from holdfast.github.calls import Answer, Gateway, Meter
     from holdfast.github.presence import GraphqlPresence
     from holdfast.ratelimit.shared_file import RateLimiter
     from holdfast.repository.reader import Reader
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from holdfast.retention.schedule import Schedule
 
 ACTIONS_REQUESTS_PER_HOUR = 1000
+REQUEST_TIMEOUT_S = 30.0
+INSPECTION_TIMEOUT_S = 2.0
 # A sweep is in no hurry: it waits until the next minute's limits hold.
 PATIENCE_OF_A_SWEEP_S = 65.0
 
@@ -158,6 +160,11 @@ class Assembly:
     @cached_property
     def client(self) -> "Gateway":
         """Return what talks to GitHub."""
+        return self._open_client(self.rate_limiter.observe)
+
+    def _open_client(
+        self, observe: "Callable[[Answer], None]", timeout_s: float = REQUEST_TIMEOUT_S
+    ) -> "Gateway":
         if self._given_gateway:
             return self._given_gateway
         from holdfast.github.client import GitHubClient
@@ -168,11 +175,23 @@ class Assembly:
             token=self.tokens.token,
             api_url=api_url,
             clock=self.clock,
-            observe=self.rate_limiter.observe,
+            observe=observe,
             meter=self.meter,
+            timeout_s=timeout_s,
         )
         self._open.callback(client.close)
         return client
+
+    def open_inspection(self, observe: "Callable[[Answer], None]") -> "Gateway":
+        """Return a way to GitHub that is as impatient as a person. `observe` sees each answer."""
+        from holdfast.github.wrappers.budgeted import BudgetedGateway
+
+        def look(answer: "Answer") -> None:
+            self.rate_limiter.observe(answer)
+            observe(answer)
+
+        client = self._open_client(look, timeout_s=INSPECTION_TIMEOUT_S)
+        return BudgetedGateway(client, self.rate_limiter, self.clock.sleep, patience_s=0)
 
     def _gateway(
         self,

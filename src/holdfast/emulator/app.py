@@ -109,6 +109,8 @@ class Emulator:
                 "server": "holdfast-emulator",
             }
         )
+        if options.token_expires and answer.status != 401:
+            answer = answer.with_headers({"github-authentication-token-expiration": options.token_expires})
         answer = distort(answer, effects)
         self._note(request, answer, cost, now)
         return answer

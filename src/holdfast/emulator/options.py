@@ -11,12 +11,13 @@ class EmulatorOptions:
     """How one emulator behaves. Limits that are None are off.
 
     `root` holds each repository as `owner/name.git`; `repo` is made there if it is missing. Any token is
-    taken, and none, unless `token` names the only good one.
+    taken, and none, unless `token` names the only good one; `token_expires` is what is said of its end.
     """
 
     root: Path
     repo: str = "holdfast/checkpoints"
     token: str | None = None
+    token_expires: str | None = None
     login: str = "holdfast"
     clock: Callable[[], float] = time.time
     clock_offset_s: float = 0.0

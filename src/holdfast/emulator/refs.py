@@ -58,6 +58,14 @@ def get_branch(visit: Visit) -> Answer:
     )
 
 
+def list_rules(visit: Visit) -> Answer:
+    """Answer the rules that hold for a branch, whether there is such a branch or not."""
+    source = f"{visit.params['owner']}/{visit.params['name']}"
+    rule = {"type": "pull_request", "ruleset_source_type": "Repository", "ruleset_source": source}
+    is_ruled = visit.params["branch"] in visit.switches.ruled_branches
+    return json_answer([{**rule, "ruleset_id": 1, "parameters": {}}] if is_ruled else [])
+
+
 def get_ref(visit: Visit) -> Answer:
     """Answer one ref."""
     refuse_if_empty(visit)

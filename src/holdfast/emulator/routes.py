@@ -45,6 +45,7 @@ ROUTES = (
     _route("GET", "{repository}", overview.get_repository),
     _route("GET", "{repository}/branches", refs.list_branches),
     _route("GET", "{repository}/branches/{branch*}", refs.get_branch),
+    _route("GET", "{repository}/rules/branches/{branch*}", refs.list_rules),
     _route("GET", "{repository}/commits", history.list_commits),
     _route("GET", "{repository}/commits/{ref*}", history.get_commit),
     _route("GET", r"{repository}/compare/(?P<base>.+)\.\.\.(?P<head>.+)", history.compare),

@@ -138,7 +138,7 @@ class GitHubClient:
         reply = self._send(
             call,
             request.method,
-            self._root + request.path,
+            request.path if request.is_server_wide else self._root + request.path,
             query=request.query,
             body=request.body,
             accept=request.accept,

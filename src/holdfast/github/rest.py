@@ -39,6 +39,7 @@ from holdfast.github.calls import (
     WriteFile,
     WriteTree,
 )
+from holdfast.github.inspection import ReadProtection, ReadRules, ReadViewer
 from holdfast.github.reply import Reply
 
 ResultT = TypeVar("ResultT")
@@ -53,7 +54,7 @@ _CONTENT_KINDS = {"file": "file", "dir": "folder"}
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[ResultT]):
-    """One REST request, relative to the repository, and the reader of its answer.
+    """One REST request, relative to the repository unless it `is_server_wide`, and the reader of its answer.
 
     With an `etag` the answer may also be that nothing has changed, which `read` must then expect.
     """
@@ -65,6 +66,7 @@ class Request(Generic[ResultT]):
     body: dict[str, Any] | None = None
     accept: str = _JSON
     etag: str = ""
+    is_server_wide: bool = False
 
 
 def build_request(call: Call[ResultT]) -> Request[ResultT]:
@@ -108,6 +110,22 @@ def _read_repository(_: ReadRepository) -> Request[RepositoryRecord]:
         )
 
     return Request("GET", "", read)
+
+
+def _read_viewer(_: ReadViewer) -> Request[str]:
+    return Request("GET", "/user", lambda reply: _text(reply.json()["login"]), is_server_wide=True)
+
+
+def _read_protection(call: ReadProtection) -> Request[bool]:
+    path = f"/branches/{format_url_path(call.branch)}"
+    return Request("GET", path, lambda reply: bool(reply.json()["protected"]))
+
+
+def _read_rules(call: ReadRules) -> Request[tuple[str, ...]]:
+    def read(reply: Reply) -> tuple[str, ...]:
+        return tuple(_text(rule["type"]) for rule in reply.json())
+
+    return Request("GET", f"/rules/branches/{format_url_path(call.branch)}", read)
 
 
 def _read_file(call: ReadFile) -> Request[File]:
@@ -318,4 +336,7 @@ _BUILDERS: dict[type[Call[Any]], Callable[[Any], Request[Any]]] = {
     CreateBranch: _create_branch,
     ReadHistory: _read_history,
     MoveBranch: _move_branch,
+    ReadViewer: _read_viewer,
+    ReadProtection: _read_protection,
+    ReadRules: _read_rules,
 }

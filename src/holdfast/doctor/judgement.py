@@ -1,0 +1,245 @@
+"""What a finding means: whether it is in order, and what to do. Nothing is looked at here.
+
+A check that is in order may still carry advice: something will have to be done, but not today.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from holdfast.errors import GatewayError, Missing, Refused, Throttled
+from holdfast.github.calls import RepositoryRecord
+from holdfast.queue.contract import QueueStatus
+
+MEGABYTE = 1024 * 1024
+DAY_S = 86_400.0
+# GitHub asks to keep repositories below 1 GB, and strongly below 5 GB.
+WARNED_REPOSITORY_BYTES = 1024 * MEGABYTE
+LARGE_REPOSITORY_BYTES = 5 * 1024 * MEGABYTE
+WARNED_EXPIRY_S = 14 * DAY_S
+# Waits are measured by GitHub's clock, so that only what people read suffers from a wrong one.
+MOST_SKEW_S = 60.0
+SLOW_SYNC_S = 0.1
+OLD_S = 3600.0
+MOST_OF_SPOOL = 0.8
+# Rules that keep a commit off a branch unless it comes by a pull request, is signed, or has passed checks.
+BLOCKING_RULES = frozenset(
+    {
+        "merge_queue",
+        "pull_request",
+        "required_deployments",
+        "required_signatures",
+        "required_status_checks",
+        "update",
+        "workflows",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the diagnosis."""
+
+    name: str
+    ok: bool
+    detail: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Every check, in the order of the way of a checkpoint."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing must be mended."""
+        return all(check.ok for check in self.checks)
+
+
+def judge_settings(sources: Mapping[str, str], unknown: Mapping[str, str]) -> Check:
+    """Tell what is set, and name the variables that look like settings and are none."""
+    if unknown:
+        meant = [f"{name} ({likely}?)" if likely else name for name, likely in unknown.items()]
+        advice = "Correct the name, or unset it; holdfast config lists every setting."
+        return Check("settings", False, f"not a setting: {', '.join(meant)}", advice)
+    places: dict[str, list[str]] = {}
+    for name, source in sources.items():
+        kind = source.partition(", line")[0] if ", line" in source else "environment"
+        kind = source if source in ("command line", "embedded GitHub", "working folder") else kind
+        places.setdefault(kind, []).append(name)
+    told = [f"{', '.join(sorted(names))} from the {kind}" for kind, names in places.items()]
+    return Check("settings", True, "; ".join(told) or "all have their defaults")
+
+
+def judge_folder(path: str, *, free_bytes: int, min_free_bytes: int, sync_s: float, kind: str) -> Check:
+    """Tell whether the disk takes checkpoints for good: `kind` is the type of its file system."""
+    megabytes = free_bytes // MEGABYTE
+    detail = f"{path}: {megabytes:,} MB free, a sync takes {sync_s * 1000:.1f} ms"
+    if free_bytes < 2 * min_free_bytes:
+        advice = (
+            f"Free some space, or choose another disk with HOLDFAST_DATA_DIR: saves end at "
+            f"{min_free_bytes // MEGABYTE:,} MB (HOLDFAST_MIN_FREE_BYTES)."
+        )
+        return Check("data folder", free_bytes >= min_free_bytes, detail, advice)
+    if kind in ("tmpfs", "ramfs"):
+        advice = "Choose a folder on a disk with HOLDFAST_DATA_DIR."
+        return Check(
+            "data folder", False, f"{path} is in memory ({kind}) and does not survive a restart", advice
+        )
+    if sync_s > SLOW_SYNC_S:
+        advice = "Each save waits for one sync: choose a faster disk with HOLDFAST_DATA_DIR."
+        return Check("data folder", True, detail, advice)
+    return Check("data folder", True, detail)
+
+
+def judge_queue(status: QueueStatus, *, max_bytes: int, max_items: int, last_error: str | None) -> Check:
+    """Tell whether checkpoints move through the spool."""
+    detail = f"{status.depth:,} waiting, {status.set_aside:,} set aside"
+    if status.depth:
+        detail += f", the oldest for {status.oldest_age_s / 60:.0f} min"
+    if status.lost:
+        advice = "They were in a damaged spool, which is kept beside the new one; save these runs again."
+        return Check("spool", False, f"{detail}, {status.lost:,} lost", advice)
+    if status.set_aside:
+        advice = "holdfast status says why; then holdfast spool restore, and holdfast drain."
+        return Check("spool", False, detail, advice)
+    held = max(
+        (status.bytes + status.set_aside_bytes) / max_bytes, (status.depth + status.set_aside) / max_items
+    )
+    if held > MOST_OF_SPOOL:
+        advice = (
+            "Let it drain, or raise HOLDFAST_MAX_SPOOL_BYTES or HOLDFAST_MAX_SPOOL_ITEMS: "
+            "a full spool refuses saves."
+        )
+        return Check("spool", False, f"{detail}: {held:.0%} of its limit", advice)
+    if last_error:
+        return Check("spool", False, f"{detail}; {last_error}", "Mend what it says, then holdfast drain.")
+    if status.depth and status.oldest_age_s > OLD_S:
+        advice = "Nothing seems to drain it: run holdfast serve, or holdfast drain from time to time."
+        return Check("spool", False, detail, advice)
+    return Check("spool", True, detail)
+
+
+def judge_failure(name: str, error: GatewayError) -> Check:
+    """Tell why GitHub could not be asked."""
+    if isinstance(error, Throttled):
+        minutes = error.retry_after_s / 60
+        detail = f"GitHub asks us to stay away for {minutes:.0f} min more: {error.reason}"
+        return Check(name, True, f"not asked: {detail}", "Nothing: Holdfast goes on by itself then.")
+    if isinstance(error, Refused):
+        return Check(name, False, error.reason, error.advice)
+    if isinstance(error, Missing):
+        advice = "Check HOLDFAST_REPO, and that the token has access to it with contents: write."
+        return Check(name, False, "the repository does not exist, or the token may not see it", advice)
+    advice = "Check the network, the proxy and HOLDFAST_API_URL; until then checkpoints wait in the spool."
+    return Check(name, False, str(error), advice)
+
+
+def judge_token(login: str | None, expires: str, now: float, *, is_needed: bool, is_set: bool) -> Check:
+    """Tell whose token it is and how long it lasts. `login` is None where it stands for no person."""
+    if not is_set:
+        if not is_needed:
+            return Check("token", True, "none, and none is needed for the embedded GitHub")
+        advice = "Set HOLDFAST_TOKEN: fine-grained, this one repository, contents: read and write."
+        return Check("token", False, "none is set", advice)
+    who = f"of {login}" if login else "of an app or a job"
+    ends_at = parse_expiry(expires)
+    if ends_at is None:
+        return Check("token", True, f"{who}, without an end that GitHub tells")
+    days = (ends_at - now) / DAY_S
+    detail = f"{who}, ends in {days:.0f} days ({expires})"
+    advice = "Make a new one, and put it into HOLDFAST_TOKEN_FILE, which is read again when it changes."
+    return Check("token", ends_at > now, detail, advice if ends_at - now < WARNED_EXPIRY_S else "")
+
+
+def parse_expiry(text: str) -> float | None:
+    """Return the end of a token as GitHub's header tells it; None if it tells none.
+
+    >>> parse_expiry("2026-11-17 00:00:00 UTC"), parse_expiry("2026-11-17 02:00:00 +0200"), parse_expiry("")
+    (1794873600.0, 1794873600.0, None)
+    """
+    try:
+        return datetime.strptime(text.replace("UTC", "+0000"), "%Y-%m-%d %H:%M:%S %z").timestamp()
+    except ValueError:
+        return None
+
+
+def judge_repository(record: RepositoryRecord) -> tuple[Check, Check]:
+    """Tell whether the repository can be written to, and whether it stays small."""
+    may_write = Check("permission", True, f"the token may write to {record.full_name}")
+    if not record.can_write:
+        advice = "Give the token contents: read and write on this repository; unarchive it if it is archived."
+        detail = f"the token may not write to {record.full_name}, or it is archived"
+        may_write = Check("permission", False, detail, advice)
+    megabytes = record.size_bytes // MEGABYTE
+    detail = f"{record.full_name}, {megabytes:,} MB"
+    if record.size_bytes <= WARNED_REPOSITORY_BYTES:
+        return may_write, Check("repository", True, detail)
+    advice = (
+        "Keep less (docs/retention.md), then holdfast cleanup --squash-history; GitHub asks for under 1 GB."
+    )
+    return may_write, Check("repository", record.size_bytes <= LARGE_REPOSITORY_BYTES, detail, advice)
+
+
+def judge_branch(branch: str, *, is_there: bool, is_protected: bool, rules: Sequence[str]) -> Check:
+    """Tell whether commits can be made on the branch without a pull request."""
+    blocking = sorted(
+        rule for rule in {*rules} if rule in BLOCKING_RULES or (rule == "creation" and not is_there)
+    )
+    if blocking or (is_protected and not rules):
+        guard = f"the rules {', '.join(blocking)}" if blocking else "branch protection"
+        advice = f"Take {branch} out of it, or choose a branch of its own with HOLDFAST_BRANCH."
+        return Check("branch", False, f"{branch} is guarded by {guard}", advice)
+    return Check("branch", True, branch if is_there else f"{branch}, which the first checkpoint makes")
+
+
+def judge_limits(report: Mapping[str, Any]) -> Check:
+    """Tell what GitHub still allows."""
+    if report["blocked_until"]:
+        detail = f"no calls for now: {report['blocked_because']}"
+        return Check("limits", True, detail, "Nothing: Holdfast goes on by itself then.")
+    if report["last_remaining"] is None:
+        return Check("limits", True, "GitHub has told none")
+    detail = f"{report['last_remaining']:,} of {report['limit']:,} calls left this hour"
+    if not report["is_low"]:
+        return Check("limits", True, detail)
+    advice = "Use commit mode (HOLDFAST_WRITE_MODE=commit), or a token that nothing else uses."
+    return Check("limits", True, detail, advice)
+
+
+def judge_clock(ahead_s: float | None) -> Check:
+    """Tell how far GitHub's clock is ahead of this machine's; None if GitHub has not told."""
+    if ahead_s is None:
+        return Check("clock", True, "not compared")
+    if abs(ahead_s) <= MOST_SKEW_S:
+        return Check("clock", True, "agrees with GitHub's")
+    side = "behind" if ahead_s > 0 else "ahead of"
+    detail = f"{abs(ahead_s):,.0f} s {side} GitHub's"
+    return Check("clock", False, detail, "Set this machine's clock, and have it kept by NTP.")
+
+
+def judge_graphql(*, is_there: bool, write_mode: str) -> Check:
+    """Tell whether what commit mode needs is there."""
+    if is_there:
+        return Check("graphql", True, "answers")
+    if write_mode == "commit":
+        advice = "Set HOLDFAST_WRITE_MODE=contents, which needs no GraphQL."
+        return Check("graphql", False, "this server has none, but commit mode needs it", advice)
+    return Check("graphql", True, "this server has none; contents mode does without")
+
+
+def judge_formats(versions: Mapping[str, int], known: int) -> Check:
+    """Tell whether this version reads what is stored; `versions` are those of a sample of runs."""
+    newer = sorted(run_id for run_id, version in versions.items() if version > known)
+    if newer:
+        detail = f"{', '.join(newer)}: stored by a newer Holdfast (format {max(versions.values())})"
+        return Check("format", False, detail, "Upgrade Holdfast on this machine.")
+    looked = (
+        f"{len(versions)} run{'' if len(versions) == 1 else 's'} looked at"
+        if versions
+        else "nothing stored yet"
+    )
+    return Check("format", True, f"format {known}, {looked}")

@@ -1,0 +1,189 @@
+"""Planted troubles: the doctor names each of them, and only it."""
+
+import json
+import socket
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from .conftest import Ended, GitHub, Holdfast
+
+
+def failed(ended: Ended) -> list[str]:
+    assert ended.code == (0 if ended.document["ok"] else 1)
+    return [check["name"] for check in ended.document["checks"] if not check["ok"]]
+
+
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """A server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_sound_set_up_has_no_finding(holdfast: Holdfast, github: GitHub) -> None:
+    assert holdfast("submit", "-", "--run-id", "a", *github.options, stdin="{}").code == 0
+    assert holdfast("drain", *github.options).code == 0
+
+    ended = holdfast("doctor", "--json", *github.options)
+
+    assert failed(ended) == []
+    told = {check["name"]: check["detail"] for check in ended.document["checks"]}
+    assert told["token"] == "of holdfast, without an end that GitHub tells"
+    assert told["branch"] == "checkpoints"
+    assert told["format"] == "format 1, 1 run looked at"
+    assert "the-good-token" not in ended.out + ended.err
+
+
+def test_people_see_a_line_for_each_check_and_what_to_do(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_MIN_FREE_BYTES", str(10**18))
+
+    ended = holdfast("doctor")
+
+    assert ended.code == 1
+    assert "FAILED  data folder" in ended.out
+    assert "→ Free some space, or choose another disk with HOLDFAST_DATA_DIR" in ended.out
+    assert "ok      github" in ended.out
+
+
+def test_the_embedded_github_is_in_order(holdfast: Holdfast) -> None:
+    assert failed(holdfast("doctor", "--json")) == []
+
+
+def test_a_variable_that_is_no_setting_is_found(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_REOP", "you/x")
+
+    assert failed(holdfast("doctor", "--json")) == ["settings"]
+
+
+def test_a_data_folder_that_cannot_be_made_is_found(holdfast: Holdfast, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    ended = holdfast("doctor", "--json", "--data-dir", str(tmp_path / "file" / "data"))
+
+    assert ended.code == 1
+    assert failed(ended) == ["data folder", "spool"]
+
+
+def test_what_is_set_aside_is_found(holdfast: Holdfast, github: GitHub) -> None:
+    github.emulator.switch(secret_marker="canary")
+    holdfast("submit", "-", "--run-id", "a", *github.options, stdin='{"a": "canary"}')
+    holdfast("drain", *github.options)
+
+    assert failed(holdfast("doctor", "--json", *github.options)) == ["spool"]
+
+
+def test_a_missing_token_is_found(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOLDFAST_TOKEN")
+
+    assert failed(holdfast("doctor", "--json", *github.options)) == ["token"]
+
+
+@pytest.mark.parametrize("text", ["revoked", "with a blank"])
+def test_a_bad_token_is_found_and_not_shown(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("HOLDFAST_TOKEN", f"canary-{text}")
+
+    ended = holdfast("doctor", "--json", *github.options)
+
+    assert failed(ended) == ["github"]
+    assert "token" in json.dumps(ended.document).lower()
+    assert "canary" not in ended.out + ended.err
+
+
+def test_a_repository_that_is_not_there_is_found(holdfast: Holdfast, github: GitHub) -> None:
+    github.emulator.switch(repository_gone=True)
+
+    ended = holdfast("doctor", "--json", *github.options)
+
+    assert failed(ended) == ["github"]
+    assert "HOLDFAST_REPO" in ended.out
+
+
+def test_a_token_that_may_not_write_is_found(holdfast: Holdfast, github: GitHub) -> None:
+    github.emulator.switch(read_only=True)
+
+    assert failed(holdfast("doctor", "--json", *github.options)) == ["permission"]
+
+
+@pytest.mark.parametrize("switch", ["protected_branches", "ruled_branches"])
+def test_a_guarded_branch_is_found(holdfast: Holdfast, github: GitHub, switch: str) -> None:
+    holdfast("submit", "-", "--run-id", "a", "--wait", *github.options, stdin="{}")
+    github.emulator.switch(**{switch: frozenset({"checkpoints"})})
+
+    assert failed(holdfast("doctor", "--json", *github.options)) == ["branch"]
+
+
+def test_no_server_is_found(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_TOKEN", "t")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+
+    assert failed(holdfast("doctor", "--json", "--repo", "you/x", "--api-url", url)) == ["github"]
+
+
+def test_a_server_that_hangs_is_found(
+    holdfast: Holdfast, silent_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_TOKEN", "t")
+    monkeypatch.setattr("holdfast.doctor.examination.ANSWER_WITHIN_S", 0.05)
+
+    ended = holdfast("doctor", "--json", "--repo", "you/x", "--api-url", silent_server)
+
+    assert failed(ended) == ["github"]
+    assert "did not answer" in ended.out
+
+
+def test_a_server_without_graphql_is_found_where_it_is_needed(holdfast: Holdfast, github: GitHub) -> None:
+    github.emulator.change_options(graphql=False)
+
+    assert failed(holdfast("doctor", "--json", *github.options)) == []
+    assert failed(holdfast("doctor", "--json", "--write-mode", "commit", *github.options)) == ["graphql"]
+
+
+def test_a_wrong_clock_is_found(holdfast: Holdfast, github: GitHub) -> None:
+    github.emulator.change_options(clock_offset_s=7200.0)
+
+    assert failed(holdfast("doctor", "--json", *github.options)) == ["clock"]
+
+
+def test_a_token_near_its_end_is_told_and_one_past_it_is_found(holdfast: Holdfast, github: GitHub) -> None:
+    github.emulator.change_options(token_expires="2000-01-01 00:00:00 UTC")
+
+    assert failed(holdfast("doctor", "--json", *github.options)) == ["token"]
+
+
+def test_a_newer_format_is_found(holdfast: Holdfast, github: GitHub) -> None:
+    holdfast("submit", "-", "--run-id", "a", "--wait", *github.options, stdin="{}")
+    body = {
+        "message": "from tomorrow",
+        "branch": "checkpoints",
+        "content": b64encode(b'{"format_version": 99}').decode(),
+    }
+    httpx.put(
+        f"{github.url}/repos/holdfast/checkpoints/contents/checkpoints/b/latest.json",
+        json=body,
+        headers={"Authorization": "token the-good-token"},
+    ).raise_for_status()
+
+    assert failed(holdfast("doctor", "--json", *github.options)) == ["format"]
+
+
+def test_while_github_asks_us_to_stay_away_it_is_not_asked(holdfast: Holdfast, github: GitHub) -> None:
+    github.emulator.change_options(primary_limit=0)
+    holdfast("doctor", "--json", *github.options)
+    before = len(github.emulator.journal.entries)
+
+    ended = holdfast("doctor", "--json", *github.options)
+
+    assert failed(ended) == []
+    assert "stay away" in ended.out
+    assert len(github.emulator.journal.entries) == before
