@@ -2,10 +2,10 @@
 
 import argparse
 import os
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, open_session
+from holdfast.presentation.documents import diagnosis_document
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen
 
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     with open_session(arguments) as session:
         diagnosis = examine(session.assembly, unknown_variables=unknown_variables(os.environ))
     if screen.is_json:
-        screen.document({"ok": diagnosis.ok, "checks": [asdict(check) for check in diagnosis.checks]})
+        screen.document(diagnosis_document(diagnosis))
     else:
         screen.table(("", "check", "found"), [row for check in diagnosis.checks for row in _rows(check)])
     return ExitCode.DONE if diagnosis.ok else ExitCode.FAILED

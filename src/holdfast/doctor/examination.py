@@ -41,7 +41,7 @@ def examine(assembly: "Assembly", *, unknown_variables: Mapping[str, str] | None
     told = judgement.judge_settings(settings.sources, unknown_variables or {})
     folder = _examine_folder(settings.data_dir, settings.min_free_bytes)
     # The embedded GitHub lies in the data folder, too.
-    has_github = folder.ok or not settings.is_embedded
+    has_github = settings.data_dir.is_dir() or not settings.is_embedded
     github = _examine_github(assembly) if has_github else ()
     return Diagnosis((told, folder, _examine_queue(assembly), *github))
 

@@ -1,12 +1,13 @@
 """The JSON documents that commands print and the sidecar answers, as users rely on them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from holdfast.format.receipt import Receipt
 
 if TYPE_CHECKING:
+    from holdfast.doctor import Diagnosis
     from holdfast.format.index import Index
     from holdfast.repository.catalog import RunSummary
 
@@ -65,3 +66,8 @@ def run_document(index: "Index") -> "RunSummary":
         last_updated=index.last_updated or (newest.timestamp if newest else ""),
         workflow=index.workflow,
     )
+
+
+def diagnosis_document(diagnosis: "Diagnosis") -> dict[str, Any]:
+    """Return what the doctor found, as commands and calls show it."""
+    return {"ok": diagnosis.ok, "checks": [asdict(check) for check in diagnosis.checks]}

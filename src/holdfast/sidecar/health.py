@@ -12,6 +12,7 @@ from starlette.routing import Route
 from holdfast.drain.outage import NOTE, parse_outage
 from holdfast.errors import DiskFailed, SpoolError
 from holdfast.metrics import CONTENT_TYPE
+from holdfast.presentation.documents import diagnosis_document
 from holdfast.sidecar.checkpoints import JSON, json_response
 from holdfast.sidecar.problems import problem_of, unavailable
 from holdfast.sidecar.service import Service
@@ -46,6 +47,7 @@ class HealthRoutes:
             Route("/readyz", self.readiness, methods=["GET"]),
             Route("/metrics", self.metrics, methods=["GET"]),
             Route("/v1/status", self.status, methods=["GET"]),
+            Route("/v1/doctor", self.diagnose, methods=["GET"]),
             Route("/openapi.json", self.describe, methods=["GET"]),
         ]
 
@@ -73,6 +75,13 @@ class HealthRoutes:
     async def status(self, _request: Request) -> Response:
         """Return the spool, the budget and the last error."""
         return json_response(await self._service.call(self._service.holdfast.status))
+
+    async def diagnose(self, _request: Request) -> Response:
+        """Return whether everything is in order, and what to do where it is not."""
+        from holdfast.doctor import examine
+
+        diagnosis = await self._service.call(examine, self._service.assembly)
+        return json_response(diagnosis_document(diagnosis))
 
     async def describe(self, _request: Request) -> Response:
         """Return the OpenAPI document."""

@@ -180,7 +180,14 @@ def _operating_operations() -> Iterator[Operation]:
     counters = {"200": {"description": "Prometheus' text format", "content": {"text/plain": text}}}
     whole = {"schema": {"type": "object"}, "example": {"openapi": "3.1.0"}}
     this = {"200": {"description": "OpenAPI 3.1", "content": {_JSON: whole}}}
+    diagnosis = _operation(
+        "diagnose",
+        "Tell whether everything is in order, and what to do where it is not",
+        _answer(200, "Diagnosis", schemas.DIAGNOSIS_EXAMPLE),
+        statuses=(503,),
+    )
     yield "get", "/v1/status", status
+    yield "get", "/v1/doctor", diagnosis
     yield "get", "/healthz", health
     yield "get", "/readyz", readiness
     yield "get", "/metrics", _operation("readMetrics", "Return the counters", counters)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from holdfast.doctor import Check
 from holdfast.format.checkpoint import RunStatus
 from holdfast.format.paths import MAX_SEQUENCE
 from holdfast.format.receipt import Receipt
@@ -31,6 +32,7 @@ _ANSWERS = {
     "Completion": Completion,
     "Cleanup": SweepDocument,
     "Status": Status,
+    "Check": Check,
 }
 
 RUN_ID: Schema = {
@@ -129,6 +131,7 @@ _BY_HAND: dict[str, Schema] = {
         "type": "array",
         "items": _record({"op": words("add", "remove", "replace"), "path": TEXT, "value": {}}, "value"),
     },
+    "Diagnosis": _record({"ok": FLAG, "checks": {"type": "array", "items": ref("Check")}}),
     "Preserved": _record({"run_id": TEXT, "preserved": FLAG, "changed": FLAG}),
     "Health": _record({"status": words("ok", "ready"), "trouble": {"type": ["string", "null"]}}, "trouble"),
     "Problem": _record(
@@ -231,6 +234,17 @@ CLEANUP_EXAMPLE = {
     "left": [],
     "unknown": [],
     "reason": None,
+}
+DIAGNOSIS_EXAMPLE = {
+    "ok": False,
+    "checks": [
+        {
+            "name": "permission",
+            "ok": False,
+            "detail": "the token may not write to acme/checkpoints, or it is archived",
+            "advice": "Give the token contents: read and write on this repository.",
+        }
+    ],
 }
 STATUS_EXAMPLE = {
     "repository": "acme/checkpoints",

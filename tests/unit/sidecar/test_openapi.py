@@ -98,6 +98,7 @@ ANSWERED = [
     ("POST", "/v1/cleanup", "/v1/cleanup?dry_run=true"),
     ("POST", "/v1/runs/{run_id}/complete", "/v1/runs/build-42/complete"),
     ("GET", "/v1/status", "/v1/status"),
+    ("GET", "/v1/doctor", "/v1/doctor"),
     ("GET", "/healthz", "/healthz"),
     ("GET", "/readyz", "/readyz"),
 ]

@@ -30,6 +30,13 @@ def test_a_trouble_with_github_is_named_by_a_sidecar_that_is_ready(tmp_path: Pat
     assert (answer.status_code, answer.json()["trouble"]) == (200, outage.sentence)
 
 
+def test_the_diagnosis_is_the_commands(sidecar: RunningSidecar) -> None:
+    diagnosis = sidecar.client.get("/v1/doctor").json()
+
+    assert diagnosis["ok"]
+    assert {"data folder", "spool", "github", "format"} <= {check["name"] for check in diagnosis["checks"]}
+
+
 def test_the_status_is_the_commands(sidecar: RunningSidecar) -> None:
     status = sidecar.client.get("/v1/status").json()
 
