@@ -19,8 +19,8 @@ from holdfast.doctor.judgement import Check, Diagnosis
 from holdfast.drain.outage import NOTE, parse_outage
 from holdfast.errors import GatewayError, HoldfastError, Missing, SpoolError, Unavailable
 from holdfast.format.paths import LATEST
+from holdfast.format.versions import FORMAT_VERSION
 from holdfast.github.calls import NO_GRAPHQL
-from holdfast.ratelimit.record import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from holdfast.assembly import Assembly
