@@ -44,7 +44,9 @@ class RunningSidecar:
 
 
 @contextmanager
-def running_sidecar(folder: Path, **settings: object) -> Iterator[RunningSidecar]:
+def running_sidecar(
+    folder: Path, *, answers_grace_s: float = LONGEST_S, **settings: object
+) -> Iterator[RunningSidecar]:
     """Serve in a thread until the context ends."""
     given = {"data_dir": folder, "port": 0, "min_free_bytes": 0, **settings}
     stop, urls, endings = threading.Event(), [], []
@@ -68,7 +70,7 @@ def running_sidecar(folder: Path, **settings: object) -> Iterator[RunningSidecar
             is_ready.set()
 
     thread = threading.Thread(target=run)
-    graces = patch.multiple(serving, DRAINER_GRACE_S=LONGEST_S, ANSWERS_GRACE_S=LONGEST_S)
+    graces = patch.multiple(serving, DRAINER_GRACE_S=LONGEST_S, ANSWERS_GRACE_S=answers_grace_s)
     graces.start()
     thread.start()
     try:

@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
                 raise
             except OSError as error:
                 raise CommandFailed(f"cannot listen on {settings.host}:{settings.port}: {error}") from error
-            if not ending.is_worker_done:
-                # Its call to GitHub hangs. A kill does no harm, and waiting longer would.
+            if not ending.is_all_done:
+                # A call to GitHub hangs, or a long file is being read. A kill does no harm, and waiting longer would.
                 os._exit(ExitCode.DONE if ending.failure is None else ExitCode.FAILED)
     if ending.failure:
         raise CommandFailed(str(ending.failure))

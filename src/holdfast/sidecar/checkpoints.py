@@ -90,5 +90,5 @@ class CheckpointRoutes:
         run_id = parameters.run_id_of(request)
         first = parameters.needed_place(request, "from")
         second = parameters.needed_place(request, "to")
-        patch = await self._service.call(self._holdfast.diff, run_id, first, second)
-        return Response(await self._service.call(patch.to_bytes), media_type=JSON)
+        text = await self._service.call(lambda: self._holdfast.diff(run_id, first, second).to_bytes())
+        return Response(text, media_type=JSON)

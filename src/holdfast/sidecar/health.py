@@ -69,12 +69,12 @@ class HealthRoutes:
 
     async def metrics(self, _request: Request) -> Response:
         """Return the counters."""
-        text = await self._service.call(self._service.metrics.render)
+        text = await self._service.call_local(self._service.metrics.render)
         return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
     async def status(self, _request: Request) -> Response:
         """Return the spool, the budget and the last error."""
-        return json_response(await self._service.call(self._service.holdfast.status))
+        return json_response(await self._service.call_local(self._service.holdfast.status))
 
     async def diagnose(self, _request: Request) -> Response:
         """Return whether everything is in order, and what to do where it is not."""
@@ -85,11 +85,11 @@ class HealthRoutes:
 
     async def describe(self, _request: Request) -> Response:
         """Return the OpenAPI document."""
-        return Response(await self._service.call(_description), media_type=JSON)
+        return Response(await self._service.call_local(_description), media_type=JSON)
 
     async def _probe(self) -> SpoolError | None:
         if self._now() - self._probed_at >= PROBE_EVERY_S:
-            self._probe_error = await self._service.call(self._write)
+            self._probe_error = await self._service.call_local(self._write)
             self._probed_at = self._now()
         return self._probe_error
 

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from holdfast.assembly import Assembly
@@ -17,11 +16,17 @@ from holdfast.sidecar.bodies import BodyReader
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.drainer import Drainer
 from holdfast.sidecar.group_commit import GroupCommit, Outcome
+from holdfast.sidecar.threads import BoundedThreads, Threads
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-READING_THREADS = 4
+# Drafting, status and the like: they need this machine alone, so that they end soon.
+LOCAL_THREADS = 4
+# What may go to GitHub, and so may wait for it as long as it likes to.
+READING_THREADS = 8
+# Part of the 8 s that a stop may take, for both together.
+THREADS_GRACE_S = 0.25
 # The worker tells of what it verified; of what it set aside, or of another process's work, nobody does.
 FOLLOW_EVERY_S = 0.5
 # A run may end while GitHub is away for the night.
@@ -51,7 +56,8 @@ class Service:
         self.bodies = BodyReader(assembly.settings.max_body_bytes)
         self.intake = GroupCommit(holdfast.submit_all, on_committed=self._committed)
         self.drainer = Drainer(assembly.worker, stop, on_verified=self._verified, on_disk_failed=self.fail)
-        self._readers = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="holdfast-reader")
+        self._local = Threads(LOCAL_THREADS, "holdfast-local")
+        self._readers = BoundedThreads(READING_THREADS, "holdfast-reader")
         self._news = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tidying: asyncio.Task[None] | None = None
@@ -64,10 +70,14 @@ class Service:
         if schedule := self.assembly.schedule:
             threading.Thread(target=schedule.run, name="holdfast-sweeper", daemon=True).start()
 
-    def close(self) -> None:
-        """Put what has arrived to the disk, and let go of the threads; the drainer is joined by its owner."""
+    def close(self) -> bool:
+        """Put what has arrived to the disk, and let go of the threads; return whether all of them ended.
+
+        The drainer is joined by its owner. A read that hangs cannot be ended, only left behind.
+        """
         self.intake.close()
-        self._readers.shutdown(wait=False, cancel_futures=True)
+        has_local_ended = self._local.close(THREADS_GRACE_S)
+        return self._readers.close(THREADS_GRACE_S) and has_local_ended
 
     @property
     def is_stopping(self) -> bool:
@@ -75,9 +85,12 @@ class Service:
         return self.stop.is_set()
 
     async def call(self, work: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
-        """Return what blocking `work` returns, without keeping other requests waiting."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._readers, lambda: work(*args, **keywords))
+        """Return what `work` returns, which may wait for GitHub. Raises Problem while too many do."""
+        return await self._readers.run(lambda: work(*args, **keywords))
+
+    async def call_local(self, work: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
+        """Return what `work` returns, which takes a while but never waits for GitHub."""
+        return await self._local.run(lambda: work(*args, **keywords))
 
     async def follow(self, receipt: Receipt, *, timeout_s: float) -> Receipt:
         """Return the receipt once it is verified or refused, or as it stands after `timeout_s`."""
@@ -88,7 +101,7 @@ class Service:
             if left_s <= 0:
                 break
             await _wait_for(self._news, min(left_s, FOLLOW_EVERY_S))
-            known = await self.call(self.holdfast.receipt, receipt.checkpoint_id)
+            known = await self.call_local(self.holdfast.receipt, receipt.checkpoint_id)
             receipt = known or receipt
         return receipt
 

@@ -42,9 +42,9 @@ COLLECT_AFTER = (50_000, 50, 10)
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How serving ended: whether the worker had finished, and what failed, if anything did."""
+    """How serving ended: whether the worker and every read had finished, and what failed, if anything did."""
 
-    is_worker_done: bool
+    is_all_done: bool
     failure: Exception | None
 
 
@@ -136,9 +136,9 @@ async def _run(
     is_worker_done = await asyncio.to_thread(service.drainer.join, DRAINER_GRACE_S)
     server.should_exit = True
     await serving
-    await asyncio.to_thread(service.close)
-    log.info("sidecar_stopped", is_worker_done=is_worker_done)
-    return Ending(is_worker_done, service.failure)
+    have_threads_ended = await asyncio.to_thread(service.close)
+    log.info("sidecar_stopped", is_worker_done=is_worker_done, have_threads_ended=have_threads_ended)
+    return Ending(is_worker_done and have_threads_ended, service.failure)
 
 
 def _watch(stop: threading.Event) -> "asyncio.Future[None]":

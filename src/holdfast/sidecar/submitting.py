@@ -74,7 +74,7 @@ class SubmitEndpoint:
         draft = self._service.holdfast.draft
         if len(body) <= CHECKED_AT_ONCE_BYTES:
             return draft(body, run_id=run_id, checkpoint_id=checkpoint_id)
-        return await self._service.call(draft, body, run_id=run_id, checkpoint_id=checkpoint_id)
+        return await self._service.call_local(draft, body, run_id=run_id, checkpoint_id=checkpoint_id)
 
     async def _store(self, draft: Draft, id_of_key: str | None) -> Receipt:
         try:

@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import httpx
 import pytest
 
 from holdfast.drain.outage import NOTE, Outage
-from holdfast.errors import DiskFailed, SpoolUnwritable
+from holdfast.errors import DiskFailed, SpoolUnwritable, Unavailable
 from holdfast.format.receipt import Delivery
+from holdfast.sidecar.service import READING_THREADS
 from tests.fakes.heard import heard_events
 from tests.fakes.sidecar import LONGEST_S, RunningSidecar, running_sidecar
 
@@ -226,3 +228,62 @@ def _raise(error: Exception) -> object:
         raise error
 
     return fail
+
+
+def test_nothing_local_waits_for_reads_of_a_github_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = 20
+    answers: list[httpx.Response] = []
+    with running_sidecar(tmp_path) as hanging:
+        may_answer, begun = threading.Event(), threading.Semaphore(0)
+
+        def hang(*_: object, **__: object) -> None:
+            begun.release()
+            assert may_answer.wait(LONGEST_S)
+            raise Unavailable("runs/a", "no answer")
+
+        monkeypatch.setattr(hanging.holdfast, "resume", hang)
+        waiting = [
+            threading.Thread(target=lambda: answers.append(hanging.client.get("/v1/runs/a/resume")))
+            for _ in range(readers)
+        ]
+        for thread in waiting:
+            thread.start()
+        for _ in range(READING_THREADS):
+            assert begun.acquire(timeout=LONGEST_S)
+        saved = hanging.submit(state={"text": "x" * 60_000}).status_code
+        local = [hanging.client.get(path).status_code for path in ("/readyz", "/metrics", "/v1/status")]
+        may_answer.set()
+        for thread in waiting:
+            thread.join(LONGEST_S)
+
+    assert saved == 202
+    assert local == [200, 200, 200]
+    assert {answer.status_code for answer in answers} == {503}
+    assert len(answers) == readers
+
+
+def test_it_ends_while_a_read_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_answer, is_begun = threading.Event(), threading.Event()
+
+    def hang(*_: object, **__: object) -> None:
+        is_begun.set()
+        may_answer.wait(LONGEST_S)
+
+    with running_sidecar(tmp_path, answers_grace_s=0) as stopping:
+        monkeypatch.setattr(stopping.holdfast, "resume", hang)
+
+        def read() -> None:
+            with suppress(httpx.HTTPError):
+                stopping.client.get("/v1/runs/a/resume")
+
+        reading = threading.Thread(target=read)
+        reading.start()
+        assert is_begun.wait(LONGEST_S)
+        stopping.assembly.stop.set()
+        reading.join(LONGEST_S)
+    may_answer.set()
+
+    (ending,) = stopping.endings
+    assert not ending.is_all_done
