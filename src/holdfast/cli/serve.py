@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
             except OSError as error:
                 raise CommandFailed(f"cannot listen on {settings.host}:{settings.port}: {error}") from error
             if not ending.is_all_done:
-                # A call to GitHub hangs, or a long file is being read. A kill does no harm, and waiting longer would.
+                # A call to GitHub hangs, or a long file is being read. A kill does no harm; waiting would.
                 os._exit(ExitCode.DONE if ending.failure is None else ExitCode.FAILED)
     if ending.failure:
         raise CommandFailed(str(ending.failure))

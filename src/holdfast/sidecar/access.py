@@ -2,6 +2,8 @@
 
 import hmac
 import ipaddress
+import re
+from collections.abc import Sequence
 from hashlib import sha256
 
 from holdfast.errors import InvalidSettings
@@ -11,6 +13,10 @@ from holdfast.sidecar.problems import Problem
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 OPEN_PATHS = frozenset({"/healthz"})
+# What a browser says of a request that its user typed in, or that one of our own pages made.
+OWN_SITES = frozenset({b"none", b"same-origin"})
+
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?", re.IGNORECASE)
 
 
 def check_binding(settings: Settings, tokens: TokenSource) -> None:
@@ -37,27 +43,34 @@ def is_loopback(host: str) -> bool:
 
 
 def host_name(host: str) -> str:
-    """Return the name in a Host header, without its port.
+    """Return the name in a Host header, without its port; nothing if it is not exactly a name and a port.
 
     >>> host_name("holdfast:8723"), host_name("[::1]:8723"), host_name("[::1]")
     ('holdfast', '::1', '::1')
+    >>> host_name("[::1].evil"), host_name("127.0.0.1:80.evil")
+    ('', '')
     """
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    match = _HOST.fullmatch(host)
+    return (match[1] or match[2]).lower() if match else ""
 
 
 class Access:
-    """Judges each request by its headers. A page in a browser can choose neither Host nor Origin."""
+    """Judges each request by its headers.
+
+    A page in a browser chooses neither Host nor Origin nor Sec-Fetch-Site. An image of another site has no
+    Origin, but it has the last.
+    """
 
     def __init__(self, settings: Settings, tokens: TokenSource) -> None:
         self._names = {*LOOPBACK_NAMES, host_name_of_address(settings.host), *settings.allowed_hosts}
         self._tokens = tokens
         self._needs_token = settings.api_token is not None or settings.api_token_file is not None
 
-    def check(self, path: str, headers: dict[bytes, bytes]) -> None:
-        """Raise the Problem of a request that may not be answered."""
-        host = headers.get(b"host", b"").decode("latin-1")
+    def check(self, path: str, hosts: Sequence[bytes], headers: dict[bytes, bytes]) -> None:
+        """Raise the Problem of a request that may not be answered. `hosts` are all its Host headers."""
+        if len(hosts) > 1:
+            raise Problem(400, "several_hosts", "Send one Host header.")
+        host = hosts[0].decode("latin-1") if hosts else ""
         if host_name(host) not in self._names:
             raise Problem(
                 403,
@@ -68,6 +81,8 @@ class Access:
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() != f"http://{host.lower()}":
             raise Problem(403, "foreign_origin", "Pages of other origins may not call this sidecar.")
+        if headers.get(b"sec-fetch-site", b"none").strip().lower() not in OWN_SITES:
+            raise Problem(403, "foreign_origin", "Pages of other sites may not call this sidecar.")
         if self._needs_token and path not in OPEN_PATHS and not self._is_known(headers):
             raise Problem(
                 401,

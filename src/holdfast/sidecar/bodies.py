@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Send
 
-from holdfast.settings import MEGABYTE
+from holdfast.settings import MEGABYTE, MOST_BYTES
 from holdfast.sidecar.problems import Problem, unavailable
 
 BODY_TIME_S = 60.0
@@ -16,8 +16,11 @@ LINGER_BYTES = 256 * MEGABYTE
 MOST_IN_FLIGHT_BYTES = 256 * MEGABYTE
 
 
-def check_headers(headers: dict[bytes, bytes], *, limit_bytes: int) -> None:
-    """Refuse a body by its headers, before any of it is read. Raises Problem."""
+def check_headers(headers: dict[bytes, bytes], *, limit_bytes: int, is_setting: bool = False) -> None:
+    """Refuse a body by its headers, before any of it is read. Raises Problem.
+
+    The limit `is_setting` if HOLDFAST_MAX_BODY_BYTES says what it is.
+    """
     if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
         raise Problem(415, "encoded", "Send the JSON as it is, without Content-Encoding.")
     media_type = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
@@ -31,15 +34,15 @@ def check_headers(headers: dict[bytes, bytes], *, limit_bytes: int) -> None:
     if not length.isdigit() or len(length) > 18:
         raise Problem(400, "bad_length", "Content-Length is not a number of bytes.")
     if int(length) > limit_bytes:
-        raise too_large(limit_bytes)
+        raise too_large(limit_bytes, is_setting=is_setting)
 
 
-def too_large(limit_bytes: int) -> Problem:
+def too_large(limit_bytes: int, *, is_setting: bool) -> Problem:
     """Return the problem of a body beyond the limit."""
-    detail = (
-        f"The body is larger than the limit of {limit_bytes:,} bytes; keep large outputs elsewhere and store "
-        "references to them, or raise HOLDFAST_MAX_BODY_BYTES."
-    )
+    advice = "keep large outputs elsewhere and store references to them"
+    if is_setting and limit_bytes < MOST_BYTES:
+        advice += f", or raise HOLDFAST_MAX_BODY_BYTES, up to {MOST_BYTES:,}"
+    detail = f"The body is larger than the limit of {limit_bytes:,} bytes; {advice}."
     extra: dict[str, object] = {"limit_bytes": limit_bytes}
     return Problem(413, "too_large", detail, headers={"Connection": "close"}, extra=extra)
 
@@ -49,6 +52,7 @@ class BodyReader:
     """Reads bodies of `limit_bytes` at most, counting what really arrives."""
 
     limit_bytes: int
+    is_setting: bool = False
     time_s: float = BODY_TIME_S
     most_in_flight_bytes: int = MOST_IN_FLIGHT_BYTES
     in_flight_bytes: int = field(default=0, init=False)
@@ -80,7 +84,7 @@ class BodyReader:
 
     def _check(self, size: int) -> None:
         if size > self.limit_bytes:
-            raise too_large(self.limit_bytes)
+            raise too_large(self.limit_bytes, is_setting=self.is_setting)
         if self.in_flight_bytes > self.most_in_flight_bytes:
             raise unavailable("busy", "Too many large bodies arrive at once; send it again.", retry_after_s=1)
 
@@ -106,14 +110,14 @@ def _chunk_of(message: Message) -> tuple[bytes, bool]:
 
 
 async def answer_and_linger(
-    start: Message, body: bytes, receive: Receive, send: Send, *, is_expecting: bool
+    start: Message, body: bytes, receive: Receive, send: Send, *, lingers: bool
 ) -> None:
     """Send a whole answer, and only then the end of it: until then the connection stays open.
 
-    A client that waits for "100 Continue" sends nothing more, so that nothing is waited for.
+    Unless it `lingers`, nothing is waited for: a client that waits for "100 Continue" sends nothing more.
     """
     await send(start)
     await send({"type": "http.response.body", "body": body, "more_body": True})
-    if not is_expecting:
+    if lingers:
         await linger(receive)
     await send({"type": "http.response.body", "body": b"", "more_body": False})

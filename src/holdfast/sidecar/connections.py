@@ -1,7 +1,8 @@
-"""Limits on connections: their number, how long they are silent, and the size of a request's head."""
+"""Limits on connections: their number, their pace, the size of a request's head, and how a body is framed."""
 
 import asyncio
 from dataclasses import dataclass, field
+from heapq import nsmallest
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -9,20 +10,37 @@ from holdfast.logs import log
 from holdfast.sidecar.problems import TITLES, Problem, unavailable
 
 MOST_CONNECTIONS = 2000
+# What every connection is taken to have sent at its beginning, so that a new one is not the slowest.
+HEAD_START_BYTES = 1024
+# To find the slowest means to look at all: so a few go at once when there are many.
+SHARE_THAT_GOES = 100
 
 
 @dataclass
 class ConnectionLimits:
     """How long a head may take and how large it may be, and how many connections there may be.
 
-    When there are too many, the one that has been silent for the longest time makes room, so that whoever
-    hoards connections cannot keep others out.
+    When there are too many, the one that has sent least for its time makes room, so that whoever hoards
+    connections, silent or with bodies that trickle in, cannot keep others out.
     """
 
     head_time_s: float = 10.0
     most_head_bytes: int = 64 * 1024
     most_connections: int = MOST_CONNECTIONS
-    silent: dict["LimitedProtocol", None] = field(default_factory=dict)
+    awaited: dict["LimitedProtocol", None] = field(default_factory=dict)
+    """Those from which something is to come: a head, or the rest of a body."""
+
+    def make_room(self, now: float) -> bool:
+        """End the slowest of those that are waited for; return whether there was one."""
+        count = 1 + len(self.awaited) // SHARE_THAT_GOES
+        slowest = nsmallest(count, self.awaited, key=lambda connection: connection.pace(now))
+        for connection in slowest:
+            connection.give_up()
+        return bool(slowest)
+
+
+class BadFraming(Exception):
+    """What a request says about the length of its body cannot be trusted."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -32,65 +50,126 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._head_bytes = 0
+        self._idle_bytes = 0  # received since the request last moved on
+        self._awaited_bytes, self._awaited_since = 0, self.loop.time()
+        self._is_in_body = False
+        self._flaw = ""
         self._head_timer: asyncio.TimerHandle | None = None
-        limits = self.limits
-        if len(self.connections) > limits.most_connections:
-            if not limits.silent:
-                # Connections come and go, sooner than GitHub does.
-                detail = "Too many requests are under way; try again."
-                self._refuse(unavailable("too_many_connections", detail, retry_after_s=1))
-                return
-            next(iter(limits.silent)).transport.close()
+        if len(self.connections) > self.limits.most_connections and not self.limits.make_room(
+            self.loop.time()
+        ):
+            # Connections come and go, sooner than GitHub does.
+            detail = "Too many requests are under way; try again."
+            self._refuse(unavailable("too_many_connections", detail, retry_after_s=1))
+            return
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_expecting()
         super().connection_lost(exc)
 
+    def pace(self, now: float) -> float:
+        """Return how many bytes a second have come since something was waited for."""
+        return (HEAD_START_BYTES + self._awaited_bytes) / max(1e-3, now - self._awaited_since)
+
+    def give_up(self) -> None:
+        """End a connection that others need; whoever was sending is told."""
+        self._stop_expecting()
+        if self._is_in_body:
+            detail = "The body came too slowly while others waited for a connection; send it again."
+            self._refuse(Problem(408, "too_slow", detail))
+        else:
+            self.transport.close()
+
     def data_received(self, data: bytes) -> None:
-        self._head_bytes += len(data)
+        self._idle_bytes += len(data)
         super().data_received(data)
-        if self._head_timer is not None and self._head_bytes > self.limits.most_head_bytes:
+        self._awaited_bytes += len(data)
+        if self.transport.is_closing():
+            return
+        if self._idle_bytes > self.limits.most_head_bytes:
             self._refuse(Problem(431, "head_too_large", "The request's head is too large."))
-        elif self._head_timer is None and not self.transport.is_closing() and self._is_between_requests():
+        elif self._head_timer is None and self._is_between_requests():
             self._expect_head()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_in_body:
+            # Nothing here needs them, and they would grow without bound before anyone is asked for a token.
+            raise self._flawed("Send no trailers after a chunked body.")
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._stop_expecting()
+        self._check_framing()
+        self._is_in_body, self._idle_bytes = True, 0
+        self._await_more()
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._idle_bytes = 0
+        super().on_body(body)
+
+    def on_chunk_header(self) -> None:
+        self._idle_bytes = 0
+
+    def on_message_complete(self) -> None:
+        self._is_in_body, self._idle_bytes = False, 0
+        self.limits.awaited.pop(self, None)
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._head_bytes = 0
         if not self.transport.is_closing():
-            self.limits.silent[self] = None
+            self._await_more()
 
     def send_400_response(self, msg: str) -> None:
-        log.debug("request_not_understood", cause=msg)  # uvicorn's words are not for clients
-        self._refuse(Problem(400, "bad_http", "This is not an HTTP request that can be understood."))
+        log.debug("request_not_understood", cause=self._flaw or msg)  # uvicorn's words are not for clients
+        detail = self._flaw or "This is not an HTTP request that can be understood."
+        self._refuse(Problem(400, "bad_http", detail))
+
+    def _check_framing(self) -> None:
+        """Refuse what a proxy in front of us may take for another length. Raises BadFraming."""
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if not codings:
+            return
+        if codings != [b"chunked"] or any(name == b"content-length" for name, _ in self.headers):
+            raise self._flawed(
+                "Send the body with a Content-Length, or with Transfer-Encoding: chunked alone."
+            )
+        if self.parser.get_http_version() != "1.1":
+            raise self._flawed("Only HTTP/1.1 has chunked bodies.")
+
+    def _flawed(self, detail: str) -> BadFraming:
+        """Return what stops the parser, which then has us answer with `detail`."""
+        self._flaw = detail
+        return BadFraming(detail)
 
     def _is_between_requests(self) -> bool:
         return self.cycle is None or (self.cycle.response_complete and not self.cycle.more_body)
 
+    def _await_more(self) -> None:
+        self._awaited_bytes, self._awaited_since = 0, self.loop.time()
+        self.limits.awaited[self] = None
+
     def _expect_head(self) -> None:
         """Give the next head its time."""
-        self._head_bytes = 0
+        self._idle_bytes = 0
         self._head_timer = self.loop.call_later(self.limits.head_time_s, self.transport.close)
-        self.limits.silent[self] = None
+        self._await_more()
 
     def _stop_expecting(self) -> None:
-        self.limits.silent.pop(self, None)
+        self.limits.awaited.pop(self, None)
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
 
     def _refuse(self, problem: Problem) -> None:
-        """Send a problem without asking the application, and close."""
-        response = problem.response()
-        lines = [f"HTTP/1.1 {problem.status} {TITLES[problem.status]}".encode()]
-        lines += [b"%s: %s" % header for header in (*response.raw_headers, (b"connection", b"close"))]
-        self.transport.write(b"\r\n".join([*lines, b"", response.body]))
+        """Send a problem without asking the application, unless an answer is on its way, and close."""
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            response = problem.response()
+            lines = [f"HTTP/1.1 {problem.status} {TITLES[problem.status]}".encode()]
+            lines += [b"%s: %s" % header for header in (*response.raw_headers, (b"connection", b"close"))]
+            self.transport.write(b"\r\n".join([*lines, b"", response.body]))
         self.transport.close()
 
 

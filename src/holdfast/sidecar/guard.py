@@ -26,6 +26,8 @@ _ENCODED_SEPARATOR = re.compile(rb"%(2f|5c)", re.IGNORECASE)
 _READING = frozenset({"GET", "HEAD"})
 # Machines call these again and again, so only failures are logged.
 _ROUTINE = frozenset({"/healthz", "/readyz", "/metrics", "/v1/runs/{run_id}/checkpoints"})
+# Whoever may not come in is not listened to any longer, not even for politeness.
+_CUT_SHORT = frozenset({401, 403})
 _SAFE_HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
 
@@ -69,7 +71,8 @@ class Guard:
             self._record(scope, exchange)
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
-        self._access.check(scope["path"], headers)
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        self._access.check(scope["path"], hosts, headers)
         if _ENCODED_SEPARATOR.search(scope.get("raw_path", b"")):
             raise invalid("run_id", "a run_id has no slash in it, not even an encoded one")
         if self._is_stopping() and scope["method"] not in _READING:
@@ -169,9 +172,8 @@ class _Exchange:
             await self.send({"type": "http.response.body", "body": response.body})
             return
         is_expecting = self.headers.get(b"expect", b"").lower() == b"100-continue"
-        await answer_and_linger(
-            start, bytes(response.body), self.receive, self.send, is_expecting=is_expecting
-        )
+        lingers = not is_expecting and problem.status not in _CUT_SHORT
+        await answer_and_linger(start, bytes(response.body), self.receive, self.send, lingers=lingers)
 
     def _has_body(self) -> bool:
         return b"transfer-encoding" in self.headers or self.headers.get(b"content-length", b"0") != b"0"

@@ -53,7 +53,7 @@ class Service:
         self.stop = stop
         self._courtesy = courtesy
         self.failure: DiskFailed | None = None
-        self.bodies = BodyReader(assembly.settings.max_body_bytes)
+        self.bodies = BodyReader(assembly.settings.max_body_bytes, is_setting=True)
         self.intake = GroupCommit(holdfast.submit_all, on_committed=self._committed)
         self.drainer = Drainer(assembly.worker, stop, on_verified=self._verified, on_disk_failed=self.fail)
         self._local = Threads(LOCAL_THREADS, "holdfast-local")

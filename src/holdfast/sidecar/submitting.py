@@ -50,7 +50,7 @@ class SubmitEndpoint:
             run_id = parameters.run_id_of(request)
             wait_s = _wait_of(request) if scope["query_string"] else None
             headers: dict[bytes, bytes] = dict(scope["headers"])
-            check_headers(headers, limit_bytes=self._service.bodies.limit_bytes)
+            check_headers(headers, limit_bytes=self._service.bodies.limit_bytes, is_setting=True)
             body = await self._service.bodies.read(receive)
             size_bytes = len(body)
             id_of_key = _id_of_key(run_id, headers.get(b"idempotency-key"))

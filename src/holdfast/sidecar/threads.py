@@ -1,10 +1,10 @@
-"""Threads for work that blocks: bounded in number, in how much waits for them, and in how long they are awaited."""
+"""Threads for work that blocks: so many, with so much that waits for them, and not waited for at the end."""
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.sidecar.problems import unavailable
 
@@ -20,7 +20,7 @@ class Threads:
 
     def __init__(self, count: int, name: str) -> None:
         self._executor = ThreadPoolExecutor(count, thread_name_prefix=name)
-        self._under_way: set[Future[object]] = set()
+        self._under_way: set[Future[Any]] = set()
 
     def begin(self, work: Callable[[], T]) -> "Future[T]":
         """Have `work` done as soon as a thread is free."""
@@ -75,9 +75,7 @@ class BoundedThreads:
         return self._threads.close(grace_s)
 
     async def _take_turn(self) -> None:
-        busy = unavailable(
-            "too_many_reads", "Too many requests wait for GitHub; try again in a few seconds."
-        )
+        busy = unavailable("too_many_reads", "Too many requests wait for GitHub; try again in a few seconds.")
         if self._turns.locked() and self._waiting >= self._most_waiting:
             raise busy
         self._waiting += 1

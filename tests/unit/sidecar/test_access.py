@@ -42,14 +42,43 @@ def test_more_names_can_be_allowed(name: str, is_known: bool) -> None:
 
     assert given.allowed_hosts == ("holdfast", "sidecar.internal")
     if is_known:
-        access.check("/v1/runs", {b"host": name.encode()})
+        access.check("/v1/runs", [name.encode()], {})
     else:
         with pytest.raises(Problem, match="HOLDFAST_ALLOWED_HOSTS"):
-            access.check("/v1/runs", {b"host": name.encode()})
+            access.check("/v1/runs", [name.encode()], {})
 
 
 def test_an_address_that_means_all_is_no_name() -> None:
     access = Access(settings(host="0.0.0.0"), TokenSource(None, None))
 
     with pytest.raises(Problem):
-        access.check("/healthz", {b"host": b"0.0.0.0"})
+        access.check("/healthz", [b"0.0.0.0"], {})
+
+
+@pytest.mark.parametrize(
+    "host", ["[::1].evil", "127.0.0.1:80.evil", "[::1]:8723.evil", "localhost:", "a@localhost"]
+)
+def test_a_host_is_matched_as_a_whole(host: str) -> None:
+    access = Access(settings(), TokenSource(None, None))
+
+    with pytest.raises(Problem) as caught:
+        access.check("/v1/runs", [host.encode()], {})
+
+    assert caught.value.code == "foreign_host"
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "Cross-Site", ""])
+def test_what_a_page_of_another_site_asks_for_without_an_origin_is_refused(site: str) -> None:
+    access = Access(settings(), TokenSource(None, None))
+
+    with pytest.raises(Problem) as caught:
+        access.check("/v1/runs", [b"127.0.0.1:8723"], {b"sec-fetch-site": site.encode()})
+
+    assert (caught.value.status, caught.value.code) == (403, "foreign_origin")
+
+
+@pytest.mark.parametrize("site", ["none", "same-origin"])
+def test_what_a_user_types_in_is_answered(site: str) -> None:
+    Access(settings(), TokenSource(None, None)).check(
+        "/v1/runs", [b"127.0.0.1:8723"], {b"sec-fetch-site": site.encode()}
+    )

@@ -40,13 +40,13 @@ Connect = Callable[[], Any]
 Scene = Callable[[Connect], Any]
 
 
-def play(limits: ConnectionLimits, scene: Scene) -> Any:
+def play(limits: ConnectionLimits, scene: Scene, app: Any = answer) -> Any:
     """Return what a scene returns that is played against a server with these limits."""
 
     async def run() -> Any:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             config = Config(
-                answer,
+                app,
                 http=limited_protocol(limits),
                 ws="none",
                 lifespan="off",
@@ -76,7 +76,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 def is_expecting(limits: ConnectionLimits) -> bool:
     """Whether a connection has begun to count the time for its next head."""
-    return any(connection._head_timer is not None for connection in limits.silent)
+    return any(connection._head_timer is not None for connection in limits.awaited)
 
 
 async def read_all(reader: asyncio.StreamReader) -> bytes:
@@ -141,7 +141,7 @@ def test_the_longest_silent_makes_room() -> None:
 
     async def scene(connect: Connect) -> tuple[bytes, bytes]:
         silent = [await connect() for _ in range(3)]
-        await until(lambda: len(limits.silent) == len(silent))
+        await until(lambda: len(limits.awaited) == len(silent))
         reader, writer = await connect()
         writer.write(REQUEST)
         received = await reader.readuntil(b"ok")
@@ -167,3 +167,64 @@ def test_who_finds_no_room_is_told_when_to_try_again() -> None:
 
     assert received.startswith(b"HTTP/1.1 503")
     assert b"retry-after: 1\r\n" in received
+
+
+POST = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"
+
+
+async def swallow(_scope: Any, receive: Any, send: Any) -> None:
+    while (message := await receive()).get("more_body"):
+        pass
+    if message["type"] == "http.request":
+        await answer(None, None, send)
+
+
+def test_the_slowest_body_makes_room_and_the_others_go_on() -> None:
+    limits = ConnectionLimits(most_connections=3)
+
+    async def scene(connect: Connect) -> tuple[bytes, bytes, bytes]:
+        quick, slow, newest = [await connect() for _ in range(3)]
+        for _, writer in (quick, slow):
+            writer.write(POST)
+        quick[1].write(b"x" * 500_000)
+        slow[1].write(b"x")
+        await until(lambda: sum(each._awaited_bytes for each in limits.awaited) > 500_000)
+        skip(LONGEST_S / 10)
+        newest[1].write(POST)
+        await until(lambda: all(each._is_in_body for each in limits.awaited))
+        reader, writer = await connect()
+        writer.write(REQUEST)
+        received = await reader.readuntil(b"ok")
+        dropped = await read_all(slow[0])
+        quick[1].write(b"x" * 500_000)
+        completed = await quick[0].readuntil(b"ok")
+        for _, each in (quick, slow, newest, (reader, writer)):
+            each.close()
+        return received, dropped, completed
+
+    received, dropped, completed = play(limits, scene, app=swallow)
+
+    assert received.startswith(b"HTTP/1.1 200")
+    assert dropped.startswith(b"HTTP/1.1 408")
+    assert completed.startswith(b"HTTP/1.1 200")
+
+
+def test_who_has_just_come_is_not_the_slowest() -> None:
+    limits = ConnectionLimits(most_connections=2)
+
+    async def scene(connect: Connect) -> bytes:
+        slow = await connect()
+        slow[1].write(POST + b"x" * 100)
+        await until(lambda: any(each._is_in_body for each in limits.awaited))
+        skip(LONGEST_S / 10)
+        new = await connect()
+        await until(lambda: len(limits.awaited) == 2)
+        other = await connect()
+        await read_all(slow[0])
+        new[1].write(REQUEST)
+        received: bytes = await new[0].readuntil(b"ok")
+        for _, each in (slow, new, other):
+            each.close()
+        return received
+
+    assert play(limits, scene, app=swallow).startswith(b"HTTP/1.1 200")

@@ -3,6 +3,7 @@
 import re
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -94,6 +95,7 @@ def test_a_run_id_that_could_lead_elsewhere_is_refused(sidecar: RunningSidecar, 
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "http://localhost:5678"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
     ],
 )
 def test_a_request_that_a_page_could_make_is_refused(
@@ -174,6 +176,65 @@ def test_a_head_without_end_is_refused(sidecar: RunningSidecar) -> None:
     assert answer.startswith(b"HTTP/1.1 431")
 
 
+def test_two_hosts_are_refused(sidecar: RunningSidecar) -> None:
+    answer = _send(
+        sidecar, b"GET /healthz HTTP/1.1\r\nHost: evil\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b'"code":"several_hosts"' in answer
+
+
+CHUNKED = (
+    b"POST /v1/runs/framed/checkpoints HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        CHUNKED + b"Transfer-Encoding: gzip, chunked\r\n",
+        CHUNKED + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        CHUNKED + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        CHUNKED.replace(b"HTTP/1.1", b"HTTP/1.0") + b"Transfer-Encoding: chunked\r\n",
+    ],
+)
+def test_a_body_whose_length_others_may_read_otherwise_is_refused(
+    sidecar: RunningSidecar, head: bytes
+) -> None:
+    body = b'{"trigger":"manual","state":1}'
+
+    answer = _send(sidecar, head + b"\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+
+    assert answer.startswith(b"HTTP/1.1 400"), answer
+    assert sidecar.client.get("/v1/runs/framed").status_code == 404
+
+
+@pytest.mark.parametrize("path", [b"/v1/runs/framed/checkpoints", b"/healthz", b"/nowhere"])
+@pytest.mark.parametrize(
+    ("rest", "status"),
+    [
+        (b"X-A: b\r\n" * 1000, b"400"),
+        (b"X-A: " + b"b" * 500_000, b"431"),
+    ],
+)
+def test_trailers_are_refused_before_they_fill_the_memory(
+    sidecar: RunningSidecar, path: bytes, rest: bytes, status: bytes
+) -> None:
+    head = CHUNKED.replace(b"/v1/runs/framed/checkpoints", path) + b"Transfer-Encoding: chunked\r\n\r\n"
+
+    received = _press(sidecar, head + b"1\r\n{\r\n0\r\n", rest)
+
+    # It was closed. Only who has no answer yet gets one.
+    assert received.startswith(b"HTTP/1.1 " + (status if b"framed" in path else b""))
+
+
+def test_an_endless_chunk_extension_is_refused(sidecar: RunningSidecar) -> None:
+    received = _press(sidecar, CHUNKED + b"Transfer-Encoding: chunked\r\n\r\n", b"1;a=" + b"b" * 500_000)
+
+    assert received.startswith(b"HTTP/1.1 431")
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSidecar]:
     """A sidecar with a small limit."""
@@ -210,6 +271,14 @@ def test_a_client_that_sends_all_of_it_can_read_the_answer(small: RunningSidecar
 
     assert answer.status_code == 413
     assert answer.json()["limit_bytes"] == 4096
+    assert "raise HOLDFAST_MAX_BODY_BYTES, up to 33,554,432" in answer.json()["detail"]
+
+
+def test_a_limit_that_cannot_be_raised_is_not_said_to_be(small: RunningSidecar) -> None:
+    answer = small.client.post("/v1/runs/a/complete", json={"status": "x" * 70_000})
+
+    assert answer.status_code == 413
+    assert "HOLDFAST_MAX_BODY_BYTES" not in answer.json()["detail"]
 
 
 def test_a_body_without_a_length_is_counted(small: RunningSidecar) -> None:
@@ -270,10 +339,34 @@ def test_a_token_in_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None
         assert (status("old"), status("new!")) == (401, 401)
 
 
+def test_whoever_may_not_come_in_is_not_listened_to(tmp_path: Path) -> None:
+    with running_sidecar(tmp_path, api_token="right") as guarded:
+        head = CHUNKED + b"Content-Length: 50000000\r\n\r\n"
+        answer = _send(guarded, head)  # which returns once the connection is closed
+
+    assert answer.startswith(b"HTTP/1.1 401")
+
+
+def _press(sidecar: RunningSidecar, beginning: bytes, rest: bytes) -> bytes:
+    """Return what is answered until the connection is closed, perhaps before all of this was taken."""
+    received = b""
+    with _connect(sidecar) as connection, suppress(ConnectionError):
+        connection.sendall(beginning)
+        with suppress(ConnectionError):
+            connection.sendall(rest)
+        while chunk := connection.recv(65536):
+            received += chunk
+    return received
+
+
+def _connect(sidecar: RunningSidecar) -> socket.socket:
+    url = httpx.URL(str(sidecar.client.base_url))
+    return socket.create_connection((url.host, url.port or 80), timeout=60)
+
+
 def _send(sidecar: RunningSidecar, request: bytes, *, is_whole: bool = True) -> bytes:
     """Return what is answered to these very bytes."""
-    url = httpx.URL(str(sidecar.client.base_url))
-    with socket.create_connection((url.host, url.port or 80), timeout=60) as connection:
+    with _connect(sidecar) as connection:
         connection.sendall(request)
         received = b""
         while (is_whole or not _is_complete(received)) and (chunk := connection.recv(65536)):
