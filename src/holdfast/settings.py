@@ -112,6 +112,7 @@ class Settings(BaseModel):
     cleanup_every: Annotated[float, BeforeValidator(_duration), Field(ge=60)] | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
+    enabled: bool = True
     config: Path | None = None
     sources: Mapping[str, str] = Field(default_factory=dict, repr=False)
 

@@ -136,7 +136,7 @@ def _see_through(receipt: Receipt, step: ActionStep) -> StepOutcome:
     if inputs.is_waiting and receipt.status is not Progress.VERIFIED:
         timeout_s = max(inputs.timeout_s, _LEAST_WAIT_S)
         receipt = step.session.holdfast.wait(receipt.checkpoint_id, timeout_s=timeout_s) or receipt
-    is_done = receipt.status is Progress.VERIFIED or not inputs.is_waiting
+    is_done = receipt.status in (Progress.VERIFIED, Progress.DISABLED) or not inputs.is_waiting
     is_refused = receipt.status is Progress.REFUSED
     handover = hand_over(step.session, inputs.spool_dir, "" if is_refused else step.reason(receipt.reason))
     return StepOutcome(

@@ -63,6 +63,8 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
         screen.document({**receipt_document(receipt), **outlook})
     else:
         stored = f"checkpoint {receipt.sequence_number} is {receipt.status}"
+        if receipt.status is Progress.DISABLED:
+            stored = "nothing is stored, because HOLDFAST_ENABLED is false"
         screen.say(f"{receipt.run_id} is {arguments.status}: {stored}.")
         if deleted:
             screen.say(f"Retention deleted {format_count(deleted, 'file')}.")

@@ -74,7 +74,7 @@ def _tell(receipt: "Receipt", session: Session, screen: Screen) -> ExitCode:
     from holdfast.format.receipt import Progress
 
     _print(receipt, screen)
-    if receipt.status is Progress.VERIFIED:
+    if receipt.status in (Progress.VERIFIED, Progress.DISABLED):
         return ExitCode.DONE
     if receipt.status is Progress.REFUSED:
         screen.warn(f"the checkpoint was refused: {receipt.reason}")

@@ -38,7 +38,7 @@ _EXPIRY_HEADER = "github-authentication-token-expiration"
 def examine(assembly: "Assembly", *, unknown_variables: Mapping[str, str] | None = None) -> Diagnosis:
     """Return what is in order and what is not. Nothing is written but a probe in the data folder."""
     settings = assembly.settings
-    told = judgement.judge_settings(settings.sources, unknown_variables or {})
+    told = judgement.judge_settings(settings.sources, unknown_variables or {}, is_enabled=settings.enabled)
     folder = _examine_folder(settings.data_dir, settings.min_free_bytes)
     # The embedded GitHub lies in the data folder, too.
     has_github = settings.data_dir.is_dir() or not settings.is_embedded

@@ -59,8 +59,12 @@ class Diagnosis:
         return all(check.ok for check in self.checks)
 
 
-def judge_settings(sources: Mapping[str, str], unknown: Mapping[str, str]) -> Check:
+def judge_settings(
+    sources: Mapping[str, str], unknown: Mapping[str, str], *, is_enabled: bool = True
+) -> Check:
     """Tell what is set, and name the variables that look like settings and are none."""
+    if not is_enabled:
+        return Check("settings", False, "enabled is false: nothing is saved", "Unset HOLDFAST_ENABLED.")
     if unknown:
         meant = [f"{name} ({likely}?)" if likely else name for name, likely in unknown.items()]
         advice = "Correct the name, or unset it; holdfast config lists every setting."

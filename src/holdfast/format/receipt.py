@@ -13,6 +13,7 @@ class Progress(StrEnum):
     COMMITTED = "committed"
     VERIFIED = "verified"
     REFUSED = "refused"
+    DISABLED = "disabled"
 
 
 class Persistence(StrEnum):

@@ -121,6 +121,8 @@ class Saving(Reading):
         from holdfast.format.completion import is_final, write_final
 
         wanted = _parse_final_status(status)
+        if not self._assembly.settings.enabled:
+            return _disabled(_new_id(), run_id)
         newest = self.checkpoint(run_id)
         if not is_final(newest, wanted, is_kept=keep):
             return self.submit(write_final(newest, wanted, is_kept=keep))
@@ -156,6 +158,8 @@ class Saving(Reading):
         return outcome
 
     def _put_all(self, drafts: Sequence[Draft], *, are_new: bool = False) -> list[Receipt | HoldfastError]:
+        if not self._assembly.settings.enabled:
+            return [_disabled(draft.checkpoint_id, draft.run_id) for draft in drafts]
         persistence = self._persistence(drafts)
         outcomes = self._assembly.spool.put_all(drafts, persistence=persistence, are_new=are_new)
         for draft, receipt in zip(drafts, outcomes, strict=True):
@@ -199,6 +203,11 @@ def _parse_final_status(status: str | RunStatus) -> RunStatus:
     if status in (RunStatus.COMPLETED, RunStatus.FAILED):
         return RunStatus(status)
     raise InvalidCheckpoint("status", f"{status!r} does not end a run; use completed or failed")
+
+
+def _disabled(checkpoint_id: str, run_id: str) -> Receipt:
+    """Return the receipt of what is not stored, because HOLDFAST_ENABLED is false."""
+    return Receipt(checkpoint_id, run_id, 0, Progress.DISABLED, Persistence.NORMAL, file_path="")
 
 
 def _new_id() -> str:

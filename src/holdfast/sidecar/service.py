@@ -32,7 +32,7 @@ FOLLOW_EVERY_S = 0.5
 # A run may end while GitHub is away for the night.
 LONGEST_TIDY_WAIT_S = 24 * 3600.0
 
-_SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
+_SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED, Progress.DISABLED})
 
 
 class Service:

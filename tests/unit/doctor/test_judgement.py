@@ -90,6 +90,7 @@ def test_these_are_in_order_perhaps_with_advice(check: Check, word: str) -> None
     ("check", "word"),
     [
         (judgement.judge_settings({}, {"HOLDFAST_REOP": "HOLDFAST_REPO"}), "Correct the name"),
+        (judgement.judge_settings({}, {}, is_enabled=False), "HOLDFAST_ENABLED"),
         (judge_folder(free=10 * 1024**2), "HOLDFAST_DATA_DIR"),
         (judge_folder(kind="tmpfs"), "HOLDFAST_DATA_DIR"),
         (judge_queue(queue(set_aside=1)), "spool restore"),
