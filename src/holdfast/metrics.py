@@ -100,6 +100,14 @@ class _StatusCollector(Collector):
         yield GaugeMetricFamily(
             "holdfast_spool_set_aside", "Checkpoints set aside: kept, but not sent", spool["set_aside"]
         )
+        yield GaugeMetricFamily(
+            "holdfast_outage",
+            "Whether something keeps all checkpoints from GitHub",
+            int(status["last_error"] is not None),
+        )
+        yield GaugeMetricFamily(
+            "holdfast_disk_free_bytes", "Free space on the disk of the spool", status["disk_free_bytes"]
+        )
         left = GaugeMetricFamily(
             "holdfast_budget_left", "Remaining budget, by limit of GitHub", labels=["limit"]
         )

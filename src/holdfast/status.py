@@ -1,5 +1,6 @@
 """What `status` tells: the spool, the budget and the last error, without asking GitHub."""
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -60,6 +61,7 @@ class Status:
     is_embedded: bool
     spool: QueueStatus
     budget: Mapping[str, Any]
+    disk_free_bytes: int
     last_error: str | None
     next_try: NextTry | None
     set_aside: list[RefusedCheckpoint]
@@ -89,11 +91,18 @@ def _status(
         is_embedded=assembly.settings.is_embedded,
         spool=spool,
         budget=budget,
+        disk_free_bytes=_free_bytes(assembly.settings.data_dir),
         last_error=last_error,
         next_try=next_try,
         set_aside=list(set_aside),
         other_targets=list(_other_targets(assembly)),
     )
+
+
+def _free_bytes(folder: Path) -> int:
+    """Return what is free on the disk of a folder, which may still have to be made."""
+    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.is_dir())
+    return shutil.disk_usage(there).free
 
 
 def _look_at_spool(assembly: Assembly, now: float) -> Status:

@@ -112,6 +112,8 @@ def test_the_page_of_the_sidecar_has_every_call_and_no_other() -> None:
 def test_the_page_of_the_sidecar_has_every_metric() -> None:
     status = {
         "spool": {"depth": 0, "bytes": 0, "oldest_age_s": 0, "set_aside": 0},
+        "last_error": None,
+        "disk_free_bytes": 1,
         "budget": {"last_remaining": 1, "content_left_minute": None, "content_left_hour": None},
     }
     rendered = Metrics(lambda: status).render().decode()

@@ -5,6 +5,8 @@ from holdfast.metrics import Metrics
 
 STATUS = {
     "spool": {"depth": 3, "bytes": 4096, "oldest_age_s": 1.5, "set_aside": 1},
+    "last_error": None,
+    "disk_free_bytes": 1,
     "budget": {"last_remaining": 4321, "content_left_minute": None, "content_left_hour": 17},
 }
 

@@ -260,6 +260,7 @@ STATUS_EXAMPLE = {
         "lost": 0,
     },
     "budget": {"last_remaining": 4980, "last_reset": 1794805784, "calls_this_run": 12},
+    "disk_free_bytes": 40_000_000_000,
     "last_error": None,
     "next_try": None,
     "set_aside": [],
