@@ -32,6 +32,7 @@ class FakeEntry:
     fingerprint: str | None = None
     content: bytes = b"state"
     bodies_made: int = 0
+    tells_fingerprint: bool = False
 
     def body(self, sequence: int) -> bytes:
         self.bodies_made += 1

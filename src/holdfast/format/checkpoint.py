@@ -21,9 +21,8 @@ from holdfast.format.paths import MAX_SEQUENCE
 from holdfast.format.state import ContextFields, StateSnapshot
 from holdfast.format.triggers import Priority, Trigger, parse_trigger
 from holdfast.format.versions import FORMAT_VERSION
-from holdfast.jsontext.encode import dump_plain, encode
-from holdfast.jsontext.large import write_sorted
-from holdfast.jsontext.members import Document, canonical_sha256, join_members, parse_document, sha256_hex
+from holdfast.jsontext.encode import encode
+from holdfast.jsontext.members import Document, canonical_sha256, join_members, parse_document
 
 UNNAMED_PHASE = "unspecified"
 PARTS_MEMBER = "parts"
@@ -98,13 +97,30 @@ class Header(BaseModel):
 class Draft:
     """A checked checkpoint that waits for its number.
 
-    `fingerprint` is a digest of the content by which a repetition is known; None if nobody else knows the id.
-    Neither the time nor the number count: a caller that sends again makes them anew.
+    It `is_named` if its caller knows the id, and may send it again. `kept_fingerprint` is for one whose body
+    does not tell what was said, so that the fingerprint must be stored beside it.
     """
 
     header: Header
     texts: Mapping[str, Text]
-    fingerprint: str | None
+    is_named: bool
+    kept_fingerprint: str | None = None
+
+    @cached_property
+    def fingerprint(self) -> str | None:
+        """Return a digest of the content by which a repetition is known; None if nobody else knows the id.
+
+        Making it takes as long as encoding. Neither the time nor the number count: a caller that sends
+        again makes them anew.
+        """
+        if not self.is_named:
+            return None
+        return self.kept_fingerprint or fingerprint_of(self.header, self.texts)
+
+    @property
+    def tells_fingerprint(self) -> bool:
+        """Return whether its fingerprint can be made of its body, by `fingerprint_body`."""
+        return self.is_named and self.kept_fingerprint is None
 
     @property
     def checkpoint_id(self) -> str:
@@ -173,9 +189,7 @@ class Envelope:
 
 
 class _Source(Protocol):
-    """What a draft is made of. `is_exact` says whether orjson writes its values exactly."""
-
-    is_exact: bool
+    """What a draft is made of."""
 
     @property
     def values(self) -> Mapping[str, Any]: ...
@@ -189,7 +203,6 @@ class _TextSource:
     def __init__(self, text: bytes) -> None:
         self._document = parse_document(text)
         self.values = self._document.outline(_READ_WHOLE)
-        self.is_exact = self._document.is_exact
 
     def text(self, name: str) -> Text:
         return self._document.view(name)
@@ -200,12 +213,8 @@ class _MappingSource:
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = values
-        self.is_exact = True
 
     def text(self, name: str) -> Text:
-        if plain := dump_plain(self.values[name]):
-            return plain
-        self.is_exact = False
         return encode(self.values[name], name)
 
 
@@ -315,20 +324,27 @@ def _draft(
     names = {"state_snapshot": state, "context_fields": "context_fields"}
     names |= {name: name for name in values if name not in _OURS}
     texts = {name: source.text(each) if each in values else b"{}" for name, each in names.items()}
-    fingerprint = _fingerprint(source, header, names, texts) if is_id_given else None
-    draft = Draft(header, texts, fingerprint)
+    draft = Draft(header, texts, is_id_given)
     if values.get("integrity") is not None:
         stated = {name: source.text(name) for name in values if name != "integrity"}
         _check_claim(draft, stated, values["integrity"])
     return draft
 
 
-def _fingerprint(source: _Source, header: Header, names: Mapping[str, str], texts: Mapping[str, Text]) -> str:
+def fingerprint_of(header: Header, texts: Mapping[str, Text]) -> str:
+    """Return the digest of what a checkpoint says, however it is spelled, without its time and number."""
     identity = {name: getattr(header, name) for name in _IDENTIFYING_FIELDS}
-    if source.is_exact:
-        content = {name: source.values.get(each, {}) for name, each in names.items()}
-        return sha256_hex(write_sorted({"header": identity, **content}))
-    return canonical_sha256(join_members({"header": orjson.dumps(identity), **texts}))
+    name = "header"
+    while name in texts:  # a member of the caller's own must not hide it
+        name += "_"
+    return canonical_sha256(join_members({name: orjson.dumps(identity), **texts}))
+
+
+def fingerprint_body(body: bytes) -> str:
+    """Return the fingerprint of the checkpoint that has this body. Raises InvalidCheckpoint, ValueError."""
+    document = parse_document(body)
+    texts = {name: document.view(name) for name in document.members if name not in _HEADER_FIELDS}
+    return fingerprint_of(read_header(body), texts)
 
 
 def _check_claim(draft: Draft, given: Mapping[str, Text], claim: object) -> None:

@@ -7,7 +7,7 @@ An `orjson.Fragment` is its caller's word that it holds JSON.
 
 import gc
 from collections.abc import Iterable
-from dataclasses import is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
@@ -64,28 +64,36 @@ def _as_written(value: object) -> object:
 
 def dump_plain(value: object) -> bytes | None:
     """Return what orjson makes of `value` if that is certain to be faithful, else None."""
-    with_floats = _find_floats(value)
-    if with_floats is None:
+    levels = _find_levels(value)
+    if levels is None:
         return None
     try:
         text = orjson.dumps(value)
     except orjson.JSONEncodeError:
         return None
-    # orjson writes NaN as null: look for one only if the text has a null.
-    return text if not with_floats or b"null" not in text or _are_finite(with_floats) else None
+    return text if _are_finite(levels, text) else None
 
 
-def _find_floats(value: object) -> list[list[Any]] | None:
-    """Return the levels of `value` that have floats in them; None if it is deep, or not plain JSON."""
+@dataclass(slots=True)
+class _Levels:
+    """All values inside a value, by how deep they lie; apart, those levels that have floats among them."""
+
+    every: list[list[Any]] = field(default_factory=list)
+    with_floats: list[list[Any]] = field(default_factory=list)
+
+
+def _find_levels(value: object) -> _Levels | None:
+    """Return the levels of `value`; None if it is deep, or not plain JSON."""
     level: list[Any] = [value]
-    found: list[list[Any]] = []
+    found = _Levels()
     visited = 0
     for _ in range(MAX_DEPTH + 1 if _SEES_LEAVES else 0):
         kinds = set(map(type, level))
         if not kinds <= _PLAIN:
             return None
+        found.every.append(level)
         if float in kinds:
-            found.append(level)
+            found.with_floats.append(level)
         if kinds.isdisjoint(_CONTAINERS):
             return found
         visited += len(level)
@@ -100,8 +108,19 @@ def _count_inside(level: list[Any]) -> int:
     return sum(len(each) for each in level if type(each) in _CONTAINERS)
 
 
-def _are_finite(levels: Iterable[list[Any]]) -> bool:
-    return all(all(map(isfinite, [part for part in level if type(part) is float])) for level in levels)
+def _are_finite(levels: _Levels, text: bytes) -> bool:
+    """Whether no float of these levels has become a null in `text`, as orjson writes NaN."""
+    unexplained = text.count(b"null") if levels.with_floats else 0
+    # Each None is a null. Most lie in small levels, and once all nulls are explained no float is one.
+    for level in sorted(levels.every, key=len):
+        if not unexplained:
+            return True
+        unexplained -= level.count(None)
+    return not unexplained or all(map(_has_finite, levels.with_floats))
+
+
+def _has_finite(level: list[Any]) -> bool:
+    return all(map(isfinite, [part for part in level if type(part) is float]))
 
 
 def _sees_leaves(leaf: float) -> bool:

@@ -5,21 +5,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holdfast.errors import CheckpointChanged, HoldfastError, InvalidCheckpoint, SpoolError, SpoolFull
+from holdfast.format.checkpoint import fingerprint_body
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Persistence, Progress
 from holdfast.queue.contract import NewItem, QueueLimits
 from holdfast.queue.rows import ItemRow, Totals, make_seal
 
+IN_BODY = ""
+"""Stands for a fingerprint that is still to be made of the body, if anyone asks."""
+
 
 @dataclass(frozen=True, slots=True)
 class PutTerms:
-    """What holds for all checkpoints that are put together."""
+    """What holds for all checkpoints that are put together.
+
+    With `defers_fingerprints`, none is made of what can be told from the body later.
+    """
 
     limits: QueueLimits
     layout: Layout
     now: float
     persistence: Persistence
     are_new: bool
+    defers_fingerprints: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,7 @@ def make_body(new_item: NewItem, number: int) -> Prepared:
 def make_row(prepared: Prepared, terms: PutTerms) -> ItemRow:
     """Return the row of a checkpoint that is accepted, as it waits."""
     new_item, number, digest = prepared.new_item, prepared.number, prepared.digest
+    is_deferred = terms.defers_fingerprints and new_item.tells_fingerprint
     identity = (
         new_item.checkpoint_id,
         new_item.run_id,
@@ -104,12 +113,22 @@ def make_row(prepared: Prepared, terms: PutTerms) -> ItemRow:
         *identity,
         digest=digest,
         seal=make_seal(identity, digest),
-        fingerprint=new_item.fingerprint,
+        fingerprint=IN_BODY if is_deferred else new_item.fingerprint,
         persistence=terms.persistence.value,
         status=Progress.SPOOLED.value,
         file_path=terms.layout.checkpoint_path(new_item.run_id, number, new_item.trigger),
         changed_at=terms.now,
     )
+
+
+def tell_fingerprint(row: ItemRow, body: bytes | None) -> str | None:
+    """Return the fingerprint that the body of this row tells; None if there is none, or it is not sound."""
+    if body is None or hashlib.sha256(body).digest() != row.digest:
+        return None
+    try:
+        return fingerprint_body(body)
+    except (InvalidCheckpoint, ValueError):
+        return None
 
 
 def check_known(new_item: NewItem, row: ItemRow) -> None:

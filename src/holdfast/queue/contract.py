@@ -84,7 +84,15 @@ class NewItem(Protocol):
 
     @property
     def fingerprint(self) -> str | None:
-        """Return a digest of the content that identifies it; None when its id was made here."""
+        """Return a digest of the content that identifies it; None when its id was made here.
+
+        It may be costly: ask for it only when it is needed.
+        """
+        ...
+
+    @property
+    def tells_fingerprint(self) -> bool:
+        """Return whether its fingerprint can be made of its body, so that it need not be kept beside it."""
         ...
 
     def body(self, sequence: int) -> bytes:

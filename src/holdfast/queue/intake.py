@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from holdfast.disk import DatabaseDamaged
 from holdfast.errors import HoldfastError
+from holdfast.format.receipt import Progress
 from holdfast.queue import tables
 from holdfast.queue.admission import (
+    IN_BODY,
     Prepared,
     PutTerms,
     RunNumbers,
@@ -15,9 +17,11 @@ from holdfast.queue.admission import (
     check_limits,
     make_body,
     make_row,
+    tell_fingerprint,
 )
-from holdfast.queue.contract import NewItem, PutOutcome
-from holdfast.queue.tables import find_row, read_numbers, read_totals, write_body
+from holdfast.queue.contract import PutOutcome
+from holdfast.queue.rows import ItemRow
+from holdfast.queue.tables import find_row, read_body, read_numbers, read_totals, write_body
 
 
 def take_in(
@@ -50,24 +54,36 @@ class _Intake:
             return prepared
         new_item = prepared.new_item
         try:
-            is_surely_new = self._terms.are_new and not new_item.fingerprint
-            known = None if is_surely_new else self._answer_known(new_item)
+            is_named = new_item.tells_fingerprint or new_item.fingerprint
+            is_surely_new = self._terms.are_new and not is_named
+            known = None if is_surely_new else self._answer_known(prepared)
             return known or self._accept(prepared)
         except DatabaseDamaged:
             raise
         except HoldfastError as error:
             return error
 
-    def _answer_known(self, new_item: NewItem) -> PutOutcome | None:
-        row = find_row(self._database, new_item.checkpoint_id)
+    def _answer_known(self, prepared: Prepared) -> PutOutcome | None:
+        row = find_row(self._database, prepared.new_item.checkpoint_id)
         if row is None:
             return None
-        check_known(new_item, row)
+        self._check_known(prepared, row)
         # Whoever stored it may have died before the disk confirmed it. A commit that changes something
         # is confirmed, and with it all that came before.
         later = max(self._terms.now, math.nextafter(row.changed_at, math.inf))
         self._database.execute(tables.TOUCH_ITEM, (later, row.arrival))
         return row.receipt
+
+    def _check_known(self, prepared: Prepared, row: ItemRow) -> None:
+        """Raise CheckpointChanged unless a checkpoint says the same as the one of this id."""
+        if row.fingerprint == IN_BODY and prepared.digest == row.digest:
+            return  # sent again just as it was
+        if row.fingerprint == IN_BODY:
+            body = read_body(self._database, row.arrival or 0)
+            row = row._replace(fingerprint=tell_fingerprint(row, body))
+            if not row.fingerprint and row.status == Progress.REFUSED:
+                return  # lost or damaged: nothing is left to compare with, and the receipt says so
+        check_known(prepared.new_item, row)
 
     def _accept(self, prepared: Prepared) -> PutOutcome:
         """Store a new checkpoint, under another number if its own was taken meanwhile."""
@@ -82,7 +98,7 @@ class _Intake:
         added = database.execute(tables.INSERT_ITEM, row)
         if not added.rowcount:
             # Thought to be new, but a first try of this very put was stored before it failed.
-            return self._answer_known(new_item) or row.receipt
+            return self._answer_known(prepared) or row.receipt
         write_body(database, added.lastrowid or 0, prepared.digest, prepared.body)
         numbers.take(number)
         self._totals = totals

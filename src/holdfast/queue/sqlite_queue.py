@@ -4,6 +4,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority
 from holdfast.queue import tables
-from holdfast.queue.admission import Prepared, PutTerms, RunNumbers, check_limits, prepare
+from holdfast.queue.admission import Prepared, PutTerms, RunNumbers, check_limits, prepare, tell_fingerprint
 from holdfast.queue.contract import (
     DAMAGED,
     Backoff,
@@ -41,6 +42,7 @@ from holdfast.queue.tables import (
     read_numbers,
     read_set_aside,
     read_totals,
+    read_untold,
     read_waiting,
     write_body,
     write_notes,
@@ -85,7 +87,9 @@ class SqliteQueue:
         persistence: Persistence = Persistence.NORMAL,
         are_new: bool = False,
     ) -> list[PutOutcome]:
-        terms = PutTerms(self._limits, self._layout, self._clock.now(), persistence, are_new)
+        terms = PutTerms(
+            self._limits, self._layout, self._clock.now(), persistence, are_new, defers_fingerprints=True
+        )
         prepared = prepare(new_items, self._likely_number)
         size_bytes = sum(len(each.body) for each in prepared if isinstance(each, Prepared))
         check_free_space(self._folder, size_bytes, self._limits)
@@ -139,7 +143,10 @@ class SqliteQueue:
         self._folder.change(work)
 
     def acknowledge(self, outcomes: Mapping[str, Delivery]) -> None:
+        fingerprints = self._tell_fingerprints(outcomes)
+
         def work(database: sqlite3.Connection) -> None:
+            database.executemany(tables.SET_FINGERPRINT, fingerprints)
             for row in find_rows(database, outcomes):
                 if row.status == Progress.VERIFIED:
                     continue
@@ -267,6 +274,15 @@ class SqliteQueue:
         if len(self._next_numbers) > _MAX_REMEMBERED:
             self._next_numbers.clear()
         self._next_numbers |= {run_id: each.highest + 1 for run_id, each in numbers.items()}
+
+    def _tell_fingerprints(self, checkpoint_ids: Iterable[str]) -> list[tuple[str, int, bytes]]:
+        """Return what is to be remembered of bodies that are about to go, made while nobody waits for it."""
+        found = []
+        for checkpoint_id in checkpoint_ids:
+            row, body = self._folder.look(partial(read_untold, checkpoint_id=checkpoint_id))
+            if row and (fingerprint := tell_fingerprint(row, body)):
+                found.append((fingerprint, row.arrival or 0, row.digest))
+        return found
 
     def _set_status(
         self, database: sqlite3.Connection, row: ItemRow, status: Progress, reason: str | None

@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.disk import DatabaseDamaged
 from holdfast.errors import SpoolDamaged, UnknownRun
 from holdfast.format.receipt import Progress, QueueItem
+from holdfast.queue.admission import IN_BODY
 from holdfast.queue.contract import DAMAGED, Quarantined
 from holdfast.queue.rows import ItemRow, Totals, make_item, make_seal
 
@@ -119,6 +120,7 @@ SET_BACKOFF = (
 )
 TOUCH_ITEM = "update item set changed_at = ? where arrival = ? and status <> 'verified'"
 CLEAR_BACKOFF = "update item set attempts = 0, not_before = 0 where arrival = ?"
+SET_FINGERPRINT = "update item set fingerprint = ? where arrival = ? and digest = ?"
 DELETE_ITEM = "delete from item where arrival = ?"
 
 INSERT_BODY = "insert into body values (?, ?, ?)"
@@ -324,6 +326,14 @@ def read_checked(database: sqlite3.Connection, checkpoint_id: str) -> tuple[byte
     if row.status == Progress.VERIFIED:
         raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool any more")
     raise DatabaseDamaged(f"checkpoint {checkpoint_id} has lost its body")
+
+
+def read_untold(database: sqlite3.Connection, checkpoint_id: str) -> tuple[ItemRow | None, bytes | None]:
+    """Return the row and the body of a checkpoint whose fingerprint is still to be made, if it is one."""
+    row = find_row(database, checkpoint_id)
+    if row is None or row.fingerprint != IN_BODY:
+        return None, None
+    return row, read_body(database, row.arrival or 0)
 
 
 def keep_number(database: sqlite3.Connection, row: ItemRow) -> None:

@@ -227,3 +227,12 @@ def test_tuple_nested_without_end_is_refused_and_does_not_end_the_process() -> N
 
     with pytest.raises(InvalidCheckpoint, match="levels"):
         encode(value, "state")
+
+
+@pytest.mark.parametrize("beside", [[None], ["null"], [None, "a null in a text", {"deep": None}]])
+def test_what_is_no_number_is_found_among_nulls(beside: list[object]) -> None:
+    whole = {"few": beside, "many": [0.5] * 50}
+    assert orjson.loads(encode(whole)) == whole
+
+    with pytest.raises(InvalidCheckpoint, match="nan is not JSON"):
+        encode({**whole, "many": [0.5] * 50 + [float("nan")]})
