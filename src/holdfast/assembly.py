@@ -309,7 +309,18 @@ class Assembly:
         hasty = DeferredGateway(lambda: self._gateway(self._deadline, attempts=1))
         # Some room above what our own writers put into one file; more is not parsed, whoever wrote it.
         largest = 2 * max(self.settings.max_checkpoint_bytes, MAX_FILE_BYTES)
-        return Reader(gateway, self.spool, self.cache, self.layout, self.settings.branch, largest, hasty)
+        return Reader(
+            gateway,
+            self.spool,
+            self.cache,
+            self.layout,
+            self.settings.branch,
+            largest,
+            hasty,
+            self._graphql,
+            self.clock.now,
+            self.settings.warn_age,
+        )
 
     @property
     def rules(self) -> RetentionRules:

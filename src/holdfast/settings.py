@@ -110,6 +110,7 @@ class Settings(BaseModel):
     delete_completed: bool = False
     abandoned_after_days: Annotated[float, Field(gt=0)] | None = None
     cleanup_every: Annotated[float, BeforeValidator(_duration), Field(ge=60)] | None = None
+    warn_age: Annotated[float, BeforeValidator(_duration), Field(ge=0)] = 7 * 86_400.0
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
     enabled: bool = True

@@ -48,6 +48,7 @@ def make_assembly(
         "branch": BRANCH,
         "data_dir": folder,
         "min_free_bytes": 0,
+        "warn_age": float("inf"),
         "write_interval_s": limits.write_interval_s,
         "content_per_minute": limits.content_per_minute,
         "content_per_hour": limits.content_per_hour,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.arguments import Commands, add_run, open_session, place
 from holdfast.presentation.exits import ExitCode, WrongUse
-from holdfast.presentation.render import Screen, format_bytes
+from holdfast.presentation.render import Screen, format_bytes, format_duration
 from holdfast.presentation.user_input import read_file
 
 if TYPE_CHECKING:
@@ -67,8 +67,13 @@ def _print(plan: "ResumePlan", screen: Screen) -> None:
     screen.facts(
         [
             ("checkpoint", f"#{plan.sequence_number}, from {_SOURCES[plan.source]}"),
+            (
+                "saved",
+                f"{plan.saved_at}, {format_duration(plan.age_s)} ago, by {plan.trigger} in {plan.phase}",
+            ),
             ("status", plan.status),
-            ("resumable", "yes" if plan.resumable else "no: the run is completed"),
+            ("resumable", "yes" if plan.resumable else f"no: the run is {plan.status}"),
+            ("review", f"needed: {plan.review.reason}" if plan.review else "not needed"),
             ("repeats", "yes: it was begun before" if plan.retry_current else "no"),
             ("remaining", remaining),
             ("state", f"{format_bytes(len(plan.state_text))}; --json prints it"),

@@ -22,6 +22,7 @@ def register(commands: Commands) -> None:
         example="holdfast runs --resumable --workflow ci.yml",
     )
     runs.add_argument("--resumable", action="store_true", help="only those that can be resumed")
+    runs.add_argument("--review", action="store_true", help="only those that wait for a person")
     runs.add_argument("--workflow", metavar="PATH|NAME", help="only those of this workflow")
 
     checkpoints = commands.add(
@@ -47,8 +48,10 @@ def register(commands: Commands) -> None:
 def list_runs(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print every run that was asked for."""
     with open_session(arguments) as session:
-        runs = session.holdfast.runs(resumable=arguments.resumable, workflow=arguments.workflow)
-    is_choice = arguments.resumable or arguments.workflow is not None
+        runs = session.holdfast.runs(
+            resumable=arguments.resumable, workflow=arguments.workflow, review=arguments.review
+        )
+    is_choice = arguments.resumable or arguments.review or arguments.workflow is not None
     print_runs(runs, screen, none="No run is like that." if is_choice else "There are no runs.")
     return ExitCode.DONE
 

@@ -4,6 +4,7 @@ GitHub takes the commit only on top of the head that we read, so a write that co
 noticed, and its own answer names the blobs that it stored: writing and verifying are one request.
 """
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,6 +48,7 @@ class CommitWriter:
     deadline: Deadline
     max_file_bytes: int = MAX_FILE_BYTES
     breathe: Callable[[], None] = lambda: None
+    machine: str = field(default_factory=platform.node)
     _head_sha: str = ""
     _views: dict[str, RunSnapshot] = field(default_factory=dict)
     _graphql: GraphqlPresence = field(init=False)
@@ -136,6 +138,7 @@ class CommitWriter:
                 is_batch=False,
                 layout=self.layout,
                 now=format_moment(self.deadline.clock.now()),
+                machine=self.machine,
             )
         return write_plans
 

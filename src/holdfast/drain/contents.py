@@ -4,6 +4,7 @@ The order is what makes a crash harmless: a note of the pending write, the files
 `index.json`, `latest.json`, and only then do the items leave the queue.
 """
 
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -53,6 +54,7 @@ class ContentsWriter:
     deadline: Deadline
     max_file_bytes: int = MAX_FILE_BYTES
     breathe: Callable[[], None] = lambda: None
+    machine: str = field(default_factory=platform.node)
     orphans: OrphanFiles = field(init=False)
     _verifier: Verifier = field(init=False)
 
@@ -109,7 +111,9 @@ class ContentsWriter:
         work.items = [each.item for each in stamped]
         now = format_moment(self.deadline.clock.now())
         envelopes = [each.envelope for each in stamped]
-        write_plan = plan_write(view, envelopes, is_batch=is_batch, layout=self.layout, now=now)
+        write_plan = plan_write(
+            view, envelopes, is_batch=is_batch, layout=self.layout, now=now, machine=self.machine
+        )
         if write_plan.files:
             own = ((file.path, file.blob_sha) for file in write_plan.own_files)
             work.pending_write = work.pending_write.adding(own)

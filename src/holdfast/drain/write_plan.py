@@ -23,6 +23,8 @@ from holdfast.format.paths import (
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import entry_of
 from holdfast.jsontext.weight import is_heavier
+from holdfast.styles.lateness import mark_late
+from holdfast.styles.review import carry_review
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,18 @@ def own_files(
 
 
 def plan_write(
-    view: RunSnapshot, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout, now: str
+    view: RunSnapshot,
+    envelopes: Sequence[Envelope],
+    *,
+    is_batch: bool,
+    layout: Layout,
+    now: str,
+    machine: str = "",
 ) -> WritePlan:
-    """Return what must be written to add `envelopes`, whose numbers are settled, to the run."""
+    """Return what must be written to add `envelopes`, whose numbers are settled, to the run.
+
+    The index names `machine`, whose checkpoints they are, where they come late.
+    """
     run_id = view.run_id
     missing = _missing(view, envelopes)
     planned = _plan_files(view, envelopes, is_batch=is_batch, layout=layout)
@@ -90,12 +101,14 @@ def plan_write(
     if view.revived:
         planned += _revived(view, view.revived, layout)
     added = [entry_of(envelope, paths[envelope.checkpoint_id]) for envelope in missing]
+    added = mark_late(added, view.index.entries, machine)
     workflow = next((e.header.workflow for e in reversed(envelopes) if e.header.workflow), None)
     is_index_due = bool(added) or not view.is_index_stored
     merged = view.index
     if is_index_due:
         united = view.index.with_entries(added, workflow=workflow, now=now)
-        merged = replace(united, pruned_through=view.pruned_through)
+        review = carry_review(view.index.review, missing)
+        merged = replace(united, pruned_through=view.pruned_through, review=review)
     parts = [part for envelope in missing for part in _parts(run_id, envelope, layout)]
     files = [
         write for write, _ in planned if view.blobs.get(layout.name_of(run_id, write.path)) != write.blob_sha

@@ -9,6 +9,7 @@ import orjson
 
 from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import RunStatus
+from holdfast.format.review import Review, parse_review
 from holdfast.format.versions import FORMAT_VERSION, refuse_newer
 
 
@@ -34,7 +35,7 @@ _ENTRY_MEMBERS = IndexEntry.__slots__[:-1]
 _HEAD_MEMBERS = frozenset(
     {
         *("format_version", "run_id", "status", "workflow", "last_updated"),
-        *("checkpoint_count", "pruned_through", "checkpoints"),
+        *("checkpoint_count", "pruned_through", "review", "checkpoints"),
     }
 )
 
@@ -44,7 +45,8 @@ class Index:
     """All checkpoints of one run, in the order of their numbers.
 
     Retention has removed checkpoints with numbers up to `pruned_through`: none of these is given again.
-    `others` are members that this version does not know: a rewrite keeps them.
+    `others` are members that this version does not know: a rewrite keeps them. `review` is what the run waits
+    for that needs a person.
     """
 
     run_id: str
@@ -53,6 +55,7 @@ class Index:
     last_updated: str = ""
     pruned_through: int = 0
     others: Mapping[str, Any] = field(default_factory=dict)
+    review: Review | None = None
 
     @property
     def newest(self) -> IndexEntry | None:
@@ -93,6 +96,8 @@ class Index:
         }
         if self.pruned_through:
             head["pruned_through"] = self.pruned_through
+        if self.review:
+            head["review"] = self.review.to_mapping()
         lines = b",\n".join(map(_format_entry, self.entries))
         return orjson.dumps(head | dict(self.others))[:-1] + b',"checkpoints":[\n' + lines + b"\n]}\n"
 
@@ -115,6 +120,7 @@ def parse_index(content: bytes, path: str) -> Index:
             document.get("last_updated", ""),
             int(document.get("pruned_through", 0)),
             {name: value for name, value in document.items() if name not in _HEAD_MEMBERS},
+            parse_review(document.get("review")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityFailure(path, f"it is not an index: {error!r}") from error

@@ -52,6 +52,16 @@ def parse_sequences(name: str) -> range:
     return range(0)
 
 
+def parse_checkpoint_name(name: str) -> tuple[int, str] | None:
+    """Return the number and the trigger that a single checkpoint's file is named by; None for other files.
+
+    >>> parse_checkpoint_name("cp_007_manual.json"), parse_checkpoint_name("batch_3_5.json")
+    ((7, 'manual'), None)
+    """
+    match = _CHECKPOINT.fullmatch(name)
+    return (int(match[1]), match[2]) if match else None
+
+
 def is_single(name: str) -> bool:
     """Whether a file name is that of a single checkpoint.
 

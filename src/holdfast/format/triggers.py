@@ -35,6 +35,8 @@ class Trigger(StrEnum):
     LAYER_COMPLETE = "layer_complete"
     STEP_COMPLETE = "step_complete"
     RUN_COMPLETE = "run_complete"
+    REVIEW = "review"
+    ROLLBACK = "rollback"
     ITERATION = "iteration"
     EXPENSIVE_OP = "expensive_op"
     MANUAL = "manual"
@@ -66,6 +68,8 @@ _HIGH = frozenset(
         Trigger.LAYER_COMPLETE,
         Trigger.STEP_COMPLETE,
         Trigger.RUN_COMPLETE,
+        Trigger.REVIEW,
+        Trigger.ROLLBACK,
     }
 )
 

@@ -26,12 +26,15 @@ class Reading(OpenLibrary):
         """Return how far a checkpoint has come; None if it is not known here."""
         return self._assembly.spool.receipt(checkpoint_id)
 
-    def runs(self, *, resumable: bool = False, workflow: str | None = None) -> list["RunSummary"]:
+    def runs(
+        self, *, resumable: bool = False, workflow: str | None = None, review: bool = False
+    ) -> list["RunSummary"]:
         """Return every run, stored or spooled, the one last written to first.
 
-        With `resumable`, those that can be resumed; with `workflow`, those of one by its path or its name.
+        With `resumable`, those that can be resumed; with `workflow`, those of one by its path or its name;
+        with `review`, those that wait for a person.
         """
-        return self._assembly.reader.list_runs(is_resumable=resumable, workflow=workflow)
+        return self._assembly.reader.list_runs(is_resumable=resumable, workflow=workflow, is_waiting=review)
 
     def checkpoints(self, run_id: str) -> "Index":
         """Return every checkpoint of a run, stored or spooled. Raises UnknownRun."""

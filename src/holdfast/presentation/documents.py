@@ -58,10 +58,11 @@ def run_document(index: "Index") -> "RunSummary":
     from holdfast.repository.catalog import RunSummary
 
     newest = index.newest
+    is_stopped = newest is not None and newest.trigger == "review" and index.status is RunStatus.FAILED
     return RunSummary(
         run_id=index.run_id,
         status=index.status,
-        resumable=index.status is not RunStatus.COMPLETED,
+        resumable=index.status is not RunStatus.COMPLETED and not is_stopped,
         checkpoint_count=len(index.entries),
         last_updated=index.last_updated or (newest.timestamp if newest else ""),
         workflow=index.workflow,

@@ -92,13 +92,16 @@ class Recorder(ABC):
             self.state["cost_accumulated"] = total
         return total
 
-    def trip(self, breaker: str, reason: str) -> Receipt | None:
-        """Save that a circuit breaker has tripped: a person should look before the run goes on."""
+    def trip(self, reason: str, *, breaker: str | None = None) -> Receipt | None:
+        """Save that the circuit breaker has tripped: the run waits until a person decides.
+
+        Where there are several, `breaker` names the one. Leaving the block does not complete the run then.
+        """
         tripped = {"state": "open", "reason": reason, "tripped_at": self._run.now()}
 
         def trip(state: Document) -> Document:
             breakers = as_dict(state.get("circuit_breaker_state"))
-            return {"circuit_breaker_state": {**breakers, breaker: tripped}}
+            return {"circuit_breaker_state": {**breakers, **({breaker: tripped} if breaker else tripped)}}
 
         return self._run.record(Trigger.CIRCUIT_BREAKER, state=trip)
 
@@ -124,6 +127,7 @@ class Recorder(ABC):
             run.progress = self._style.restore(progress, self._new_progress())
             run.saver.workflow = self._options.workflow or run.progress.get("workflow_path")
             run.saver.take_as_saved(plan.status if plan.status is RunStatus.COMPLETED else None)
+            run.saver.review = plan.review
             self.plan = plan
         return self.state
 
@@ -181,7 +185,10 @@ class Recorder(ABC):
     def _finish(self, error: BaseException | None) -> None:
         self._autosave.close()
         run, saver = self._run, self._run.saver
-        if error is None:
+        if error is None and saver.review:
+            log.warning("run_waits_for_review", run_id=self.run_id, cause=saver.review.reason)
+            run.record(Trigger.MANUAL, is_new_only=True)
+        elif error is None:
             saver.final_status = RunStatus.COMPLETED
             run.record(Trigger.RUN_COMPLETE, status=RunStatus.COMPLETED, is_new_only=True)
         elif run.is_interruption(error):

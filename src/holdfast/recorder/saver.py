@@ -9,10 +9,13 @@ from typing import Any
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import Draft, RunStatus
 from holdfast.format.receipt import Receipt
+from holdfast.format.review import Review
 from holdfast.format.triggers import Trigger
 from holdfast.logs import log
 from holdfast.recorder.options import Options, Storage
 from holdfast.recorder.signals import signals_deferred
+from holdfast.styles.review import Reviewed, review_after
+from holdfast.styles.values import as_mapping
 
 _TRIES = 3
 
@@ -58,6 +61,8 @@ class Saver:
         self._changing = threading.RLock()
         self._newest: _NewestCheckpoint | None = None
         self.workflow = options.workflow
+        self.review: Review | None = None
+        """What the run waits for that needs a person."""
         self.final_status: RunStatus | None = None
 
     @contextmanager
@@ -115,9 +120,16 @@ class Saver:
             if request.change is not None:
                 request.change()
             draft = self._draft(request, status)
+            self._note_review(draft)
         receipt = self._storage.put(draft)
         self._newest = _NewestCheckpoint(_content_hash(draft), status)
         return receipt
+
+    def _note_review(self, draft: Draft) -> None:
+        """Know what the run waits for once this checkpoint is saved."""
+        composed = self._compose()
+        state, context = as_mapping(composed.get("state")), as_mapping(composed.get("context_fields"))
+        self.review = review_after(self.review, Reviewed(draft.header, state, context))
 
     def _is_saved(self, request: SaveRequest, status: RunStatus) -> bool:
         if self._newest is None:

@@ -5,20 +5,22 @@ from dataclasses import dataclass
 
 from holdfast.cache.local_copy import ListedRun, RepositoryCache
 from holdfast.errors import IntegrityFailure, SpoolDamaged, UnknownRun
-from holdfast.format.checkpoint import Header, RunStatus
+from holdfast.format.checkpoint import Envelope, RunStatus
 from holdfast.format.ids import parse_run_id
-from holdfast.format.index import Index
+from holdfast.format.index import Index, IndexEntry
 from holdfast.format.moments import format_moment
 from holdfast.format.paths import INDEX, LATEST, Layout
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.format.stored_file import entry_of, open_checkpoint
+from holdfast.format.triggers import Trigger
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.repository.queued import open_item
 from holdfast.repository.snapshot import check_owner, read_index
 from holdfast.repository.sources import RunSource
 from holdfast.repository.stored_run import StoredRun
+from holdfast.styles.review import Past, find_review, is_waiting, open_reviewed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,10 @@ def read_indexes(
             yield from _rebuild(StoredRun(source, layout, run_id))
 
 
-def summarise_runs(indexes: Sequence[Index], pending: Sequence[QueueItem], spool: Queue) -> list[RunSummary]:
-    """Return every run, stored or spooled, the one last written to first.
+def summarise_runs(
+    indexes: Sequence[Index], pending: Sequence[QueueItem], spool: Queue, *, is_waiting_only: bool = False
+) -> list[RunSummary]:
+    """Return every run, stored or spooled, the one last written to first; or those that wait for a person.
 
     `pending` is what waited before the indexes were read: what has left the spool since is in them.
     """
@@ -67,10 +71,11 @@ def summarise_runs(indexes: Sequence[Index], pending: Sequence[QueueItem], spool
     for item in pending:
         spooled.setdefault(item.run_id, []).append(item)
     stored = {index.run_id: index for index in indexes}
-    summaries = [
-        _summarise(stored.get(run_id, Index(run_id)), spooled.get(run_id, []), spool)
+    runs = [
+        _KnownRun(stored.get(run_id, Index(run_id)), spooled.get(run_id, []), spool)
         for run_id in {*stored, *spooled}
     ]
+    summaries = [run.summarise() for run in runs if not is_waiting_only or run.is_waiting()]
     return sorted(summaries, key=lambda run: (run.last_updated, run.run_id), reverse=True)
 
 
@@ -87,29 +92,51 @@ def is_workflow(stored: str | None, wanted: str) -> bool:
     return path == wanted or path.endswith(f"/{wanted}") or (bool(stem) and stem == wanted)
 
 
-def _summarise(index: Index, items: Sequence[QueueItem], spool: Queue) -> RunSummary:
-    """Return the run in a line; of what is spooled only the newest is opened, and it counts as the newest."""
-    added = [item for item in items if item.checkpoint_id not in index.by_id]
-    newest = max(added, key=lambda item: item.sequence, default=None)
-    header = _header_of(newest, spool) if newest else None
-    status = header.status if header else index.status
-    return RunSummary(
-        run_id=index.run_id,
-        status=status,
-        resumable=status is not RunStatus.COMPLETED,
-        checkpoint_count=len(index.entries) + len(added),
-        last_updated=format_moment(newest.arrived_at) if newest else index.last_updated,
-        workflow=(header.workflow if header else None) or index.workflow,
-    )
+class _KnownRun:
+    """A run by its index and its items in the spool, of which only the newest is opened: it is the newest."""
+
+    def __init__(self, index: Index, items: Sequence[QueueItem], spool: Queue) -> None:
+        self._index = index
+        self._added = sorted(
+            (item for item in items if item.checkpoint_id not in index.by_id), key=lambda item: item.sequence
+        )
+        self._newest = _open(self._added[-1], spool) if self._added else None
+
+    def summarise(self) -> RunSummary:
+        """Return the run in a line."""
+        index, newest = self._index, self._newest
+        status = newest.header.status if newest else index.status
+        trigger = newest.header.trigger if newest else index.newest.trigger if index.newest else ""
+        is_stopped = trigger == Trigger.REVIEW and status is RunStatus.FAILED
+        return RunSummary(
+            run_id=index.run_id,
+            status=status,
+            resumable=status is not RunStatus.COMPLETED and not is_stopped,
+            checkpoint_count=len(index.entries) + len(self._added),
+            last_updated=format_moment(self._added[-1].arrived_at) if self._added else index.last_updated,
+            workflow=(newest.header.workflow if newest else None) or index.workflow,
+        )
+
+    def is_waiting(self) -> bool:
+        """Whether a person must decide before it goes on."""
+        triggers = [item.trigger for item in self._added]
+        if self._newest is None:
+            return is_waiting(self._index)
+        before = None if Trigger.REVIEW in triggers else self._index.review
+        entries = [*self._index.entries, *map(_entry_of_item, self._added)]
+        return find_review(open_reviewed(self._newest), Past(entries, before)) is not None
 
 
-def _header_of(item: QueueItem, spool: Queue) -> Header | None:
+def _entry_of_item(item: QueueItem) -> IndexEntry:
+    return IndexEntry(item.sequence, item.checkpoint_id, item.trigger.value, "", "", "", "")
+
+
+def _open(item: QueueItem, spool: Queue) -> Envelope | None:
     try:
-        envelope = open_item(spool, item)
+        return open_item(spool, item)
     except SpoolDamaged as error:
         log.warning("checkpoint_damaged", checkpoint_id=item.checkpoint_id, cause=str(error))
         return None
-    return envelope.header if envelope else None
 
 
 def _can_name_run(name: str) -> bool:

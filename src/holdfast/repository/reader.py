@@ -17,17 +17,21 @@ from holdfast.errors import (
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import At
 from holdfast.format.index import Index
-from holdfast.format.paths import Layout
+from holdfast.format.paths import INDEX, LATEST, Layout
 from holdfast.format.stored_file import entry_of
 from holdfast.github.calls import Gateway
+from holdfast.github.presence import GraphqlPresence
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.repository.catalog import RunSummary, is_workflow, read_indexes, summarise_runs
+from holdfast.repository.past import look_back
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.run_list import list_known_runs, list_runs
 from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, GitHubSource
 from holdfast.repository.stored_run import StoredRun
+from holdfast.styles.lateness import tell_late
 from holdfast.styles.resume import ResumePlan, Source, plan_resume
+from holdfast.styles.review import Past
 
 __all__ = ["History", "Loaded", "Reader", "RunSummary"]
 
@@ -41,13 +45,15 @@ _AWAY = (Unavailable, Throttled, Refused, Missing)
 class Loaded:
     """A checkpoint that was found to be whole, where it came from, and what was passed over on the way.
 
-    `earlier` reads the checkpoints before it, the newest first, as far as they can be had.
+    `earlier` reads the checkpoints before it, the newest first, as far as they can be had; `past` tells what
+    the index and the spool say of them.
     """
 
     envelope: Envelope
     source: Source
     warnings: Sequence[str]
     earlier: Iterable[Envelope] = ()
+    past: Callable[[], Past] = Past
 
 
 @dataclass(frozen=True)
@@ -74,16 +80,22 @@ class Reader:
     branch: str
     max_file_bytes: int = MAX_FILE_BYTES
     hasty: Gateway | None = None
+    graphql: GraphqlPresence | None = None
+    now: Callable[[], float] | None = None
+    old_after_s: float | None = None
 
-    def list_runs(self, *, is_resumable: bool = False, workflow: str | None = None) -> list[RunSummary]:
+    def list_runs(
+        self, *, is_resumable: bool = False, workflow: str | None = None, is_waiting: bool = False
+    ) -> list[RunSummary]:
         """Return every run, or those that are asked for, the one last written to first.
 
-        `workflow` is the path of a workflow, the end of one, or its name.
+        `workflow` is the path of a workflow, the end of one, or its name; those that wait for a person are
+        `is_waiting`.
         """
         pending = self.spool.pending()
         return [
             run
-            for run in summarise_runs(self._indexes(), pending, self.spool)
+            for run in summarise_runs(self._indexes(), pending, self.spool, is_waiting_only=is_waiting)
             if (run.resumable or not is_resumable)
             and (workflow is None or is_workflow(run.workflow, workflow))
         ]
@@ -135,14 +147,20 @@ class Reader:
         Raises UnknownRun, IntegrityFailure when nothing good is left, GatewayError when GitHub is away and
         nothing of the run is known here.
         """
-        loaded = self.load(run_id, at=at)
+        waiting = SpooledRun.look(self.spool, run_id)
+        loaded = self._load_newest(waiting, with_index=True) if at is None else self._load_at(waiting, at)
+        past = loaded.past()
+        late = tell_late(loaded.envelope.header, past.entries) if at is None else []
         plan = plan_resume(
             loaded.envelope,
             source=loaded.source,
             active_lessons=active_lessons,
             dag=dag,
             earlier=loaded.earlier if at is None else (),
-            warnings=loaded.warnings,
+            past=past if at is None else replace(past, review=None),
+            warnings=[*loaded.warnings, *late],
+            now=self.now() if self.now else None,
+            old_after_s=self.old_after_s,
         )
         log.info(
             "resume_planned",
@@ -215,13 +233,21 @@ class Reader:
             log.warning("github_not_read", run_id=run_id, cause=str(error))
             return nothing, [f"GitHub could not be read ({error})"]
 
-    def _load_newest(self, waiting: SpooledRun) -> Loaded:
+    def _load_newest(self, waiting: SpooledRun, *, with_index: bool = False) -> Loaded:
+        """Return the newest good checkpoint. The index comes with it in one request, if it is asked for."""
         spooled = waiting.newest()
         if spooled:
-            loaded = Loaded(spooled, "spool", waiting.warnings, self._before_spooled(spooled, waiting))
+            earlier = self._before_spooled(spooled, waiting)
+            loaded = Loaded(spooled, "spool", waiting.warnings, earlier, lambda: self._past_of(waiting))
             return _prefer_aside(loaded, waiting)
+
+        def load(run: StoredRun) -> Loaded:
+            if with_index:
+                run.fetch([name for name in (LATEST, INDEX) if name in run.files])
+            return _load(run.newest(), run, waiting)
+
         try:
-            loaded = self.use_stored(waiting.run_id, lambda run: _load(run.newest(), run, waiting))
+            loaded = self.use_stored(waiting.run_id, load)
         except HoldfastError as error:
             return _rescue(waiting, error)
         return _prefer_aside(loaded, waiting)
@@ -229,7 +255,7 @@ class Reader:
     def _load_at(self, waiting: SpooledRun, at: At) -> Loaded:
         spooled = waiting.at(at)
         if spooled:
-            return Loaded(spooled, "spool", waiting.warnings)
+            return Loaded(spooled, "spool", waiting.warnings, past=lambda: self._past_of(waiting))
         return self.use_stored(waiting.run_id, lambda run: _load(run.at(at), run, waiting))
 
     def _indexes(self) -> list[Index]:
@@ -248,10 +274,22 @@ class Reader:
 
     def _github(self, *, is_hasty: bool) -> GitHubSource:
         gateway = self.hasty if is_hasty and self.hasty else self.gateway
-        return GitHubSource(gateway, self.cache, self.layout, self.branch, self.max_file_bytes)
+        return GitHubSource(
+            gateway, self.cache, self.layout, self.branch, self.max_file_bytes, graphql=self.graphql
+        )
 
     def _cached(self) -> CachedSource:
         return CachedSource(self.cache, self.layout, self.max_file_bytes)
+
+    def _past_of(self, waiting: SpooledRun) -> Past:
+        """Return what came before the newest of the spool: by the local copy, without asking GitHub.
+
+        Only where nothing of the run is known here, although it did not begin here, GitHub is asked.
+        """
+        run = StoredRun(self._cached(), self.layout, waiting.run_id)
+        if not run.exists and waiting.pending and waiting.pending[-1].sequence > 1:
+            run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id)
+        return look_back(run, waiting)
 
     def _before_spooled(self, newest: Envelope, waiting: SpooledRun) -> Iterator[Envelope]:
         older = [item for item in waiting.pending if item.sequence < newest.sequence]
@@ -262,7 +300,8 @@ class Reader:
 
 def _load(envelope: Envelope, run: StoredRun, waiting: SpooledRun) -> Loaded:
     earlier = _while_they_can_be_had(run.before(envelope.sequence))
-    return Loaded(envelope, run.source.source, [*waiting.warnings, *run.warnings], earlier)
+    warnings = [*waiting.warnings, *run.warnings]
+    return Loaded(envelope, run.source.source, warnings, earlier, lambda: look_back(run, waiting))
 
 
 def _prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:
@@ -272,7 +311,7 @@ def _prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:
     warnings = list(dict.fromkeys((*loaded.warnings, *waiting.warnings)))
     if newer is None:
         return replace(loaded, warnings=warnings)
-    return Loaded(newer, "spool", [*warnings, waiting.tell_aside(newer)], loaded.earlier)
+    return Loaded(newer, "spool", [*warnings, waiting.tell_aside(newer)], loaded.earlier, loaded.past)
 
 
 def _rescue(waiting: SpooledRun, error: HoldfastError) -> Loaded:

@@ -12,6 +12,7 @@ from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.calls import Gateway, ReadFile, ReadHeadIfChanged
 from holdfast.github.listing import list_folder
+from holdfast.github.presence import GraphqlPresence
 from holdfast.jsontext.members import sha256_hex
 from holdfast.repository.blobs import BlobReader
 from holdfast.repository.snapshot import check_weight
@@ -71,9 +72,10 @@ class GitHubSource:
     max_file_bytes: int = MAX_FILE_BYTES
     source: Source = "github"
     is_whole: bool = True
+    graphql: GraphqlPresence | None = None
 
     def __post_init__(self) -> None:
-        self._blobs = BlobReader(self.gateway, self.cache)
+        self._blobs = BlobReader(self.gateway, self.cache, self.graphql)
         # Not a cached_property: in Python 3.11 all threads would wait for the request of one.
         self._read_head_once = cache(self._read_head)
 

@@ -12,6 +12,7 @@ from holdfast.format.run_snapshot import RemoteFile
 from holdfast.retention.records import RunRecord
 from holdfast.retention.rules import DAY_S, RetentionRules
 from holdfast.retention.scanned_run import ScannedRun, find_leftovers, find_unrest, is_ours
+from holdfast.styles.review import is_waiting
 
 
 class Action(StrEnum):
@@ -126,6 +127,8 @@ def _choose(case: RetentionCase) -> tuple[Action, str]:
         return Action.ARCHIVE, "completed, and completed runs are deleted"
     elif rules.days is not None and age > rules.days:
         return Action.ARCHIVE, f"completed {age:.0f} days ago"
+    if run.index is not None and is_waiting(run.index):
+        return Action.KEEP, "it waits for a review, of which its latest checkpoint alone may not tell"
     if case.place < rules.full_runs:
         return Action.KEEP, f"among the {rules.full_runs} most recent runs"
     if case.place < rules.latest_runs:

@@ -40,10 +40,13 @@ class CheckpointRoutes:
 
     async def list_runs(self, request: Request) -> Response:
         """List the runs, the one last written to first."""
-        is_resumable = parameters.flag(request, "resumable")
-        return json_response(
-            runs_document(await self._service.call(self._holdfast.runs, resumable=is_resumable))
+        runs = await self._service.call(
+            self._holdfast.runs,
+            resumable=parameters.flag(request, "resumable"),
+            review=parameters.flag(request, "review"),
+            workflow=parameters.text(request, "workflow"),
         )
+        return json_response(runs_document(runs))
 
     async def show_run(self, request: Request) -> Response:
         """Tell how one run stands."""

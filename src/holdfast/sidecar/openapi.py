@@ -57,7 +57,11 @@ def _run_operations() -> Iterator[Operation]:
             "List the runs, stored and spooled, the one last written to first",
             _answer(200, "Runs", {"runs": [schemas.RUN_EXAMPLE]}),
             statuses=(422, 502, 503),
-            parameters=[_query("resumable", schemas.FLAG, "Only those that can be resumed", False)],
+            parameters=[
+                _query("resumable", schemas.FLAG, "Only those that can be resumed", False),
+                _query("review", schemas.FLAG, "Only those that wait for a person", False),
+                _query("workflow", schemas.TEXT, "Only those of this workflow, by path or name", None),
+            ],
         ),
     )
     yield _reading("", "showRun", "Tell how a run stands", "Run", schemas.RUN_EXAMPLE)

@@ -50,6 +50,11 @@ def flag(request: Request, name: str) -> bool:
     return text == "true"
 
 
+def text(request: Request, name: str) -> str | None:
+    """Return any words from the query, if they are there."""
+    return _single(request, name)
+
+
 def seconds(request: Request, name: str, *, default: float, most: float) -> float:
     """Return a length of time from the query."""
     text = _single(request, name)

@@ -65,7 +65,8 @@ def build_schemas() -> dict[str, Schema]:
     adapters: list[Any] = [(name, "serialization", TypeAdapter(answer)) for name, answer in _ANSWERS.items()]
     named, made = TypeAdapter.json_schemas(adapters, ref_template=_PLACE)
     definitions: dict[str, Schema] = made["$defs"]
-    del definitions["ResumePlan"]["properties"]["state_text"]  # `state` has it, where it is written out
+    for name in ("state_text", "context_text"):  # `state` and `context_fields` have them, written out
+        del definitions["ResumePlan"]["properties"][name]
     for definition in definitions.values():
         definition["description"] = definition["description"].partition("\n")[0]
     return {**{name: schema for (name, _mode), schema in named.items()}, **definitions, **_BY_HAND}
@@ -213,6 +214,13 @@ PLAN_EXAMPLE = {
     "state": CHECKPOINT_IN_EXAMPLE["state"],
     "cost_accumulated": 0.42,
     "warnings": [],
+    "phase": "phase_1_plan",
+    "trigger": "phase_complete",
+    "saved_at": "2026-11-16T10:00:00.000Z",
+    "age_s": 12.5,
+    "context_fields": {},
+    "needs_review": False,
+    "review": None,
 }
 CLEANUP_EXAMPLE = {
     "dry_run": True,

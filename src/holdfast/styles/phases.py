@@ -15,16 +15,16 @@ from holdfast.styles.style import ResumePoint, Saved, Style, Today
 from holdfast.styles.values import Document, as_dict, as_list, as_mapping, freeze
 
 COMPLETE = "complete"
-HUMAN_REVIEW = "human_review"
+GATE = "_gate"
 
 Ordinal = tuple[int, ...]
 _ORDINALS: tuple[Ordinal, ...] = ((0,), (0, 5), *((number,) for number in range(1, 9)))
 _PHASE = re.compile(r"phase_(\d{1,9})(?:_(\d{1,9})(?=_|$))?(?:_.+)?")
 
 
-def plan(saved: Saved, _today: Today) -> ResumePoint:
-    """Return the next phase, the gate, the review or the phase itself, as the trigger has it."""
-    outputs, flaws = _outputs(saved)
+def plan(saved: Saved, today: Today) -> ResumePoint:
+    """Return the next phase, the gate or the phase itself, as the trigger has it."""
+    outputs, flaws = _outputs(saved, today)
     listed, listing_flaws = _listed(saved)
     order = Order(tuple(listed), is_listed=True) if listed else Order.numbered(_known_names(saved, outputs))
     done = _done(saved, order, outputs if not listed else [order.name_of(name) for name in outputs])
@@ -47,6 +47,18 @@ def parse_ordinal(name: str) -> Ordinal | None:
     """
     match = _PHASE.fullmatch(name)
     return tuple(int(number) for number in match.groups() if number) if match else None
+
+
+def name_phase(phase: str, names: Iterable[str]) -> str:
+    """Return the longest of `names` that means the same phase; `phase` itself if none does.
+
+    >>> name_phase("phase_2", ["phase_1_plan", "phase_2_build"])
+    'phase_2_build'
+    """
+    ordinal = parse_ordinal(phase)
+    bare = [name for name in names if not name.endswith(GATE)]
+    same = [name for name in bare if name == phase or (ordinal and parse_ordinal(name) == ordinal)]
+    return max((phase, *same), key=len)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +107,7 @@ def _continue(
     place = order.place_of(saved.phase)
     from_here = None if place is None else order.names[place:]
     if saved.trigger is Trigger.GATE_DECISION:
-        return f"{saved.phase}_gate", from_here and from_here[1:], ()
-    if saved.trigger is Trigger.CIRCUIT_BREAKER:
-        return HUMAN_REVIEW, from_here, ()
+        return f"{saved.phase}{GATE}", from_here and from_here[1:], ()
     if saved.trigger is not Trigger.PHASE_COMPLETE:
         return saved.phase, from_here and (saved.phase, *from_here[1:]), ()
     if from_here is not None:
@@ -123,9 +133,12 @@ def _continue_after_unlisted(
     return next(iter(following), COMPLETE), following, (flaw,)
 
 
-def _outputs(saved: Saved) -> tuple[list[str], tuple[str, ...]]:
+def _outputs(saved: Saved, today: Today) -> tuple[list[str], tuple[str, ...]]:
+    """Return the phases that have an output; where the state keeps none, those that the index names."""
     outputs = saved.state.get("phase_outputs")
-    if outputs is not None and not isinstance(outputs, dict):
+    if outputs is None:
+        return list(today.phases), ()
+    if not isinstance(outputs, dict):
         return [], ("phase_outputs is not an object: no phase is taken as completed",)
     return [name for name, output in as_mapping(outputs).items() if output is not None], ()
 

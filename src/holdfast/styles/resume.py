@@ -2,15 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any, Literal
 
 from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope, Header, RunStatus
+from holdfast.format.moments import epoch
+from holdfast.format.review import Review
+from holdfast.format.triggers import Trigger, parse_trigger
 from holdfast.jsontext.encode import encode
 from holdfast.jsontext.members import canonical, join_members, parse_document
 from holdfast.styles import DEFAULT_STYLE, STYLES, plan_style
 from holdfast.styles.agents import MAX_RECOVERIES, count_recoveries, failed_agents
+from holdfast.styles.phases import GATE, is_done
+from holdfast.styles.review import HUMAN_REVIEW, Past, Reviewed, find_review
 from holdfast.styles.style import ResumePoint, Saved, Today
 from holdfast.styles.values import Place, as_mapping, name_all
 
@@ -24,7 +29,8 @@ LOOK_BACK = 20
 class ResumePlan:
     """Where a run goes on, what is done, what is left, and the state to go on with.
 
-    `state` has Python's numbers; `to_bytes` writes state and cost with every digit as it was stored.
+    `state` has Python's numbers; `to_bytes` writes state and cost with every digit as it was stored. If it
+    `needs_review`, the run waits for a person, and `review` says why.
     """
 
     run_id: str
@@ -40,13 +46,21 @@ class ResumePlan:
     state: Any
     cost_accumulated: int | float | None
     warnings: list[str]
+    phase: str
+    trigger: Trigger
+    saved_at: str
+    age_s: float
+    context_fields: Any
+    needs_review: bool
+    review: Review | None
     state_text: bytes = field(repr=False, default=b"null")
+    context_text: bytes = field(repr=False, default=b"{}")
 
     @property
     def message(self) -> str:
         """Return the specification's words about a resume; of other styles, what it is that they complete."""
         cost = self._cost_text()
-        what = "Continuing" if self.resumable else "Nothing to continue in completed"
+        what = "Continuing" if self.resumable else f"Nothing to continue in {self.status}"
         return (
             f"RESUME: {what} run {self.run_id} from checkpoint {self.checkpoint_id}\n"
             f"Resume point: {self._point_text()}\n"
@@ -62,12 +76,14 @@ class ResumePlan:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the plan as plain Python values."""
-        return {name: getattr(self, name) for name in _FIELDS}
+        values = {name: getattr(self, name) for name in _FIELDS}
+        return values | {"review": self.review.to_mapping() if self.review else None}
 
     def to_bytes(self) -> bytes:
         """Return the plan as JSON, with the stored text of the state in it."""
-        texts = {name: encode(getattr(self, name)) for name in _FIELDS if name != "state"}
-        texts |= {"state": self.state_text, "cost_accumulated": self._cost_text()}
+        stored = {"state": self.state_text, "context_fields": self.context_text}
+        texts = {name: encode(value) for name, value in self.to_mapping().items() if name not in stored}
+        texts |= {**stored, "cost_accumulated": self._cost_text()}
         return join_members({name: texts[name] for name in _FIELDS})
 
     def _point_text(self) -> str:
@@ -85,8 +101,8 @@ class ResumePlan:
         return parse_document(self.state_text).members["cost_accumulated"]
 
 
-# What is written out; the state's text stands for the state.
-_FIELDS = tuple(each.name for each in fields(ResumePlan) if each.name != "state_text")
+# What is written out; the texts stand for state and context.
+_FIELDS = tuple(each.name for each in fields(ResumePlan) if not each.name.endswith("_text"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +112,37 @@ class _OpenedCheckpoint:
     header: Header
     state: Any
     state_text: bytes
+    context: Any
+    context_text: bytes
 
     @property
     def saved(self) -> Saved:
         state = as_mapping(self.state)
-        header = self.header
-        return Saved(header.trigger, header.phase, header.status, state, as_mapping(state.get("progress")))
+        header, trigger = self.header, self._effective_trigger()
+        return Saved(trigger, header.phase, header.status, state, as_mapping(state.get("progress")))
+
+    @property
+    def moment(self) -> Reviewed:
+        return Reviewed(self.header, as_mapping(self.state), as_mapping(self.context))
+
+    @property
+    def decision(self) -> str | None:
+        """Return what a person has decided with this checkpoint, if it is a review."""
+        is_review = self.header.trigger is Trigger.REVIEW
+        review = as_mapping(as_mapping(self.context).get("review"))
+        return str(review.get("decision")) if is_review else None
+
+    def _effective_trigger(self) -> Trigger:
+        """Return the trigger that says where the run goes on: a rollback stands for what it went back to."""
+        header, context = self.header, as_mapping(self.context)
+        if header.trigger is Trigger.ROLLBACK:
+            return _parse_stored_trigger(as_mapping(context.get("rollback")).get("trigger"))
+        if header.trigger is not Trigger.REVIEW or self.decision != "continue":
+            return header.trigger
+        has_passed = as_mapping(context.get("reviewed")).get("kind") == "gate"
+        outputs = as_mapping(self.state).get("phase_outputs")
+        is_over = has_passed or (isinstance(outputs, dict) and is_done(self.state, header.phase))
+        return Trigger.PHASE_COMPLETE if is_over else Trigger.REVIEW
 
 
 def plan_resume(
@@ -111,16 +152,24 @@ def plan_resume(
     active_lessons: Sequence[Any] | None = None,
     dag: Any = None,
     earlier: Iterable[Envelope] = (),
+    past: Past | None = None,
     warnings: Iterable[str] = (),
+    now: float | None = None,
+    old_after_s: float | None = None,
 ) -> ResumePlan:
     """Return what to do with the newest checkpoint of a run, whose integrity was checked.
 
     `active_lessons` and `dag` are what is in force now. `earlier` are the checkpoints before it, the newest
-    first; only a failed agent makes us look at them. `warnings` come before the plan's own.
+    first; only a failed agent makes us look at them. `past` is what the index and the spool say of them.
+    `warnings` come before the plan's own. Without `now`, the age is not told; from `old_after_s` on, it
+    is a warning.
     """
     opened = _open(envelope)
+    past = past or Past()
     before = _Lookback(earlier)
-    point = plan_style(opened.saved, Today(dag=dag, recoveries=_recoveries(opened.saved, before)))
+    recoveries = _recoveries(opened.saved, before)
+    point = plan_style(opened.saved, Today(dag=dag, recoveries=recoveries, phases=_phases_of(past)))
+    review = find_review(opened.moment, past)
     added: list[str] = []
     if point.given_up and opened.header.status is not RunStatus.COMPLETED:
         opened, point, added = _step_back(opened, point, before, dag)
@@ -131,7 +180,12 @@ def plan_resume(
         *point.warnings,
         *_lesson_changes(opened.state, active_lessons),
     ]
-    return _compose(opened, point, source, list(dict.fromkeys(every)))
+    if review:
+        every.insert(0, _tell_review(review, opened.header.run_id))
+    age_s = 0.0 if now is None else max(0.0, round(now - epoch(opened.header.timestamp), 3))
+    every += _tell_age(age_s, old_after_s)
+    plan = _compose(opened, _held(point, review), source, list(dict.fromkeys(every)))
+    return replace(plan, age_s=age_s, needs_review=review is not None, review=review)
 
 
 def find_flaws(envelope: Envelope) -> list[str]:
@@ -151,8 +205,42 @@ def style_of_text(content: bytes) -> str:
 
 def _open(envelope: Envelope) -> _OpenedCheckpoint:
     document = parse_document(envelope.content)
-    text = document.members.get("state_snapshot", b"null")
-    return _OpenedCheckpoint(envelope.header, document.value.get("state_snapshot"), text)
+    texts = [document.members.get(name, b"null") for name in ("state_snapshot", "context_fields")]
+    values = [document.value.get(name) for name in ("state_snapshot", "context_fields")]
+    return _OpenedCheckpoint(envelope.header, values[0], texts[0], values[1], texts[1])
+
+
+def _parse_stored_trigger(text: object) -> Trigger:
+    try:
+        return parse_trigger(str(text))
+    except ValueError:
+        return Trigger.ROLLBACK
+
+
+def _phases_of(past: Past) -> tuple[str, ...]:
+    """Return the phases that the index names as completed, since the run last went back."""
+    rolled = max((entry.sequence for entry in past.entries if entry.trigger == Trigger.ROLLBACK), default=0)
+    done = [e.phase for e in past.entries if e.trigger == Trigger.PHASE_COMPLETE and e.sequence > rolled]
+    return tuple(dict.fromkeys(phase for phase in done if phase and phase != UNNAMED_PHASE))
+
+
+def _held(point: ResumePoint, review: Review | None) -> ResumePoint:
+    """Return where a run goes on that waits for a person: only there."""
+    if review is None:
+        return point
+    place = f"{review.phase}{GATE}" if review.kind == "gate" else HUMAN_REVIEW
+    return replace(point, resume_at=place, retry_current=False)
+
+
+def _tell_age(age_s: float, old_after_s: float | None) -> list[str]:
+    if old_after_s is None or age_s <= old_after_s:
+        return []
+    return [f"the checkpoint is {age_s / 86_400:.1f} days old: what it relies on may have changed since"]
+
+
+def _tell_review(review: Review, run_id: str) -> str:
+    advice = f"holdfast review {run_id} --decision continue, retry or stop"
+    return f"the run waits for a person since {review.since}, because {review.reason}: {advice}"
 
 
 class _Lookback:
@@ -214,21 +302,31 @@ def _compose(
     opened: _OpenedCheckpoint, point: ResumePoint, source: Source, warnings: list[str]
 ) -> ResumePlan:
     header = opened.header
+    is_over = header.status is RunStatus.COMPLETED or opened.decision == "stop"
+    is_repeated = point.retry_current or opened.decision == "retry"
     return ResumePlan(
         run_id=header.run_id,
         checkpoint_id=header.checkpoint_id,
         sequence_number=header.sequence_number or 0,
         source=source,
         status=header.status,
-        resumable=header.status is not RunStatus.COMPLETED,
+        resumable=not is_over,
         resume_at=point.resume_at,
         completed=list(point.completed),
         remaining=None if point.remaining is None else list(point.remaining),
-        retry_current=point.retry_current and header.status is not RunStatus.COMPLETED,
+        retry_current=is_repeated and not is_over,
         state=opened.state,
         cost_accumulated=_cost(opened.state),
         warnings=warnings,
+        phase=header.phase,
+        trigger=header.trigger,
+        saved_at=header.timestamp,
+        age_s=0.0,
+        context_fields=opened.context,
+        needs_review=False,
+        review=None,
         state_text=opened.state_text,
+        context_text=opened.context_text,
     )
 
 

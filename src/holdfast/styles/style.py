@@ -29,11 +29,12 @@ class Today:
     """What the caller knows about the run now, as far as it says so.
 
     `dag` is the workflow's present layers; `recoveries` counts, for each agent that failed, how often it
-    was restarted and failed again.
+    was restarted and failed again; `phases` are those that were completed, by the index.
     """
 
     dag: Any = None
     recoveries: Mapping[str, int] = field(default_factory=dict)
+    phases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def test_a_tripped_breaker_calls_for_a_person(shelf: Shelf) -> None:
     run.cost(0.1)
     assert run.cost(0.2) == 0.3
     with run.phase("phase_2"):
-        run.trip("budget", "80 % is spent")
+        run.trip("80 % is spent", breaker="budget")
 
     tripped = shelf.saved[0]
     assert (tripped["trigger"], tripped["phase"]) == ("circuit_breaker", "phase_2")

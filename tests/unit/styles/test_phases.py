@@ -62,10 +62,9 @@ def test_gate_decision_resumes_at_the_gate() -> None:
     assert not point.retry_current
 
 
-def test_tripped_breaker_needs_a_person() -> None:
+def test_a_tripped_breaker_leaves_the_phase_to_be_done() -> None:
     point = plan_of(trigger="circuit_breaker", phase="phase_1_plan", phases=NAMED)
 
-    assert point.resume_at == "human_review"
     assert point.remaining == ("phase_1_plan", "phase_2_build")
 
 

@@ -29,6 +29,13 @@ def test_plan_has_the_fields_of_the_contract_in_their_order() -> None:
         "state",
         "cost_accumulated",
         "warnings",
+        "phase",
+        "trigger",
+        "saved_at",
+        "age_s",
+        "context_fields",
+        "needs_review",
+        "review",
     ]
     assert json.loads(plan.to_bytes()) == plan.to_mapping()
 
