@@ -5,9 +5,10 @@ other is stored once. The checkpoint lists the places that it left in `parts`: a
 like a reference is never taken for one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -24,12 +25,17 @@ MAX_FILE_BYTES = 10 * 1024 * 1024
 _MOST_PARTS = 8
 _WORTH_BYTES = 64 * 1024
 _DEEPEST = 4
+# More than these no writer makes; each part costs a request, and each level that the text is looked through.
+MOST_PLACES = 1000
+_DEEPEST_PLACE = 16
 _STATE = "state_snapshot"
 _PARTS_NAME = b'"%b"' % PARTS_MEMBER.encode()
 
 
 # The name of a member, and where its text begins and ends.
 _Member = tuple[str, int, int]
+_Span = tuple[int, int]
+_Replacement = tuple[int, int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +91,12 @@ def join_parts(content: bytes, read: Callable[[str], bytes], path: str) -> bytes
 
     `read` gives the content of a part by its path. Raises IntegrityFailure for a part that is not as it was.
     """
-    places = parse_value(parse_document(content).members.get(PARTS_MEMBER, b"[]"))
-    spans = [_find_reference(content, place, path) for place in places]
-    _check_apart(spans, path)
-    parts = {(start, end): _read_part(content[start:end], read, path) for start, end in spans}
+    places = _parse_places(parse_document(content).members.get(PARTS_MEMBER, b"[]"), path)
+    tree = _Tree()
+    for place in places:
+        tree.grow(place, path)
+    spans = _find_references(content, tree, (0, len(content)), path) if tree else ()
+    parts = [(start, end, _read_part(content[start:end], read, path)) for start, end in sorted(spans)]
     members = find_members(content, lambda name, _: name not in ("integrity", PARTS_MEMBER))
     pieces: list[bytes | memoryview] = []
     for name, start, end in members:
@@ -170,40 +178,68 @@ def _size(member: _Member) -> int:
 
 
 def _replace(text: bytes, replacements: Mapping[tuple[int, int], bytes]) -> bytes:
-    return b"".join(_pieces(text, replacements, 0, len(text)))
+    ordered = sorted((start, end, replacement) for (start, end), replacement in replacements.items())
+    return b"".join(_pieces(text, ordered, 0, len(text)))
 
 
 def _pieces(
-    text: bytes, replacements: Mapping[tuple[int, int], bytes], start: int, end: int
+    text: bytes, replacements: Sequence[_Replacement], start: int, end: int
 ) -> Iterator[bytes | memoryview]:
-    """Yield a part of the text, with what is to replace parts of that."""
+    """Yield a part of the text, with what is to replace parts of that; the replacements are in order."""
     view, rest = memoryview(text), start
-    for (begins, ends), replacement in sorted(replacements.items()):
-        if start <= begins and ends <= end:
-            yield view[rest:begins]
-            yield replacement
-            rest = ends
+    for begins, ends, replacement in replacements[bisect_left(replacements, start, key=itemgetter(0)) :]:
+        if begins > end:
+            break
+        yield view[rest:begins]
+        yield replacement
+        rest = ends
     yield view[rest:end]
 
 
-def _find_reference(content: bytes, place: list[str], path: str) -> tuple[int, int]:
-    """Return where a place of the content begins and ends. Raises IntegrityFailure."""
-    start, end = 0, len(content)
-    for name in place:
-        found = _find_member(content, name, start, end) if content.startswith(b"{", start) else []
-        if not found:
-            raise IntegrityFailure(path, f"it lists a part at {'.'.join(place[1:])}, where there is nothing")
-        ((_, start, end),) = found
-    return start, end
+def _parse_places(text: bytes, path: str) -> list[list[str]]:
+    """Return the list of places, each a list of names. Raises IntegrityFailure."""
+    places = parse_value(text)
+    if not isinstance(places, list) or not all(
+        isinstance(place, list) and place and all(isinstance(name, str) for name in place) for place in places
+    ):
+        raise IntegrityFailure(path, "its list of parts makes no sense")
+    if len(places) > MOST_PLACES:
+        raise IntegrityFailure(path, f"it lists {len(places):,} parts, and {MOST_PLACES:,} are the most")
+    if any(len(place) > _DEEPEST_PLACE for place in places):
+        raise IntegrityFailure(path, "it lists a part that lies deeper than any")
+    return places
 
 
-def _find_member(content: bytes, wanted: str, start: int, end: int) -> list[_Member]:
-    return find_members(content, lambda name, _: name == wanted, start, end)
+class _Tree(dict[str, "_Tree"]):
+    """The places within one object, by the name of its members; a member without any is a reference."""
+
+    def grow(self, place: Sequence[str], path: str) -> None:
+        """Add a place. Raises IntegrityFailure if it lies within another one, or another one in it."""
+        node, is_new = self, False
+        for name in place:
+            if not node and node is not self and not is_new:
+                raise IntegrityFailure(path, "it lists a part that lies within another one")
+            is_new = name not in node
+            node = node.setdefault(name, _Tree())
+        if node:
+            raise IntegrityFailure(path, "it lists a part that lies within another one")
 
 
-def _check_apart(spans: Iterable[tuple[int, int]], path: str) -> None:
-    if any(end > start for (_, end), (start, _) in pairwise(sorted(set(spans)))):
-        raise IntegrityFailure(path, "it lists a part that lies within another one")
+def _find_references(content: bytes, tree: _Tree, span: _Span, path: str) -> Iterator[_Span]:
+    """Yield where each place of the tree begins and ends, looking through each object once.
+
+    Raises IntegrityFailure.
+    """
+    if not tree:
+        yield span
+        return
+    is_object = content.startswith(b"{", span[0])
+    found = find_members(content, lambda name, _: name in tree, *span) if is_object else []
+    if len(found) < len(tree):
+        missing = next(iter(tree.keys() - {name for name, _, _ in found}))
+        raise IntegrityFailure(path, f"it lists a part at {missing}, where there is nothing")
+    for name, start, end in found:
+        yield from _find_references(content, tree[name], (start, end), path)
 
 
 def _read_part(reference: bytes, read: Callable[[str], bytes], path: str) -> bytes:

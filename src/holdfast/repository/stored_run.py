@@ -325,9 +325,12 @@ class _Allowance:
     def __init__(self, read: Callable[[str], bytes]) -> None:
         self._read = read
         self._left_bytes = MAX_PARTS_BYTES
+        self._known: dict[str, bytes] = {}
 
     def __call__(self, path: str) -> bytes:
-        content = self._read(path)
+        if path not in self._known:
+            self._known[path] = self._read(path)
+        content = self._known[path]
         self._left_bytes -= len(content)
         if self._left_bytes < 0:
             raise IntegrityFailure(path, f"the parts have more than {MAX_PARTS_BYTES:,} bytes together")

@@ -7,9 +7,9 @@ import pytest
 
 from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import draft_from_mapping, draft_from_text, open_stored, stamp
-from holdfast.format.parts import Split, join_parts, part_paths, split_body
+from holdfast.format.parts import MOST_PLACES, Split, join_parts, part_paths, split_body
 from holdfast.jsontext.encode import encode
-from holdfast.jsontext.members import sha256_hex
+from holdfast.jsontext.members import find_members, sha256_hex
 from holdfast.jsontext.weight import is_heavier
 
 LIMIT = 20_000
@@ -162,6 +162,13 @@ def test_altered_part_is_named() -> None:
         (lambda document: document["parts"].append(["state_snapshot", "gone"]), "where there is nothing"),
         (lambda document: document["state_snapshot"].update(big=5), "no reference to one"),
         (lambda document: document["state_snapshot"].update(big={}), "no reference to one"),
+        (lambda document: document["parts"].append(["state_snapshot"]), "within another one"),
+        (lambda document: document["parts"].append(["state_snapshot", "big", "$part"]), "within another one"),
+        (lambda document: document["parts"].extend([["a"]] * MOST_PLACES), "1,000 are the most"),
+        (lambda document: document["parts"].append(["state_snapshot"] * 20), "deeper than any"),
+        (lambda document: document.update(parts={"a": 1}), "makes no sense"),
+        (lambda document: document.update(parts=["state_snapshot"]), "makes no sense"),
+        (lambda document: document.update(parts=[[1]]), "makes no sense"),
     ],
 )
 def test_list_of_parts_that_does_not_fit_is_refused(change: Any, reason: str) -> None:
@@ -182,3 +189,25 @@ def test_state_that_would_take_too_much_memory_is_split_though_it_is_small_enoug
     assert [len(part) for part in parts.parts.values()] == [len("[") + 900_000 * len("{},")]
     assert not is_heavier(parts.body)
     assert join(parts) == body
+
+
+def test_a_file_with_many_places_is_looked_through_once_for_each_level(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = b"1"
+    reference = {"$part": "checkpoints/r/parts/a.json", "sha256": sha256_hex(content), "bytes": 1}
+    names = [f"member-{number}" for number in range(MOST_PLACES)]
+    places = [["state_snapshot", name] for name in names]
+    body = body_of(dict.fromkeys(names, reference))[:-1] + b',"parts":' + encode(places) + b"}"
+    looked: list[int] = []
+
+    def find(text: bytes, *wanted: Any) -> Any:
+        looked.append(len(text))
+        return find_members(text, *wanted)
+
+    monkeypatch.setattr("holdfast.format.parts.find_members", find)
+
+    joined = join_parts(body, lambda _: content, PATH)
+
+    assert joined == body_of(dict.fromkeys(names, 1))
+    assert len(looked) == 3
