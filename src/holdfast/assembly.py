@@ -112,6 +112,11 @@ class Assembly:
         token = self.settings.api_token
         return TokenSource(token.get_secret_value() if token else None, self.settings.api_token_file)
 
+    def secrets(self) -> list[str]:
+        """Return what must never be shown, as it is now: a token in a file may change."""
+        held = (self.tokens.token(), self.api_tokens.token())
+        return [*self.settings.secrets(), *(token for token in held if token)]
+
     @cached_property
     def spool(self) -> Queue:
         """Return the durable queue."""

@@ -153,7 +153,7 @@ class Scrubber:
         """Return the event without secrets."""
         known = self._current()
         return {
-            _scrub(key, known): _map_text(value, lambda text: _scrub(text, known))
+            scrub(key, known): _map_text(value, lambda text: scrub(text, known))
             for key, value in event.items()
         }
 
@@ -198,7 +198,12 @@ def _map_text(value: Any, change: Callable[[str], str]) -> Any:
     return change(value if isinstance(value, str) else repr(value))
 
 
-def _scrub(text: str, secrets: tuple[str, ...]) -> str:
+def scrub(text: str, secrets: Iterable[str]) -> str:
+    """Return `text` with a mask for each of the secrets in it.
+
+    >>> scrub("Bad credentials: ghp_0123456789", ["ghp_0123456789"])
+    'Bad credentials: [secret]'
+    """
     for secret in secrets:
         if len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, MASK)

@@ -64,3 +64,14 @@ def test_worker_and_what_it_prunes_end_with_the_same_deadline(assembly: Assembly
     assert assembly.worker.contents.deadline is assembly.worker.commits.deadline is deadline
     assert assembly.sweeper.deadline is not deadline
     assembly.close()
+
+
+def test_a_token_in_a_file_is_a_secret_as_it_is_now(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first-token\n")
+    assembly = Assembly(Settings.from_environment({}, {"data_dir": tmp_path, "token_file": file}))
+
+    before = assembly.secrets()
+    file.write_text("the-second-token\n")
+
+    assert (before, assembly.secrets()) == (["first-token"], ["the-second-token"])

@@ -2,6 +2,7 @@
 
 import ssl
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from io import BytesIO
@@ -19,8 +20,9 @@ from holdfast.github.bodies import LargeBody, encode_body
 from holdfast.github.calls import NO_GRAPHQL, Answer, Call, Meter
 from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
 from holdfast.github.graphql import build_graphql, is_absent_file, is_graphql
-from holdfast.github.reply import Reply
+from holdfast.github.reply import Reply, hide_in
 from holdfast.github.rest import build_request
+from holdfast.logs import scrub
 from holdfast.version import __version__
 
 ResultT = TypeVar("ResultT")
@@ -30,6 +32,8 @@ _API_VERSION = "2022-11-28"
 _PUBLIC_API = "https://api.github.com"
 _REDIRECTS = (301, 302, 307, 308)
 _CONNECT_TIMEOUT_S = 10.0
+# An answer may still be about a token that was renewed meanwhile.
+_REMEMBERED_TOKENS = 8
 
 
 def _trust(base_url: str) -> bool | ssl.SSLContext:
@@ -96,6 +100,7 @@ class GitHubClient:
         self._root = f"/repos/{self._repository}"
         self._graphql_url = graphql_url(base_url)
         self._token = token
+        self._sent_tokens: deque[str] = deque(maxlen=_REMEMBERED_TOKENS)
         self._clock = clock
         self._observe = observe
         self._meter = meter
@@ -162,7 +167,7 @@ class GitHubClient:
 
     def _read_graphql(self, reply: Reply, call: Call[Any]) -> Mapping[str, Any]:
         content = reply.json()
-        errors = content.get("errors") or []
+        errors = hide_in(content.get("errors") or [], self._hide)
         if not call.is_mutation:
             errors = [error for error in errors if not is_absent_file(error)]
         if errors:
@@ -221,16 +226,18 @@ class GitHubClient:
             )
             body = _read_whole(response.raw_response)
         except (GitHubException, httpx.HTTPError, OSError) as error:
-            raise Unavailable(call.subject, _describe(error)) from error
+            words = _describe(error)
+            hidden = self._hide(words)
+            raise Unavailable(call.subject, hidden) from (error if hidden == words else None)
         except httpx.InvalidURL as error:
             raise _refuse_content(call, f"the path cannot be sent: {error}") from error
         # It refers to itself through its stream: our body would stay in memory until garbage is collected.
         response.raw_response.stream = httpx.ByteStream(b"")
-        lower_case = {name.lower(): value for name, value in response.headers.items()}
+        lower_case = {name.lower(): self._hide(value) for name, value in response.headers.items()}
         self._observe(Answer(call, response.status_code, lower_case, self._clock.now()))
         if self._meter:
             self._meter.request_answered(type(call).__name__, response.status_code)
-        return Reply(response.status_code, lower_case, body)
+        return Reply(response.status_code, lower_case, body, self._hide)
 
     def _authorization(self, call: Call[Any]) -> dict[str, str]:
         token = (self._token() or "").strip()
@@ -241,7 +248,15 @@ class GitHubClient:
                 kind="auth",
                 advice="Give Holdfast the bare token, without quotes, blanks or line breaks inside.",
             )
-        return {"Authorization": f"token {token}"} if token else {}
+        if not token:
+            return {}
+        if token not in self._sent_tokens:
+            self._sent_tokens.append(token)
+        return {"Authorization": f"token {token}"}
+
+    def _hide(self, text: str) -> str:
+        """Return what a server or a proxy says without the tokens that we sent it."""
+        return scrub(text, self._sent_tokens)
 
     def _redirect_target(self, reply: Reply, call: Call[Any]) -> str:
         location = reply.headers.get("location", "")

@@ -1,5 +1,6 @@
 """One HTTP answer of GitHub, as a value that no library owns."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -9,11 +10,15 @@ import orjson
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer's status, its headers with lower-case names, and its body."""
+    """An answer's status, its headers with lower-case names, and its body.
+
+    A server or a proxy may echo our token in an error: `hide` takes it out of what may be shown.
+    """
 
     status: int
     headers: dict[str, str]
     body: bytes
+    hide: Callable[[str], str] = str
 
     @property
     def is_success(self) -> bool:
@@ -30,12 +35,13 @@ class Reply:
         return orjson.loads(self.body)
 
     def members(self) -> dict[str, Any]:
-        """Return the body's members if it is a JSON object, else none."""
+        """Return the body's members, without our token, if it is a JSON object, else none."""
         try:
             content = self.json()
         except ValueError:
             return {}
-        return content if isinstance(content, dict) else {}
+        found: dict[str, Any] = hide_in(content, self.hide) if isinstance(content, dict) else {}
+        return found
 
     def sent_at(self, otherwise: float) -> float:
         """Return when the server says it answered, in epoch seconds: the clock its limits go by."""
@@ -48,6 +54,17 @@ class Reply:
             return float(value)
         until = _parse_http_date(value)
         return None if until is None else max(0.0, until - self.sent_at(otherwise=now))
+
+
+def hide_in(value: Any, hide: Callable[[str], str]) -> Any:
+    """Return a JSON value with `hide` applied to every text in it."""
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, list):
+        return [hide_in(item, hide) for item in value]
+    if isinstance(value, dict):
+        return {hide(name): hide_in(item, hide) for name, item in value.items()}
+    return value
 
 
 def _parse_http_date(value: str) -> float | None:

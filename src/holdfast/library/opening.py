@@ -26,8 +26,9 @@ class OpenLibrary:
         """
         settings = load_settings(os.environ)
         level = settings.log_level if "log_level" in settings.sources else "warning"
-        configure_logs(settings.log_format, level, secrets=settings.secrets, is_default=True)
-        return cls(settings)
+        assembly = Assembly(settings)
+        configure_logs(settings.log_format, level, secrets=assembly.secrets, is_default=True)
+        return cls(settings, assembly=assembly)
 
     def __enter__(self) -> Self:
         return self

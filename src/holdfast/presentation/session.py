@@ -3,7 +3,7 @@
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -65,12 +65,7 @@ def start_logs(settings: "Settings", assembly: "Assembly | None" = None) -> None
     """Log as the settings say, without any token that is in force."""
     from holdfast.logs import configure_logs
 
-    def secrets() -> Iterable[str]:
-        yield from settings.secrets()
-        if assembly:
-            yield assembly.tokens.token() or ""
-            yield assembly.api_tokens.token() or ""
-
+    secrets = assembly.secrets if assembly else settings.secrets
     configure_logs(
         settings.log_format, settings.log_level, secrets=secrets, has_colour=has_colour(sys.stderr)
     )

@@ -2,6 +2,7 @@ import base64
 import gc
 import json
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -95,6 +96,44 @@ def test_changed_token_is_used_by_the_next_request(respx_mock: respx.MockRouter)
 
     sent = [call.request.headers.get("authorization") for call in route.calls]
     assert sent == ["token old", "token new", None]
+
+
+ECHO = "x" * 290 + " secret-token was not accepted"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"status_code": 401, "json": {"message": ECHO}},
+        {"status_code": 401, "content": b'{"message": "\\u0073ecret-token is unknown"}'},
+        {"status_code": 422, "json": {"message": "no", "errors": [{"message": ECHO}]}},
+        {"status_code": 403, "json": {}, "headers": {"x-accepted-github-permissions": "secret-token"}},
+        {"status_code": 429, "json": {}, "headers": {"x-ratelimit-resource": "secret-token"}},
+        {"status_code": 301, "headers": {"location": "http://secret-token.example/"}},
+        {"status_code": 502, "json": {"message": ECHO}},
+    ],
+)
+def test_a_token_that_the_server_echoes_goes_no_further(
+    respx_mock: respx.MockRouter, client: GitHubClient, answer: Any
+) -> None:
+    answer_head(respx_mock, **answer)
+
+    with pytest.raises(GatewayError) as caught:
+        client.perform(ReadHead("main"))
+
+    shown = f"{caught.value} {caught.value.__dict__}"
+    assert "secret" not in shown.replace("[secret]", "")
+
+
+def test_a_token_that_a_proxy_echoes_goes_no_further(
+    respx_mock: respx.MockRouter, client: GitHubClient
+) -> None:
+    respx_mock.get(f"{ROOT}/git/ref/heads/main").mock(side_effect=httpx.ProxyError("407 for secret-token"))
+
+    with pytest.raises(Unavailable) as caught:
+        client.perform(ReadHead("main"))
+
+    assert "secret-token" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize("token", ["two words", "line\nbreak", "schlüssel", "\x00"])

@@ -304,3 +304,13 @@ def test_commit_that_is_not_visible_yet_makes_the_snapshot_unavailable(
 
     with pytest.raises(Unavailable):
         read_snapshot(client, "checkpoints", (f"{number}.json" for number in range(101)))
+
+
+def test_a_token_that_an_error_echoes_goes_no_further(respx_mock: respx.MockRouter) -> None:
+    answer(respx_mock, {"data": None, "errors": [{"message": "x" * 290 + " echo-of-token"}]})
+    client = GitHubClient("owner/state", token=lambda: "echo-of-token", api_url=None, clock=VirtualClock())
+
+    with client, pytest.raises(Unavailable) as caught:
+        client.perform(PAGE)
+
+    assert "echo" not in caught.value.reason
