@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 import structlog
 
 from tests.soak.cleaning import Seen
+from tests.soak.forks import Forked, fork_often
 from tests.soak.kills import Survived, kill_often
 from tests.soak.play import Tally
 from tests.soak.share import Share, TallyT, play_cleaning_share, play_share
@@ -38,11 +39,20 @@ def main() -> int:
         print(_describe_cleaned(cleaned), flush=True)
     survived, failure = _kill(arguments.kills, arguments.seed)
     if failure:
-        again = f"scripts/soak --schedules 0 --sweeps 0 --seed {arguments.seed}"
+        again = f"scripts/soak --schedules 0 --sweeps 0 --forks 0 --seed {arguments.seed}"
         failures.append(f"{failure}\nRepeat it with: {again}")
     if survived.kills:
         print(
             f"{survived.kills} SIGKILLs with {len(survived.acknowledged)} acknowledged checkpoints survived"
+        )
+    forked, failure = _fork(arguments.forks, arguments.seed)
+    if failure:
+        again = f"scripts/soak --schedules 0 --sweeps 0 --kills 0 --forks {arguments.forks}"
+        failures.append(f"{failure}\nRepeat it with: {again} --seed {arguments.seed}")
+    if forked.plays:
+        print(
+            f"{forked.plays} programs that fork survived, with {forked.kills} SIGKILLs and "
+            f"{len(forked.acknowledged)} acknowledged checkpoints"
         )
     for failure in failures:
         print(f"\nFAILED\n{failure}")
@@ -70,6 +80,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sweeps", type=int, default=500, help="how many with cleanup (default: 500)")
     parser.add_argument("--minutes", type=float, help="begin no more schedules after this long")
     parser.add_argument("--kills", type=int, default=200, help="how many SIGKILLs (default: 200)")
+    parser.add_argument("--forks", type=int, default=60, help="how many programs that fork (default: 60)")
     parser.add_argument("--seed", type=int, help="where the random numbers begin (default: anywhere)")
     arguments = parser.parse_args()
     if arguments.seed is None:
@@ -86,7 +97,14 @@ def _play(
     for share in _shares(play, wanted, arguments.seed, deadline):
         total += share.tally
         if share.failure:
-            counts = {"schedules": 0, "sweeps": 0, "kills": 0, kind: SCHEDULES_PER_SHARE, "seed": share.seed}
+            counts = {
+                "schedules": 0,
+                "sweeps": 0,
+                "kills": 0,
+                "forks": 0,
+                kind: SCHEDULES_PER_SHARE,
+                "seed": share.seed,
+            }
             again = " ".join(f"--{name} {count}" for name, count in counts.items())
             failures.append(f"{share.failure}\nRepeat it with: scripts/soak {again}")
         _show(f"{total.schedules} of {wanted} {kind}, {time.monotonic() - began:.0f} s")
@@ -130,6 +148,23 @@ def _kill(kills: int, seed: int) -> tuple[Survived, str]:
             ), ""
         except AssertionError as error:
             return Survived(), str(error)
+        finally:
+            print()
+
+
+def _fork(plays: int, seed: int) -> tuple[Forked, str]:
+    """Play programs that fork and return what was survived, and how it failed."""
+    if not plays:
+        return Forked(), ""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    counted = iter(range(1, plays + 1))
+    with TemporaryDirectory() as folder:
+        try:
+            return fork_often(
+                Path(folder), plays, seed, lambda: _show(f"{next(counted)} of {plays} forks")
+            ), ""
+        except AssertionError as error:
+            return Forked(), str(error)
         finally:
             print()
 

@@ -48,11 +48,11 @@ def kill_often(folder: Path, kills: int, seed: int, on_kill: Callable[[], None] 
     """Kill processes at work in `folder`, then finish their work and judge it. Raises AssertionError."""
     chance = random.Random(seed)
     survived = Survived()
-    with _github(folder / "github") as url:
-        with Holdfast(_settings(url, folder / "machine", "contents")) as holdfast:
+    with serve_github(folder / "github") as url:
+        with Holdfast(make_settings(url, folder / "machine", "contents")) as holdfast:
             holdfast.drain()  # asks nothing, but loads everything, so that children are at work at once
         _Pair(url, folder / "machine", chance, survived).suffer(kills, on_kill)
-        with Holdfast(_settings(url, folder / "machine", "contents")) as holdfast:
+        with Holdfast(make_settings(url, folder / "machine", "contents")) as holdfast:
             result = holdfast.drain(timeout_s=60)
             assert result.left == 0, f"{result.left} could not be written: {result.reason}"
             receipts = [holdfast.receipt(identity) for identity in survived.acknowledged]
@@ -130,7 +130,7 @@ class _Pair:
         return process
 
     def _submit(self, chance: random.Random) -> None:
-        with Holdfast(_settings(self._url, self._folder, "contents")) as holdfast:
+        with Holdfast(make_settings(self._url, self._folder, "contents")) as holdfast:
             for _ in range(SUBMITS_PER_LIFE):
                 identity, said = str(uuid4()), chance.randbytes(8).hex()
                 holdfast.save(chance.choice(RUNS), {"said": said}, checkpoint_id=identity)
@@ -138,7 +138,7 @@ class _Pair:
                 time.sleep(chance.uniform(0.0, 0.03))
 
     def _drain(self, chance: random.Random) -> None:
-        with Holdfast(_settings(self._url, self._folder, chance.choice(MODES))) as holdfast:
+        with Holdfast(make_settings(self._url, self._folder, chance.choice(MODES))) as holdfast:
             while True:
                 with suppress(SpoolBusy):
                     holdfast.drain(timeout_s=5)
@@ -162,7 +162,8 @@ def _kill(process: int) -> None:
 
 
 @contextmanager
-def _github(root: Path) -> Iterator[str]:
+def serve_github(root: Path) -> Iterator[str]:
+    """Serve a GitHub over git repositories in `root` from a process of its own; yield its address."""
     server = subprocess.Popen([sys.executable, "-c", _SERVER, str(root)], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
@@ -173,7 +174,8 @@ def _github(root: Path) -> Iterator[str]:
         server.stdout.close()
 
 
-def _settings(url: str, folder: Path, mode: str) -> Settings:
+def make_settings(url: str, folder: Path, mode: str) -> Settings:
+    """Return settings for the emulator at `url`, without a budget that would slow it down."""
     return Settings.from_environment(
         {
             "HOLDFAST_REPO": "holdfast/checkpoints",
