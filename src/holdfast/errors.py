@@ -31,7 +31,14 @@ from typing import Literal
 
 ConflictKind = Literal["stale_file", "head_moved", "exists"]
 RefusalKind = Literal[
-    "auth", "permission", "not_found_or_no_access", "protected_branch", "rules", "secret_detected", "invalid"
+    "auth",
+    "permission",
+    "not_found_or_no_access",
+    "protected_branch",
+    "rules",
+    "secret_detected",
+    "obstructed",
+    "invalid",
 ]
 ThrottleKind = Literal["primary", "secondary", "own_budget"]
 

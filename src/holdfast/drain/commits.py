@@ -187,8 +187,10 @@ class CommitWriter:
         listed = snapshot.folders.get(self.layout.run_folder(run_id), {})
         files = {name: snapshot.files[self.layout.path(run_id, name)] for name in (INDEX, LATEST)}
         found = {name: file for name, file in files.items() if file}
-        if not found.keys() <= listed.keys():
-            # This server lists no folders that way.
+        wanted = (self.layout.run_folder(run_id), *(self.layout.path(run_id, name) for name in files))
+        is_unread = not snapshot.unread.isdisjoint(wanted)
+        if is_unread or not found.keys() <= listed.keys():
+            # One of them is too large for a query, or this server lists no folders that way.
             return self.runs.read_at(run_id, snapshot.head_sha)
         contents = {file.blob_sha: file.content for file in found.values()}
         return self.runs.understand(run_id, snapshot.head_sha, listed, contents)

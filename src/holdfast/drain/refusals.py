@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass, replace
 
-from holdfast.drain.chunks import SinglesStep, Step
+from holdfast.drain.chunks import CommitStep, SinglesStep, Step
 from holdfast.errors import Refused
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import QueueItem
 
 # GitHub refuses this one content, or this one file; every other checkpoint may go on.
 _ABOUT_CONTENT = frozenset({"secret_detected", "rules", "invalid"})
+_OBSTRUCTED = "obstructed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,21 @@ class Divide:
 
 
 @dataclass(frozen=True, slots=True)
+class Isolate:
+    """Something in the folder of this run is in the way: it waits, and every other run goes on."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Halt:
     """No checkpoint is at fault, but a setting, a permission or a proxy: nothing can be written."""
 
 
-def judge_refusal(step: Step, error: Refused, layout: Layout) -> Quarantine | Divide | Halt:
+def judge_refusal(step: Step, error: Refused, layout: Layout) -> Quarantine | Divide | Isolate | Halt:
     """Return what to do about a step that GitHub refuses; its items have the numbers they were sent with."""
+    if error.kind == _OBSTRUCTED:
+        return _isolate_run(step, error, layout)
     if error.kind not in _ABOUT_CONTENT:
         return Halt()
     culprits = tuple(
@@ -46,7 +56,17 @@ def judge_refusal(step: Step, error: Refused, layout: Layout) -> Quarantine | Di
         return Quarantine(culprits)
     if is_part or not isinstance(step, SinglesStep):
         return Divide(_halves(step))
-    return Halt()
+    return _isolate_run(step, error, layout)
+
+
+def _isolate_run(step: Step, error: Refused, layout: Layout) -> Divide | Isolate | Halt:
+    """Return that the run waits to whose folder the refused path belongs; by halves if that is unknown."""
+    run_id, _ = layout.parse_path(error.path)
+    if run_id in step.run_ids:
+        return Isolate(run_id)
+    if len(step.run_ids) > 1:
+        return Divide(_halves(step))
+    return Isolate(next(iter(step.run_ids))) if isinstance(step, CommitStep) else Halt()
 
 
 def _halves(step: Step) -> tuple[Step, ...]:

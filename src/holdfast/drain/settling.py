@@ -12,7 +12,7 @@ from holdfast.drain.chunks import BatchStep, CommitStep, Step
 from holdfast.drain.commits import CommitWriter
 from holdfast.drain.contents import ContentsWriter
 from holdfast.drain.pending import PendingWrite, pending_write_name, pending_writes
-from holdfast.drain.refusals import Divide, Quarantine, judge_refusal
+from holdfast.drain.refusals import Divide, Isolate, Quarantine, judge_refusal
 from holdfast.errors import GatewayError, HoldfastError, IntegrityFailure, Refused, Throttled, Unavailable
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, QueueItem
@@ -117,6 +117,8 @@ class StepWriter:
             case Divide(halves):
                 self._abandon_pending_writes(step)
                 return self.carry_out_all(halves, is_over=lambda: False)
+            case Isolate(run_id):
+                return self._isolate(step, run_id, error)
             case _:
                 return error
 

@@ -115,12 +115,14 @@ class HeadReading:
 class Snapshot:
     """Some files and folders of a branch, all read at one commit; a path that is no file has None.
 
-    `folders` has the blobs of a folder's files, by name.
+    `folders` has the blobs of a folder's files, by name. `unread` are files that could not be had together
+    with the others, as when one of them is very large: only whoever asks for it by itself may wait for it.
     """
 
     head_sha: str
     files: dict[str, File | None]
     folders: dict[str, dict[str, str]] = field(default_factory=dict)
+    unread: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

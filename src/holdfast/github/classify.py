@@ -28,12 +28,14 @@ _HEAD_MOVED = re.compile(
 _STALE_FILE = re.compile(r"does not match|does not exist as of commit", re.IGNORECASE)
 _EXISTS = re.compile(r"\"?sha\"? wasn't supplied|already exists", re.IGNORECASE)
 _SECRET = re.compile(r"secret detected|secrets? (were|was) (found|detected)|push protection", re.IGNORECASE)
-# The branch takes no direct writes at all; any other rule speaks of what is written.
+# The branch takes no direct writes at all; any other rule speaks of what is written. "Could not create file"
+# alone is not among these: GitHub says so of protection, and of what lies in the place of a folder.
 _PROTECTED = re.compile(
-    r"could not (create|update|delete) file|protected (branch|ref)|branch is protected|pull request"
+    r"protected (branch|ref)|branch is protected|branch protection|changes must be made|pull request"
     r"|status check|verified signature|merge queue|cannot (create|update|delete) (this|ref)",
     re.IGNORECASE,
 )
+_OBSTRUCTED = re.compile(r"could not (create|update|delete) file", re.IGNORECASE)
 _RULES = re.compile(r"rule violation", re.IGNORECASE)
 _EMPTY_REPOSITORY = re.compile(r"repository is empty", re.IGNORECASE)
 _TOO_SLOW = re.compile(r"too large|timed out", re.IGNORECASE)
@@ -47,6 +49,9 @@ _PROTECTED_ADVICE = (
 _RULES_ADVICE = (
     "Change the repository's rules so that they allow it, and put the checkpoint, which is kept until then, "
     "back with holdfast spool restore."
+)
+_OBSTRUCTED_ADVICE = (
+    "Look at what lies in its place in the repository, and move that away. Only this run waits until then."
 )
 _PUSH_PROTECTION_ADVICE = (
     "Allow the secret in the repository's push protection settings, and put the checkpoint, which is kept "
@@ -171,6 +176,8 @@ def _by_message(reply: Reply, call: Call[Any], message: str, reason: str) -> Gat
         return Refused(path, reason, kind="protected_branch", advice=_PROTECTED_ADVICE)
     if _RULES.search(message):
         return Refused(path, reason, kind="rules", advice=_RULES_ADVICE)
+    if _OBSTRUCTED.search(message):
+        return Refused(path, reason, kind="obstructed", advice=_OBSTRUCTED_ADVICE)
     if _EXISTS.search(message):
         return Conflict(path, reason, kind="exists")
     if reply.status != 422 and _STALE_FILE.search(message):

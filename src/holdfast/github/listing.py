@@ -1,8 +1,9 @@
 """Reads that take several calls: a folder listed whole, however large, and many files at one commit."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from holdfast.errors import Missing, Refused
+from holdfast.errors import GatewayError, Missing, Refused, Unavailable
 from holdfast.github.calls import (
     PATHS_PER_QUERY,
     File,
@@ -46,21 +47,57 @@ def find_tree(gateway: Gateway, folder: str, ref: str) -> str:
 def read_snapshot(gateway: Gateway, branch: str, paths: Iterable[str]) -> Snapshot:
     """Return these files of a branch, all as of its newest commit, and what each folder among them holds.
 
-    The first files are read at the branch, the others at the commit that it then pointed to. Raises Missing
-    when there is no such branch.
+    The first files are read at the branch, the others at the commit that it then pointed to. What makes a
+    query fail that holds without it is left `unread`. Raises Missing when there is no such branch.
     """
     wanted = list(dict.fromkeys(paths))
-    head_sha = ""
-    files: dict[str, File | None] = {}
-    folders: dict[str, dict[str, str]] = {}
+    reading = _SnapshotReading(gateway, branch)
     for some in _pages(wanted):
-        page = gateway.perform(ReadPage(branch, tuple(some), head_sha))
-        head_sha = page.head_sha
-        files |= page.files
-        folders |= page.folders
+        reading.read(some)
+    files = {path: reading.files.get(path) for path in wanted}
+    return Snapshot(reading.head_sha, files, reading.folders, frozenset(reading.unread))
+
+
+@dataclass
+class _SnapshotReading:
+    """A snapshot that grows page by page."""
+
+    gateway: Gateway
+    branch: str
+    head_sha: str = ""
+    files: dict[str, File | None] = field(default_factory=dict)
+    folders: dict[str, dict[str, str]] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
+
+    def read(self, paths: Sequence[str]) -> None:
+        """Read one page; where that fails, but GitHub is there, look for the path that is at fault."""
+        try:
+            self._read_page(paths)
+        except (Unavailable, Refused) as error:
+            if not paths or not _may_be_about_one(error):
+                raise
+            self._read_page(())  # raises if GitHub does not answer this either
+            if len(paths) == 1:
+                self.unread.update(paths)
+                return
+            middle = len(paths) // 2
+            self.read(paths[:middle])
+            self.read(paths[middle:])
+
+    def _read_page(self, paths: Sequence[str]) -> None:
+        page = self.gateway.perform(ReadPage(self.branch, tuple(paths), self.head_sha))
+        self.head_sha = page.head_sha
+        self.files |= page.files
+        self.folders |= page.folders
         for path, sha in page.truncated.items():
-            files[path] = File(gateway.perform(ReadBlob(sha)), sha)
-    return Snapshot(head_sha, {path: files[path] for path in wanted}, folders)
+            try:
+                self.files[path] = File(self.gateway.perform(ReadBlob(sha)), sha)
+            except Unavailable:
+                self.unread.add(path)
+
+
+def _may_be_about_one(error: GatewayError) -> bool:
+    return isinstance(error, Unavailable) or (isinstance(error, Refused) and error.kind == "invalid")
 
 
 def _pages(paths: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from holdfast.cache.local_copy import ListedRun, RepositoryCache, RunList
-from holdfast.errors import Missing
+from holdfast.errors import Missing, Unavailable
 from holdfast.format.paths import INDEX, LATEST, SUMMARY
 from holdfast.github.calls import NO_GRAPHQL, ReadFile, Snapshot
 from holdfast.github.listing import read_snapshot, walk_to
+from holdfast.logs import log
 from holdfast.repository.sources import GitHubSource
 
 ItemT = TypeVar("ItemT")
@@ -86,10 +87,21 @@ def _find(source: GitHubSource, paths: Mapping[str, str]) -> dict[str, _Place]:
         for run_id, path in chunk:
             if snapshot is None:
                 found[run_id] = _Place(_find_one(source, path), source.head)
+            elif path in snapshot.unread:
+                found[run_id] = _find_by_itself(source, path)
             else:
                 file = snapshot.files[path]
                 found[run_id] = _Place(file.blob_sha if file else None, snapshot.head_sha)
     return found
+
+
+def _find_by_itself(source: GitHubSource, path: str) -> _Place:
+    """Return what lies at a path that no query gives; nothing, until it is looked for again, if it fails."""
+    try:
+        return _Place(_find_one(source, path), source.head)
+    except Unavailable as error:
+        log.warning("run_left_out", path=path, cause=str(error))
+        return _Place(None, "")
 
 
 def _find_one(source: GitHubSource, path: str) -> str | None:

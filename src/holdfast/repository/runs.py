@@ -12,7 +12,7 @@ from holdfast.github.calls import Gateway, Revision
 from holdfast.github.listing import list_folder
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader
-from holdfast.repository.snapshot import RunFiles, take_snapshot
+from holdfast.repository.snapshot import RunFiles, check_weight, take_snapshot
 
 MAX_REMEMBERED_RUNS = 256
 
@@ -108,7 +108,9 @@ class Runs:
 
         def read(name: str) -> bytes:
             sha = files[name]
-            return contents[sha] if contents and sha in contents else self.read_blob(sha)
+            content = contents[sha] if contents and sha in contents else self.read_blob(sha)
+            check_weight(self._layout.path(run_id, name), content)
+            return content
 
         def part_names() -> Container[str]:
             try:

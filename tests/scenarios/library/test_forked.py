@@ -43,6 +43,23 @@ def test_child_saves_with_what_it_inherited_and_closes_it_and_the_parent_goes_on
         assert numbers == [1, 2, 3]
 
 
+def test_child_lists_drains_and_closes_with_what_it_inherited(tmp_path: Path) -> None:
+    with closing(open_holdfast(tmp_path)) as holdfast:
+        holdfast.save("r", {"n": 1})
+        holdfast.drain()
+        holdfast.save("r", {"n": 2})
+
+        def use_and_close() -> None:
+            assert [run.run_id for run in holdfast.runs()] == ["r"]
+            assert holdfast.drain().verified == 1
+            holdfast.close()
+
+        assert run_in_child(use_and_close) == 0
+        holdfast.save("r", {"n": 3})
+        assert holdfast.drain().verified == 1
+        assert [entry.sequence for entry in holdfast.checkpoints("r").entries] == [1, 2, 3]
+
+
 def test_child_asks_for_the_status_and_the_budget_with_what_it_inherited(tmp_path: Path) -> None:
     with closing(open_holdfast(tmp_path)) as holdfast:
         holdfast.save("r", {"n": 1})

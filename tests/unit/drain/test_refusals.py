@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.drain.chunks import BatchStep, CommitStep, SinglesStep, Step
-from holdfast.drain.refusals import Divide, Halt, Quarantine, judge_refusal
+from holdfast.drain.refusals import Divide, Halt, Isolate, Quarantine, judge_refusal
 from holdfast.errors import RefusalKind, Refused
 from holdfast.format.paths import Layout
 from tests.fakes.drain_simulation import make_item
@@ -14,7 +14,9 @@ OF_INDEX = "checkpoints/r/index.json"
 OF_PART = f"checkpoints/r/parts/{'0' * 64}.json"
 
 
-def judge(step: Step, path: str, kind: RefusalKind = "secret_detected") -> Quarantine | Divide | Halt:
+def judge(
+    step: Step, path: str, kind: RefusalKind = "secret_detected"
+) -> Quarantine | Divide | Isolate | Halt:
     return judge_refusal(step, Refused(path, "no", kind, "Do this."), Layout())
 
 
@@ -50,5 +52,25 @@ def test_part_of_a_checkpoint_by_itself_is_its_fault() -> None:
     assert judge(SinglesStep("r", (FIRST,)), OF_PART) == Quarantine((FIRST,))
 
 
-def test_refusal_of_another_file_beside_single_checkpoints_is_nobodys_fault() -> None:
-    assert judge(SinglesStep("r", (FIRST,)), OF_INDEX) == Halt()
+def test_refusal_of_another_file_beside_single_checkpoints_concerns_its_run_alone() -> None:
+    assert judge(SinglesStep("r", (FIRST,)), OF_INDEX) == Isolate("r")
+
+
+@pytest.mark.parametrize("path", [OF_FIRST, OF_INDEX])
+def test_run_whose_folder_is_obstructed_waits_alone(path: str) -> None:
+    other = make_item(1, run_id="other")
+
+    assert judge(SinglesStep("r", (FIRST,)), path, "obstructed") == Isolate("r")
+    assert judge(CommitStep((FIRST, other)), path, "obstructed") == Isolate("r")
+
+
+def test_obstructed_run_of_a_commit_is_found_by_halves() -> None:
+    other = make_item(1, run_id="other")
+    halves = Divide((SinglesStep("r", (FIRST,)), SinglesStep("other", (other,))))
+
+    assert judge(CommitStep((FIRST, other)), "checkpoints", "obstructed") == halves
+    assert judge(CommitStep((FIRST, SECOND)), "checkpoints", "obstructed") == Isolate("r")
+
+
+def test_refusal_of_what_belongs_to_no_run_halts_everything() -> None:
+    assert judge(SinglesStep("r", (FIRST,)), "checkpoints", "invalid") == Halt()

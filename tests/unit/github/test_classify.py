@@ -223,6 +223,8 @@ REFUSALS = [
     ),
     (422, "Could not update file: Protected branch update failed", "protected_branch", "HOLDFAST_BRANCH"),
     (404, "Could not delete file: Required status check", "protected_branch", "HOLDFAST_BRANCH"),
+    (422, "Could not create file: checkpoints/r is a file, not a folder.", "obstructed", "this run waits"),
+    (409, "Could not update file: it is a submodule", "obstructed", "move that away"),
     (409, "Repository rule violations found\n\nFile path is restricted", "rules", "repository's rules"),
     (409, "Repository rule violations found\n\nSecret detected in content\n", "secret_detected", "secret"),
     (422, "Push protection blocked this commit", "secret_detected", "secret"),
