@@ -132,7 +132,7 @@ def _next_try(
     if not pending:
         return None
     if outage:
-        wait_s, reason = max(0.0, outage.retry_at - now), outage.sentence
+        wait_s, reason = outage.wait_s(now), outage.sentence
     else:
         plan = plan_drain(pending, budget, now, replace(policy, longest_pause_s=0))
         wait_s, reason = plan.wait_s, plan.reason

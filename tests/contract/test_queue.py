@@ -18,6 +18,7 @@ from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.queue import Queue, QueueLimits, SqliteQueue
+from holdfast.queue.contract import LONGEST_BACKOFF_S
 from tests.fakes.clock import VirtualClock
 from tests.fakes.spooling import FakeEntry
 
@@ -261,6 +262,15 @@ def test_checkpoint_leaves_only_when_it_is_acknowledged(spool: Queue, clock: Vir
     spool.mark_committed({first.checkpoint_id: delivery(4)})
     assert spool.receipt(first.checkpoint_id) == verified
     assert spool.status(clock.now()).depth == 1
+
+
+def test_released_item_does_not_wait_longer_where_the_clock_was_set_back(spool: Queue) -> None:
+    spool.put(FakeEntry())
+    (item,) = spool.pending()
+    spool.release([item], "no answer", not_before=400 * 86_400.0)
+
+    assert spool.pending(1000.0) == [item]
+    assert spool.pending(400 * 86_400.0 - LONGEST_BACKOFF_S) == []
 
 
 def test_released_ticket_waits_until_its_time_and_counts_attempts(spool: Queue, clock: VirtualClock) -> None:

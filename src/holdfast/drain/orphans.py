@@ -34,8 +34,11 @@ class OrphanFiles:
         self._paths.clear()
         self._paths.update(orphan.path for orphan in known)
         for orphan in known:
-            if orphan.due_at <= self.clock.now():
+            now = self.clock.now()
+            if orphan.is_due(now):
                 self._try(orphan)
+            elif orphan.as_of(now) != orphan:
+                self._keep(orphan.as_of(now))
 
     def delete_obsolete(self, write: PendingWrite, merged: Index, *, is_unclear: bool) -> None:
         """Delete what earlier attempts at a write, which is done now, have left under other names.

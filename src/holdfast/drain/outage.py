@@ -45,7 +45,12 @@ class Outage:
 
     def applies(self, now: float, credentials: str) -> bool:
         """Whether it is too early to try again; a new token is worth a try at any time."""
-        return self.retry_at > now and self.credentials == credentials
+        return self.wait_s(now) > 0 and self.credentials == credentials
+
+    def wait_s(self, now: float) -> float:
+        """Return how long to stay away; 0 if that is longer than any pause: the clock was set back."""
+        wait_s = self.retry_at - now
+        return wait_s if 0 < wait_s <= _LONG_PAUSE_S else 0.0
 
     def to_bytes(self) -> bytes:
         """Return the note's content."""
@@ -96,11 +101,17 @@ class RateBlock:
     A plan may see room where a part of its work finds none: without this it would be tried again and again.
     """
 
+    since: float
     until: float
     reason: str
     credentials: str
     critical: Set[str]
 
     def applies(self, now: float, credentials: str, critical: Set[str]) -> bool:
-        """Whether it still holds: time, the token and the critical checkpoints leave it as it was."""
-        return now < self.until and self.credentials == credentials and critical <= self.critical
+        """Whether it still holds: time, the token and the critical checkpoints leave it as it was.
+
+        It does not where the clock was set back: then nobody knows how long ago that was.
+        """
+        return (
+            self.since <= now < self.until and self.credentials == credentials and critical <= self.critical
+        )

@@ -111,6 +111,14 @@ class OrphanFile:
         """Return the name of the note."""
         return orphan_name(self.path)
 
+    def is_due(self, now: float) -> bool:
+        """Whether no request for it can be under way any more."""
+        return self.due_at <= now
+
+    def as_of(self, now: float) -> "OrphanFile":
+        """Return it with a time that is within reach: the clock may have been set back since it was noted."""
+        return replace(self, due_at=min(self.due_at, now + LONGEST_REQUEST_S))
+
     def later(self, now: float, *, is_tried: bool = True) -> "OrphanFile | None":
         """Return it with the time of its next try; None if it was tried often enough."""
         tries = self.tries + is_tried

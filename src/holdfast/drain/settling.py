@@ -18,9 +18,9 @@ from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, QueueItem
 from holdfast.logs import log
 from holdfast.queue import Queue
+from holdfast.queue.contract import LONGEST_BACKOFF_S
 
 RELEASE_PAUSE_S = 15.0
-LONGEST_RELEASE_PAUSE_S = 900.0
 
 
 @dataclass
@@ -142,7 +142,7 @@ class StepWriter:
     def _release(self, items: Sequence[QueueItem], error: HoldfastError) -> None:
         """Keep in the queue what could not be stored just now, with a backoff that doubles each time."""
         backoff = self.spool.backoff(items[0].checkpoint_id)
-        pause_s = min(RELEASE_PAUSE_S * 2.0 ** (backoff.attempts if backoff else 0), LONGEST_RELEASE_PAUSE_S)
+        pause_s = min(RELEASE_PAUSE_S * 2.0 ** (backoff.attempts if backoff else 0), LONGEST_BACKOFF_S)
         self.spool.release(items, str(error), not_before=self.clock.now() + pause_s)
         log.error("checkpoints_released", checkpoints=len(items), cause=str(error))
 

@@ -183,7 +183,7 @@ class Worker:
     ) -> PassResult:
         now, outage = self._now(), self._outage()
         if outage and not state.ignores_outage and outage.applies(now, self.credentials()):
-            return PassResult(state, outage.retry_at - now, outage.sentence)
+            return PassResult(state, outage.wait_s(now), outage.sentence)
         self.contents.orphans.sweep()
         pending = self.spool.pending()
         if not pending:
@@ -248,7 +248,8 @@ class Worker:
         if error.kind != "own_budget":
             self._set_outage(None)  # GitHub is there again, and says so
         critical = critical_ids(self.spool.pending())
-        block = RateBlock(self._now() + wait_s, error.reason, self.credentials(), critical)
+        now = self._now()
+        block = RateBlock(now, now + wait_s, error.reason, self.credentials(), critical)
         return PassResult(replace(state, block=block), wait_s, error.reason)
 
     def _stay_away(self, state: DrainState, error: GatewayError) -> PassResult:

@@ -37,6 +37,10 @@ class QueueStatus:
     lost: int
 
 
+LONGEST_BACKOFF_S = 900.0
+"""No item is released for longer. One that would wait longer was released before the clock was set back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backoff:
     """Why an item waits: how often it was tried, when to try again, and what stood in the way."""
@@ -169,7 +173,10 @@ class Queue(Protocol):
         ...
 
     def release(self, items: Sequence[QueueItem], reason: str, *, not_before: float) -> None:
-        """Count a failed attempt; the items wait in their places until `not_before`."""
+        """Count a failed attempt; the items wait in their places until `not_before`.
+
+        A time further off than LONGEST_BACKOFF_S is ignored.
+        """
         ...
 
     def backoff(self, checkpoint_id: str) -> Backoff | None:

@@ -17,6 +17,7 @@ from holdfast.queue import tables
 from holdfast.queue.admission import Prepared, PutTerms, RunNumbers, check_limits, prepare, tell_fingerprint
 from holdfast.queue.contract import (
     DAMAGED,
+    LONGEST_BACKOFF_S,
     Backoff,
     NewItem,
     PutOutcome,
@@ -105,7 +106,10 @@ class SqliteQueue:
         # A drain lists again and again, and most rows are those of the last time.
         known = self._items
         self._items = found = self._folder.look(lambda database: read_waiting(database, known))
-        return [item for row, item in found.items() if now is None or row[-2] <= now]
+        if now is None:
+            return list(found.values())
+        latest = now + LONGEST_BACKOFF_S
+        return [item for row, item in found.items() if not now < row[-2] <= latest]
 
     def read(self, item: QueueItem) -> bytes:
         body, fault = self._folder.look(lambda database: read_checked(database, item.checkpoint_id))

@@ -49,6 +49,20 @@ def is_left(repository: MemoryGateway) -> bool:
     return LEFT in repository.files(BRANCH)
 
 
+def test_clock_that_was_set_back_puts_the_deletion_off_no_longer_than_usual(
+    workshop: Workshop, orphans: OrphanFiles, repository: MemoryGateway
+) -> None:
+    workshop.clock.sleep(400 * 86_400)
+    orphans.abandon(WRITE)
+    workshop.clock.sleep(-400 * 86_400)
+
+    orphans.sweep()
+    workshop.clock.sleep(LONGEST_REQUEST_S)
+    orphans.sweep()
+
+    assert not is_left(repository)
+
+
 def test_abandoned_file_is_deleted_once_no_request_can_be_under_way(
     workshop: Workshop, orphans: OrphanFiles, repository: MemoryGateway
 ) -> None:

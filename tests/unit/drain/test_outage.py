@@ -53,6 +53,14 @@ def test_outage_is_tried_again_when_its_time_has_come_or_with_a_new_token() -> N
     assert not outage.applies(100.0, "another token")
 
 
+def test_retry_further_off_than_the_longest_pause_is_ignored() -> None:
+    outage = after(DOWN)
+    long_before = outage.retry_at - 400 * 86_400
+
+    assert not outage.applies(long_before, "token")
+    assert outage.wait_s(long_before) == 0
+
+
 def test_only_where_a_small_question_tells_enough_it_is_asked_first() -> None:
     def is_probed(kind: RefusalKind) -> bool:
         return after(Refused("x", "no", kind, "Do this.")).is_probed_first
@@ -72,12 +80,20 @@ def test_only_where_a_small_question_tells_enough_it_is_asked_first() -> None:
         (100.0, "token", {"a"}, False),
         (99.0, "another token", {"a"}, False),
         (99.0, "token", {"a", "b"}, False),
+        (49.0, "token", {"a"}, False),
     ],
-    ids=["as it was found", "with less to do", "its time is over", "a new token", "a new critical one"],
+    ids=[
+        "as it was found",
+        "with less to do",
+        "its time is over",
+        "a new token",
+        "a new critical one",
+        "a clock set back",
+    ],
 )
 def test_limit_holds_until_something_may_find_room(
     now: float, credentials: str, critical: set[str], applies: bool
 ) -> None:
-    block = RateBlock(100.0, "the hour is used up", "token", frozenset({"a"}))
+    block = RateBlock(50.0, 100.0, "the hour is used up", "token", frozenset({"a"}))
 
     assert block.applies(now, credentials, critical) is applies

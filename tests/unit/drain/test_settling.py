@@ -7,10 +7,11 @@ import pytest
 
 from holdfast.drain.chunks import CommitStep, SinglesStep
 from holdfast.drain.pending import PendingWrite, pending_writes
-from holdfast.drain.settling import LONGEST_RELEASE_PAUSE_S, RELEASE_PAUSE_S, StepWriter
+from holdfast.drain.settling import RELEASE_PAUSE_S, StepWriter
 from holdfast.errors import Conflict, Refused, Throttled, Unavailable
 from holdfast.format.receipt import QueueItem
 from holdfast.github.calls import Call, WriteFile
+from holdfast.queue.contract import LONGEST_BACKOFF_S
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, check_run, open_workshop
 
@@ -113,7 +114,7 @@ def test_backoff_of_what_fails_for_its_run_alone_doubles_up_to_a_quarter_of_an_h
         workshop.clock.sleep(pauses[-1])
 
     assert pauses[:3] == [RELEASE_PAUSE_S, 2 * RELEASE_PAUSE_S, 4 * RELEASE_PAUSE_S]
-    assert max(pauses) == pauses[-1] == LONGEST_RELEASE_PAUSE_S
+    assert max(pauses) == pauses[-1] == LONGEST_BACKOFF_S
 
 
 def next_try_s(workshop: Workshop) -> float:

@@ -123,6 +123,20 @@ def test_outage_is_met_with_growing_pauses_and_then_drained(
     check_run(repository)
 
 
+@pytest.mark.parametrize("error", [DOWN, NO_AUTH, Conflict("x", "again and again", "stale_file")])
+def test_drain_goes_on_after_the_clock_was_ahead_and_set_back(
+    workshop: Workshop, repository: MemoryGateway, error: GatewayError
+) -> None:
+    workshop.save()
+    workshop.clock.sleep(400 * 86_400)
+    halt(repository, error)
+    workshop.worker.drain(is_paced=True)
+    workshop.clock.sleep(-400 * 86_400)
+    heal(repository)
+
+    assert workshop.worker.drain(is_paced=True).left == 0
+
+
 def test_long_outage_is_looked_at_once_in_half_a_minute(
     workshop: Workshop, repository: MemoryGateway
 ) -> None:
