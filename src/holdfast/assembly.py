@@ -19,6 +19,7 @@ from holdfast.github.tokens import TokenSource
 from holdfast.queue import Queue, QueueLimits, SqliteQueue
 from holdfast.ratelimit.limits import Limits
 from holdfast.retention.rules import RetentionRules
+from holdfast.security.redaction import Redactor
 from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH, Settings
 
 if TYPE_CHECKING:
@@ -113,9 +114,14 @@ class Assembly:
         return TokenSource(token.get_secret_value() if token else None, self.settings.api_token_file)
 
     def secrets(self) -> list[str]:
-        """Return what must never be shown, as it is now: a token in a file may change."""
+        """Return every token that is in force now: none of them is ever stored or shown."""
         held = (self.tokens.token(), self.api_tokens.token())
         return [*self.settings.secrets(), *(token for token in held if token)]
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Return what takes credentials out of checkpoints."""
+        return Redactor(self.settings.redact, self.secrets)
 
     @cached_property
     def spool(self) -> Queue:

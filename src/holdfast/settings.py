@@ -111,6 +111,7 @@ class Settings(BaseModel):
     abandoned_after_days: Annotated[float, Field(gt=0)] | None = None
     cleanup_every: Annotated[float, BeforeValidator(_duration), Field(ge=60)] | None = None
     warn_age: Annotated[float, BeforeValidator(_duration), Field(ge=0)] = 7 * 86_400.0
+    redact: Literal["off", "known", "strict"] = "known"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
     enabled: bool = True

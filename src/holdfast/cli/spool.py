@@ -43,6 +43,9 @@ def register(commands: Commands) -> None:
         example="holdfast spool restore && holdfast drain",
     )
     restore.add_argument("checkpoint_ids", metavar="ID", nargs="*", help="which ones; see holdfast status")
+    restore.add_argument(
+        "--redact", action="store_true", help="take credentials out first, for GitHub's push protection"
+    )
 
 
 def export_to(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
@@ -73,7 +76,7 @@ def import_from(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 def restore_set_aside(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Have set-aside checkpoints tried again."""
     with open_session(arguments) as session:
-        restored = session.holdfast.restore(arguments.checkpoint_ids or None)
+        restored = session.holdfast.restore(arguments.checkpoint_ids or None, redact=arguments.redact)
     if screen.is_json:
         screen.document({"restored": restored})
     else:

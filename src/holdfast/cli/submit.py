@@ -95,7 +95,9 @@ def _print(receipt: "Receipt", screen: Screen) -> None:
     if screen.is_json:
         screen.document(document)
     else:
-        screen.facts([(name, str(value)) for name, value in document.items()])
+        places = ", ".join(f"{place.path} ({place.kind})" for place in receipt.redacted or ())
+        facts = document | ({"redacted": places} if places else {})
+        screen.facts([(name, str(value)) for name, value in facts.items()])
 
 
 def _read(name: str) -> bytes:

@@ -18,6 +18,7 @@ from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.ids import parse_checkpoint_id, parse_run_id, parse_timestamp
 from holdfast.format.paths import MAX_SEQUENCE
+from holdfast.format.redacted import REDACTED_MEMBER, Redacted
 from holdfast.format.state import ContextFields, StateSnapshot
 from holdfast.format.triggers import Priority, Trigger, parse_trigger
 from holdfast.format.versions import FORMAT_VERSION
@@ -98,13 +99,15 @@ class Draft:
     """A checked checkpoint that waits for its number.
 
     It `is_named` if its caller knows the id, and may send it again. `kept_fingerprint` is for one whose body
-    does not tell what was said, so that the fingerprint must be stored beside it.
+    does not tell what was said, so that the fingerprint must be stored beside it. `redacted` are the places
+    where a credential stood.
     """
 
     header: Header
     texts: Mapping[str, Text]
     is_named: bool
     kept_fingerprint: str | None = None
+    redacted: tuple[Redacted, ...] = ()
 
     @cached_property
     def fingerprint(self) -> str | None:
@@ -332,12 +335,16 @@ def _draft(
 
 
 def fingerprint_of(header: Header, texts: Mapping[str, Text]) -> str:
-    """Return the digest of what a checkpoint says, however it is spelled, without its time and number."""
+    """Return the digest of what a checkpoint says, however it is spelled, without its time and number.
+
+    What was taken out counts by the marks in its places.
+    """
     identity = {name: getattr(header, name) for name in _IDENTIFYING_FIELDS}
     name = "header"
     while name in texts:  # a member of the caller's own must not hide it
         name += "_"
-    return canonical_sha256(join_members({name: orjson.dumps(identity), **texts}))
+    said = {each: text for each, text in texts.items() if each != REDACTED_MEMBER}
+    return canonical_sha256(join_members({name: orjson.dumps(identity), **said}))
 
 
 def fingerprint_body(body: bytes) -> str:

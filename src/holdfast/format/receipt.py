@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from holdfast.format.redacted import Redacted
 from holdfast.format.triggers import Priority, Trigger
 
 
@@ -42,7 +43,10 @@ class QueueItem:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a caller is told of a checkpoint, now and whenever it asks again."""
+    """What a caller is told of a checkpoint, now and whenever it asks again.
+
+    `redacted` says, to the one who saves, which values were taken out because they are credentials.
+    """
 
     checkpoint_id: str
     run_id: str
@@ -53,6 +57,7 @@ class Receipt:
     commit_sha: str | None = None
     blob_sha: str | None = None
     reason: str | None = None
+    redacted: tuple[Redacted, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,13 +57,18 @@ class Draining(Reading):
         """Write every unsent checkpoint to `folder`, as a file each. The spool stays as it is."""
         return export_spool(self._assembly.spool, folder)
 
-    def restore(self, checkpoint_ids: Iterable[str] | None = None) -> list[str]:
+    def restore(self, checkpoint_ids: Iterable[str] | None = None, *, redact: bool = False) -> list[str]:
         """Put set-aside checkpoints back into the line, all of them unless some are named; return their ids.
 
+        With `redact`, credentials are taken out first, and only those are put back in which there were some.
         Raises UnknownRun for one that is not known, SpoolDamaged for one whose bytes are damaged.
         """
         spool = self._assembly.spool
         ids = checkpoint_ids or [entry.item.checkpoint_id for entry in spool.set_aside_entries()]
+        if redact:
+            from holdfast.drain.cleansing import restore_redacted
+
+            return restore_redacted(spool, ids, self._assembly.secrets)
         return [spool.restore(checkpoint_id).checkpoint_id for checkpoint_id in ids]
 
     def _is_settled(self, checkpoint_id: str) -> bool:

@@ -1,6 +1,7 @@
 """Saving checkpoints: check, fill in, put into the spool, and tell how far the way to GitHub is open."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # How old the answer to "is the way to GitHub open?" may be: looking costs more than the rest of a save.
 LOOK_EVERY_S = 1.0
 WARNED_BYTES = 500 * 1024
+_SHOWN_PLACES = 20
 
 
 class Saving(Reading):
@@ -86,10 +88,20 @@ class Saving(Reading):
         run_id: str | None = None,
         checkpoint_id: str | None = None,
     ) -> Draft:
-        """Check a checkpoint and fill in what it lacks, without saving it. Raises InvalidCheckpoint.
+        """Check a checkpoint, fill in what it lacks and take credentials out, without saving it.
 
-        A checkpoint that names no id gets `checkpoint_id`, as if its caller had named it.
+        A checkpoint that names no id gets `checkpoint_id`, as if its caller had named it. Raises
+        InvalidCheckpoint.
         """
+        draft = self._check(checkpoint, run_id, checkpoint_id)
+        return self._assembly.redactor.redact(draft)
+
+    def _check(
+        self,
+        checkpoint: Mapping[str, Any] | BaseModel | bytes,
+        run_id: str | None,
+        checkpoint_id: str | None,
+    ) -> Draft:
         now = format_moment(self._assembly.clock.now())
         if isinstance(checkpoint, bytes):
             self._check_size(len(checkpoint))
@@ -162,17 +174,7 @@ class Saving(Reading):
             return [_disabled(draft.checkpoint_id, draft.run_id) for draft in drafts]
         persistence = self._persistence(drafts)
         outcomes = self._assembly.spool.put_all(drafts, persistence=persistence, are_new=are_new)
-        for draft, receipt in zip(drafts, outcomes, strict=True):
-            if isinstance(receipt, HoldfastError) or receipt.persistence is Persistence.NORMAL:
-                continue
-            if receipt.status is Progress.SPOOLED:
-                log.warning(
-                    "persistence_delayed",
-                    run_id=receipt.run_id,
-                    checkpoint_id=receipt.checkpoint_id,
-                    priority=draft.priority.value,
-                )
-        return outcomes
+        return [_tell(draft, outcome) for draft, outcome in zip(drafts, outcomes, strict=True)]
 
     def _check_size(self, size_bytes: int) -> None:
         if size_bytes > MOST_BYTES:
@@ -196,6 +198,26 @@ class Saving(Reading):
             self._looked_at = now
         is_delayed = any(self._is_delayed[draft.priority is Priority.CRITICAL] for draft in drafts)
         return Persistence.DELAYED if is_delayed else Persistence.NORMAL
+
+
+def _tell(draft: Draft, outcome: Receipt | HoldfastError) -> Receipt | HoldfastError:
+    """Return what the caller is told of its checkpoint; what is out of the ordinary is logged as well."""
+    if isinstance(outcome, HoldfastError):
+        return outcome
+    identity = {"run_id": outcome.run_id, "checkpoint_id": outcome.checkpoint_id}
+    if outcome.persistence is Persistence.DELAYED and outcome.status is Progress.SPOOLED:
+        log.warning("persistence_delayed", **identity, priority=draft.priority.value)
+    if not draft.redacted:
+        return outcome
+    places = [f"{place.path} ({place.kind})" for place in draft.redacted]
+    log.warning(
+        "checkpoint_redacted",
+        **identity,
+        places=places[:_SHOWN_PLACES],
+        number=len(places),
+        advice="Store a reference to a credential, not the credential.",
+    )
+    return replace(outcome, redacted=draft.redacted)
 
 
 def _parse_final_status(status: str | RunStatus) -> RunStatus:

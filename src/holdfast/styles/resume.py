@@ -15,6 +15,7 @@ from holdfast.jsontext.members import canonical, join_members, parse_document
 from holdfast.styles import DEFAULT_STYLE, STYLES, plan_style
 from holdfast.styles.agents import MAX_RECOVERIES, count_recoveries, failed_agents
 from holdfast.styles.phases import GATE, is_done
+from holdfast.styles.redactions import tell_redacted
 from holdfast.styles.review import HUMAN_REVIEW, Past, Reviewed, find_review
 from holdfast.styles.style import ResumePoint, Saved, Today
 from holdfast.styles.values import Place, as_mapping, name_all
@@ -175,6 +176,7 @@ def plan_resume(
         opened, point, added = _step_back(opened, point, before, dag)
     every = [
         *warnings,
+        *tell_redacted(envelope),
         *added,
         *point.flaws,
         *point.warnings,

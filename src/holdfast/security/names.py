@@ -1,0 +1,26 @@
+"""Names under which a secret is likely, in any spelling: `password`, `apiKey`, `X-API-KEY`."""
+
+import re
+
+# The words that a name ends with, run together; one that says how many (`max_tokens`) is not meant.
+_TELLING = re.compile(
+    r"(?:password|passwd|passphrase|passcode|pwd|secrets?|apikeys?|accesskeys?|secretkeys?|privatekeys?"
+    r"|signingkeys?|encryptionkeys?|token|authtokens|accesstokens|refreshtokens|authorization|bearer|cookies?"
+    r"|credentials?|connectionstring|dsn|otp|pincode)(?:value|text|hash|header|string|[0-9]+)?$"
+)
+_SEPARATORS = re.compile(r"[^a-z0-9]+")
+
+# The same, roughly, over raw text: whether it is worthwhile to look at the names one by one.
+ANCHOR = (
+    r"(?i)(?:pass|pwd|secret|key|token|authorization|bearer|cookie|credential|string|dsn|otp|pin)"
+    r'[^"\\]{0,24}"\s*:'
+)
+
+
+def is_telling(name: str) -> bool:
+    """Whether a value under this name is likely to be a secret.
+
+    >>> [is_telling(name) for name in ("dbPassword", "X-API-KEY", "access_token", "max_tokens")]
+    [True, True, True, False]
+    """
+    return _TELLING.search(_SEPARATORS.sub("", name.lower())) is not None

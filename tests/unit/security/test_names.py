@@ -1,0 +1,38 @@
+"""Names that tell of a secret, in any spelling."""
+
+import pytest
+
+from holdfast.security.names import is_telling
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password",
+        "dbPassword",
+        "DB_PASSWORD",
+        "user-password",
+        "api_key",
+        "apiKey",
+        "X-Api-Key",
+        "Authorization",
+        "Set-Cookie",
+        "cookies",
+        "client_secret",
+        "clientSecret",
+        "access_token",
+        "TOKEN",
+        "private key",
+        "passwd2",
+    ],
+)
+def test_telling(name: str) -> None:
+    assert is_telling(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["max_tokens", "tokens", "token_count", "secret_name", "keys", "passed", "author", "description", ""],
+)
+def test_not_telling(name: str) -> None:
+    assert not is_telling(name)

@@ -1,0 +1,189 @@
+"""Credentials are taken out of drafts; every other byte stays."""
+
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.errors import InvalidCheckpoint
+from holdfast.format.checkpoint import Draft, draft_from_mapping, draft_from_text
+from holdfast.format.redacted import MARK, Redacted
+from holdfast.security.redaction import EARLIER, HELD, TELLING_NAME, RedactMode, Redactor
+from tests.fakes.credentials import MAKERS, Forger, make_all
+
+ID = "0b5e3c3e-5a5e-4b8e-9d8a-0d2f6d1f8f10"
+NOW = "2026-11-17T20:00:00Z"
+TOKEN = MAKERS["github-token"][0](Forger())
+LIVE = 'a live token with "quotes" / slashes'
+
+
+def redact(document: Any, mode: RedactMode = "known", *secrets: str) -> Draft:
+    make = draft_from_text if isinstance(document, bytes) else draft_from_mapping
+    draft = make(document, now=NOW, new_id=lambda: ID, run_id="r")
+    return Redactor(mode, lambda: secrets).redact(draft)
+
+
+def short(state: Any, **members: Any) -> dict[str, Any]:
+    return {"trigger": "manual", "phase": "p", "state": state, **members}
+
+
+def state_of(draft: Draft) -> Any:
+    return json.loads(bytes(draft.texts["state_snapshot"]))
+
+
+def test_checkpoint_without_credentials_is_the_same_object() -> None:
+    document = short({"a": "nothing here"}, checkpoint_id=ID)
+    draft = draft_from_mapping(document, now=NOW, new_id=str, run_id="r")
+    assert Redactor("known", lambda: ["token-in-force"]).redact(draft) is draft
+    assert Redactor("off", list).redact(draft) is draft
+
+
+def test_credential_is_replaced_and_its_place_listed() -> None:
+    draft = redact(short({"steps": [{"log": f"cloned with {TOKEN}, done"}]}))
+
+    assert state_of(draft) == {"steps": [{"log": f"cloned with {MARK}, done"}]}
+    places = (Redacted("/state_snapshot/steps/0/log", "github-token"),)
+    assert draft.redacted == places
+    assert json.loads(draft.body(1))["redacted"] == [{"path": places[0].path, "kind": "github-token"}]
+
+
+def test_all_other_bytes_stay_as_they_are() -> None:
+    state = b'{"n": 1.10e+2, "u":"\\u00e9\\ud83d\\ude00 %b \\ud83d\\ude00\\/","e" : [ ] }'
+    draft = redact(b'{"trigger":"manual","state": ' + state % TOKEN.encode() + b"}")
+
+    assert bytes(draft.texts["state_snapshot"]) == state % MARK.encode()
+
+
+@pytest.mark.parametrize(
+    "hide", [lambda s: f"\\u{ord(s[0]):04x}{s[1:]}", lambda s: "".join(f"\\u{ord(c):04X}" for c in s)]
+)
+def test_credential_behind_escapes_is_found(hide: Any) -> None:
+    draft = redact(b'{"trigger":"manual","state":{"a":"%b"}}' % hide(TOKEN).encode())
+    assert state_of(draft) == {"a": MARK}
+
+
+def test_slash_may_be_escaped() -> None:
+    draft = redact(b'{"trigger":"manual","state":{"a":"postgres:\\/\\/me:hunter2000@db\\/app"}}')
+    assert bytes(draft.texts["state_snapshot"]) == b'{"a":"postgres:\\/\\/%b@db\\/app"}' % MARK.encode()
+
+
+def test_private_key_goes_as_a_whole_block() -> None:
+    pem = Forger().pem()
+    assert state_of(redact(short({"a": f"before {pem} after", "b": json.dumps({"k": pem})}))) == {
+        "a": f"before {MARK} after",
+        "b": json.dumps({"k": MARK}),
+    }
+
+
+def test_secret_is_known_by_the_name_it_has() -> None:
+    secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzzzzzzzK"
+    draft = redact(short({"env": {"AWS_SECRET_ACCESS_KEY": secret, "other": secret}}))
+    assert state_of(draft) == {"env": {"AWS_SECRET_ACCESS_KEY": MARK, "other": secret}}
+
+
+def test_names_of_members_are_redacted_and_stay_apart() -> None:
+    other = MAKERS["npm-token"][0](Forger(2))
+    draft = redact(short({TOKEN: {"x": TOKEN}, other: 1}))
+
+    assert list(state_of(draft)) == [MARK, f"{MARK} 2"]
+    assert [place.path for place in draft.redacted] == [
+        f"/state_snapshot/{MARK}",
+        f"/state_snapshot/{MARK}/x",
+        f"/state_snapshot/{MARK} 2",
+    ]
+
+
+def test_context_header_and_other_members_are_redacted_too() -> None:
+    draft = redact(
+        short({}, context_fields={"a": TOKEN}, workflow=f"https://x:{TOKEN}@h/w.yml", mine=[TOKEN])
+    )
+
+    assert TOKEN.encode() not in draft.body(1)
+    assert draft.header.workflow == f"https://{MARK}@h/w.yml"
+    assert {place.path for place in draft.redacted} == {"/context_fields/a", "/workflow", "/mine/0"}
+
+
+def test_run_that_is_called_like_a_credential_is_refused_without_saying_it() -> None:
+    draft = draft_from_mapping(short({}), now=NOW, new_id=lambda: ID, run_id=TOKEN)
+    with pytest.raises(InvalidCheckpoint, match="call the run otherwise") as refusal:
+        Redactor("known", lambda: ()).redact(draft)
+    assert TOKEN not in str(refusal.value)
+
+
+@pytest.mark.parametrize("mode", ["off", "known", "strict"])
+def test_own_secrets_always_go_also_from_bytes(mode: RedactMode) -> None:
+    for document in (short({"a": f"x{LIVE}y"}), json.dumps(short({"a": f"x{LIVE}y"})).encode()):
+        draft = redact(document, mode, LIVE)
+        assert state_of(draft) == {"a": f"x{MARK}y"}
+        assert draft.redacted == (Redacted("/state_snapshot/a", HELD),)
+
+
+def test_token_that_is_a_mere_word_is_none() -> None:
+    assert state_of(redact(short(["test", "a test"]), "off", "test")) == ["test", "a test"]
+
+
+def test_off_leaves_credentials_of_others() -> None:
+    assert state_of(redact(short({"a": TOKEN}), "off", LIVE)) == {"a": TOKEN}
+
+
+def test_strict_takes_values_under_telling_names() -> None:
+    state = {"dbPassword": "hunter2", "pin_code": 1234, "login": {"secrets": {"a": ["b", 3, True, None, ""]}}}
+    kept = {"max_tokens": 100, "password_hint": "cat", "ok": "yes"}
+    draft = redact(short(state | kept), "strict")
+
+    redacted = {
+        "dbPassword": MARK,
+        "pin_code": MARK,
+        "login": {"secrets": {"a": [MARK, MARK, True, None, ""]}},
+    }
+    assert state_of(draft) == redacted | kept
+    assert {place.kind for place in draft.redacted} == {TELLING_NAME}
+    assert "dbPassword" in state_of(redact(short(state), "known"))
+    assert state_of(redact(short(state), "known"))["dbPassword"] == "hunter2"
+
+
+def test_marks_that_were_carried_on_are_listed_again_with_their_kind() -> None:
+    first = redact(short({"a": TOKEN}))
+    again = redact(first.body(1).replace(b'"sequence_number":1', b'"sequence_number":2'))
+    assert again.redacted == first.redacted
+
+    recorded = redact(short({"now": {"at": MARK}}))
+    assert recorded.redacted == (Redacted("/state_snapshot/now/at", EARLIER),)
+    assert redact(short({"a": MARK}), "off").redacted == (Redacted("/state_snapshot/a", EARLIER),)
+
+
+def test_list_of_what_is_no_longer_there_goes() -> None:
+    draft = redact(short({"a": "given anew"}, redacted=[{"path": "/state_snapshot/a", "kind": "jwt"}]))
+    assert draft.redacted == ()
+    assert "redacted" not in draft.texts
+
+
+def test_member_called_redacted_must_be_such_a_list() -> None:
+    with pytest.raises(InvalidCheckpoint, match="redacted: this name is kept"):
+        redact(short({}, redacted="yes"))
+
+
+def test_repetition_is_known_whatever_the_credential_was() -> None:
+    identity = {"checkpoint_id": ID}
+    first, second = (redact(short({"a": MAKERS["jwt"][0](Forger(seed))}, **identity)) for seed in (1, 2))
+    plain = redact(short({"a": MARK}, **identity))
+    assert first.fingerprint == second.fingerprint == plain.fingerprint
+    other = redact(short({"a": "x"}, **identity))
+    assert other.fingerprint not in (None, first.fingerprint)
+
+
+def test_corpus_at_odd_places_leaves_nothing() -> None:
+    corpus = make_all(seed=11, number=200)
+    texts = [text for _, text, _ in corpus]
+    state = {
+        "list": [[[{"deep": text}]] for text in texts[::4]],
+        "nested": {f"{number}:{text}": number for number, text in enumerate(texts[1::4])},
+        "text": "".join(f"\t\u00e9\U0001f600 {text}\n" for text in texts[2::4]),
+        "inner": [json.dumps({"inner": json.dumps({"k": text})}) for text in texts[3::4]],
+    }
+    for ensure_ascii in (False, True):
+        document = json.dumps(short(state), ensure_ascii=ensure_ascii).encode()
+        body = redact(document).body(1)
+        stored = json.dumps(json.loads(body), ensure_ascii=False)
+        left = [kind for kind, _, secret in corpus if secret.strip() in stored or secret[8:-8] in stored]
+        assert left == []
