@@ -269,12 +269,12 @@ class Assembly:
     @cached_property
     def _deadline(self) -> Deadline:
         """Return when everything but the worker's drain ends: when we are asked to stop."""
-        return Deadline(self.clock, self.stop)
+        return Deadline(self.clock, self.stop, random_share=self._jitter)
 
     @cached_property
     def _drain_deadline(self) -> Deadline:
         """Return when the worker's drain ends, which may be given a time."""
-        return Deadline(self.clock, self.stop)
+        return Deadline(self.clock, self.stop, random_share=self._jitter)
 
     def _runs(self, gateway: "Gateway") -> "Runs":
         from holdfast.repository.runs import Runs

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -56,6 +56,7 @@ class Deadline:
     clock: Clock
     stop: threading.Event = field(default_factory=threading.Event)
     grace_s: float = GRACE_S
+    random_share: Callable[[], float] = lambda: 1.0
     _ends_at: float = inf
     _grace_ends_at: float | None = None
 
@@ -83,6 +84,10 @@ class Deadline:
         """Return the error that ends the work; `cause` is what failed last."""
         why = "we were asked to stop" if self.is_stopping() else f"the time for this is over: {cause}"
         return Stopped(f"{why}; what is not stored yet stays in the spool")
+
+    def pause(self, seconds: float) -> None:
+        """Wait for between half and all of that, so that several who got in each other's way come apart."""
+        self.wait(seconds * (0.5 + 0.5 * self.random_share()))
 
     def wait(self, seconds: float) -> None:
         """Wait that long, or until the deadline: for a pause before something is repeated."""

@@ -146,3 +146,13 @@ def test_pause_lasts_as_long_as_it_was_meant_to_when_the_clock_is_set_back(secon
     Deadline(clock).wait(seconds)
 
     assert sum(clock.slept) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("share", "slept_s"), [(0.0, 4.0), (0.5, 6.0), (1.0, 8.0)])
+def test_pause_is_at_least_half_as_long_as_said(share: float, slept_s: float) -> None:
+    clock = VirtualClock()
+    before = clock.now()
+
+    Deadline(clock, random_share=lambda: share).pause(8.0)
+
+    assert clock.now() - before == pytest.approx(slept_s)

@@ -83,9 +83,6 @@ class _Spans(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._spans)
 
-    def __getitem__(self, name: str) -> Any:
-        raise NotImplementedError
-
 
 class _Members(_Spans):
     """The texts of the members of an object, each cut out when it is asked for."""

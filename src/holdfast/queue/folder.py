@@ -48,6 +48,7 @@ DATABASE = "queue.db"
 
 _QUEUE = "queue"
 _SALVAGED = "salvaged"
+_MAKING = "making.db"
 _DAMAGED = "damaged-"
 _OPEN_TIMEOUT_S = 60
 _TRIES = 3
@@ -239,8 +240,9 @@ def make_database(path: Path) -> Path:
     Raises SpoolUnwritable for one of another format, DatabaseDamaged if format and tables do not agree.
     """
     if not path.exists():
-        # Only where it is new: to close a file that SQLite has open takes SQLite's locks from this process.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        _make_new(path)
+    elif not path.stat().st_size:
+        raise DatabaseDamaged(f"the spool in {path.parent} is empty, and none is ever made so")
     with connected(path) as database:
         (version,) = database.execute("pragma user_version").fetchone()
         are_ours = tables.are_ours(database)
@@ -257,6 +259,19 @@ def make_database(path: Path) -> Path:
             _lay_out(database)
             confirm_folder(path.parent)
     return path
+
+
+def _make_new(path: Path) -> None:
+    """Make the database under another name first: one that has its name is whole."""
+    for left_over in path.parent.glob(f"{_MAKING}*"):
+        left_over.unlink()
+    making = path.with_name(_MAKING)
+    # To close a file that SQLite has open would take SQLite's locks from this process; this one is new.
+    os.close(os.open(making, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with connected(making) as database:
+        _lay_out(database)
+    making.rename(path)
+    confirm_folder(path.parent)
 
 
 def _lay_out(database: sqlite3.Connection) -> None:

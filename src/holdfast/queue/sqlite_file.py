@@ -16,7 +16,7 @@ from typing import TypeVar
 from urllib.parse import quote
 from weakref import WeakSet
 
-from holdfast.disk import LOCK_TIMEOUT_S, UNCONFIRMED, StoreMoved, translate
+from holdfast.disk import LOCK_TIMEOUT_S, UNCONFIRMED, DatabaseDamaged, StoreMoved, translate
 from holdfast.errors import DiskFailed, SpoolError, SpoolUnwritable
 
 T = TypeVar("T")
@@ -25,9 +25,10 @@ Work = Callable[[sqlite3.Connection], T]
 _BEGIN, _BEGIN_WRITING, _COMMIT = "begin", "begin immediate", "commit"
 _FAILED_SYNCS = {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}
 
-# The log is written back to the file when it has this many pages. Some put pays for that: with 16 MB it is
-# one in two hundred of 50 KB, with SQLite's own 4 MB one in fifty.
-_LOG_PAGES = 4000
+# The log is written back to the file when it has this many pages, and some put pays for that: with 8 MB it is
+# one in a hundred of 50 KB, with SQLite's own 4 MB one in fifty. To write over a log that was written back is
+# quicker than to let it grow, so that more is no gain.
+_LOG_PAGES = 2000
 _LOG_BYTES = 32 * 1024**2
 _PRAGMAS = (
     "synchronous = full",
@@ -209,6 +210,11 @@ class SqliteFile:
             # Linux forgets what a failed fsync did not write: a second one would succeed and lie.
             self.failure = UNCONFIRMED
             return DiskFailed(str(translate(error, folder)))
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY and os.access(
+            self._name, os.W_OK
+        ):
+            # Nobody forbids it but the file's own header, which says that a later SQLite has written it.
+            return DatabaseDamaged(f"the database in {folder} is damaged: its header forbids writing to it")
         if self.is_in_place():
             return translate(error, folder)
         return StoreMoved(f"the database in {folder} was replaced")

@@ -338,7 +338,8 @@ def read_untold(database: sqlite3.Connection, checkpoint_id: str) -> tuple[ItemR
 
 def keep_number(database: sqlite3.Connection, row: ItemRow) -> None:
     """See to it that nobody is given the number that an item has just lost."""
-    raise_runs(database, [(row.run_id, row.sequence, 0)])
+    # Whoever asks for it, or for one below it, is given the next: in the repository others have these.
+    raise_runs(database, [(row.run_id, row.sequence, row.sequence)])
 
 
 def count_item(database: sqlite3.Connection, row: ItemRow, *, waiting: int = 0, aside: int = 0) -> None:

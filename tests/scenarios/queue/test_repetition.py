@@ -152,3 +152,12 @@ def flip_body(folder: Path) -> None:
         (body,) = database.execute("select bytes from body").fetchone()
         database.execute("update body set bytes = ?", (bytes(body[:-2] + b"!}"),))
     database.close()
+
+
+def test_number_that_an_item_has_lost_is_given_to_nobody_who_asks_for_it(spool: SqliteQueue) -> None:
+    spool.put(draft(FIRST))
+    renumber(spool)
+
+    receipt = spool.put(draft({**FIRST, "checkpoint_id": str(uuid4())}))
+
+    assert receipt.sequence_number == 10

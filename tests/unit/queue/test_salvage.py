@@ -548,3 +548,46 @@ def test_row_whose_id_was_altered_is_found_by_reading_it(tmp_path: Path) -> None
         with pytest.raises((UnknownRun, SpoolDamaged)):
             spool.read(item)
         assert drain(spool) == bodies
+
+
+@pytest.mark.parametrize("byte", [18, 19])
+def test_header_that_forbids_to_write_is_damage(tmp_path: Path, byte: int) -> None:
+    bodies = fill(tmp_path, 5)
+    content = bytearray(database(tmp_path).read_bytes())
+    content[byte] ^= 0x40
+    database(tmp_path).write_bytes(content)
+
+    spool = open_spool(tmp_path / "spool")
+    spool.put(JsonEntry(checkpoint_id="new"))
+
+    assert set(drain(spool)) == {*bodies, "new"}
+    assert len(damaged_folders(tmp_path)) == 1
+    spool.close()
+
+
+def test_empty_file_is_damage_and_not_a_new_spool(tmp_path: Path) -> None:
+    fill(tmp_path, 3)
+    database(tmp_path).write_bytes(b"")
+
+    with capture_logs() as logs:
+        spool = open_spool(tmp_path / "spool")
+    spool.put(JsonEntry(checkpoint_id="new"))
+
+    assert [entry["event"] for entry in logs] == ["spool_damage_found", "spool_salvaged"]
+    assert set(drain(spool)) == {"new"}
+    assert len(damaged_folders(tmp_path)) == 1
+    spool.close()
+
+
+def test_spool_whose_making_was_cut_short_is_made_anew(tmp_path: Path) -> None:
+    folder = database(tmp_path).parent
+    folder.mkdir(parents=True)
+    for name in ("making.db", "making.db-wal"):
+        (folder / name).write_bytes(b"half")
+
+    spool = open_spool(tmp_path / "spool")
+    spool.put(JsonEntry(checkpoint_id="new"))
+
+    assert set(drain(spool)) == {"new"}
+    assert damaged_folders(tmp_path) == []
+    spool.close()

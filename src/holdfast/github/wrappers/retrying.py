@@ -50,7 +50,7 @@ def repeat(
     """Return what `work` returns, which reads and plans anew each time. Raises its last GatewayError.
 
     `when` tells which errors are worth another attempt; `note` is told of each that gets one, before the
-    pause: 1 s, 2 s, 4 s, then 8 s.
+    pause: up to 1 s, 2 s, 4 s, then 8 s, and at least half of that.
     """
 
     def work_without_plan(_: None) -> ResultT:
@@ -82,7 +82,7 @@ def plan_and_repeat(
             if attempt == attempts or not when(error):
                 raise
             note(attempt, error)
-        deadline.wait(pause_s(attempt))
+        deadline.pause(pause_s(attempt))
         attempt += 1
 
 
