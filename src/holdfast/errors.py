@@ -8,7 +8,8 @@ HoldfastError
 ├── InvalidSettings          the configuration is wrong: every problem at once
 ├── SpoolError               the local disk did not do what we asked
 │   ├── SpoolUnwritable          disk full, read-only, input/output error: nothing was acknowledged
-│   │   └── DiskFailed               a write was not confirmed: nothing is stored until we are started again
+│   │   ├── DiskFailed               a write was not confirmed: nothing is stored until we are started again
+│   │   └── DatabaseAway             the shared queue's PostgreSQL does not answer, or refuses
 │   ├── SpoolFull                the spool has reached its own limit
 │   ├── SpoolBusy                another process is draining this spool
 │   └── SpoolDamaged             stored bytes do not match their digest
@@ -103,12 +104,24 @@ class DiskFailed(SpoolUnwritable):
     """The disk failed to confirm a write, and what it says after that cannot be trusted: start again."""
 
 
+class DatabaseAway(SpoolUnwritable):
+    """The PostgreSQL of the shared queue, `database`, cannot be used for now: nothing was stored there."""
+
+    def __init__(self, database: str, reason: str) -> None:
+        super().__init__(f"{database} cannot be used: {reason}")
+        self.reason = reason
+
+
 class SpoolFull(SpoolError):
     """The spool has reached the limit that was set for it."""
 
 
 class SpoolBusy(SpoolError):
-    """Another process is draining this spool."""
+    """Another process is draining this spool; to ask again is of use after `retry_in_s`, if that is known."""
+
+    def __init__(self, reason: str, *, retry_in_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.retry_in_s = retry_in_s
 
 
 class SpoolDamaged(SpoolError):

@@ -19,7 +19,9 @@ from holdfast.format.receipt import Delivery, Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.queue import Queue, QueueLimits, SqliteQueue
 from holdfast.queue.contract import LONGEST_BACKOFF_S
+from holdfast.queue.postgres import Database, PostgresQueue
 from tests.fakes.clock import VirtualClock
+from tests.fakes.postgres import postgres_url
 from tests.fakes.spooling import FakeEntry
 
 OpenQueue = Callable[..., Queue]
@@ -30,12 +32,21 @@ def open_sqlite(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue
     return SqliteQueue.open(folder, limits=limits, clock=clock, layout=Layout())
 
 
+def open_postgres(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue:
+    database = Database(postgres_url(folder))
+    return PostgresQueue.open(
+        database, "target", folder=folder, limits=limits, clock=clock, layout=Layout()
+    )
+
+
 @pytest.fixture
 def clock() -> VirtualClock:
     return VirtualClock(1000.0)
 
 
-@pytest.fixture(params=[pytest.param(open_sqlite, id="sqlite")])
+@pytest.fixture(
+    params=[pytest.param(open_sqlite, id="sqlite"), pytest.param(open_postgres, id="postgres")]
+)
 def open_queue(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[OpenQueue]:
     """Return what opens the queue; each opening stands for a process of its own."""
     opened: list[Queue] = []

@@ -1,0 +1,130 @@
+"""Taking checkpoints in, for the queue in PostgreSQL: one transaction, three turns to the server and back.
+
+First the runs are locked, so that their numbers follow the order of arrival; then everything is read that the
+decision needs; then everything is written, and the transaction ends with it.
+"""
+
+import zlib
+from collections.abc import Sequence
+
+from holdfast.errors import HoldfastError
+from holdfast.queue.admission import (
+    Prepared,
+    PutTerms,
+    RunNumbers,
+    check_known,
+    check_limits,
+    make_body,
+    make_row,
+)
+from holdfast.queue.contract import NewItem, PutOutcome
+from holdfast.queue.postgres import statements
+from holdfast.queue.postgres.database import Connection, Database
+from holdfast.queue.postgres.statements import columns_of
+from holdfast.queue.rows import ItemRow, Totals
+
+
+def take_in(
+    database: Database, target: int, prepared: Sequence[Prepared | HoldfastError], terms: PutTerms
+) -> tuple[list[PutOutcome], dict[str, RunNumbers]]:
+    """Store what is new; return the answer to each, a receipt or an error, and the numbers of their runs."""
+
+    def work(connection: Connection, is_repeated: bool) -> tuple[list[PutOutcome], dict[str, RunNumbers]]:
+        admission = _Admission(connection, target, terms, may_be_known=is_repeated or not terms.are_new)
+        outcomes = admission.take(prepared)
+        return outcomes, admission.numbers
+
+    runs = {each.new_item.run_id for each in prepared if isinstance(each, Prepared)}
+    keys = sorted({zlib.crc32(f"{target}\n{run_id}".encode()) - 2**31 for run_id in runs})
+    lock = "".join(f"select pg_advisory_xact_lock({statements.LOCK_CLASS}, {key});" for key in keys)
+    return database.change(work, first=lock, ends_itself=True)
+
+
+class _Admission:
+    """One transaction that takes checkpoints in."""
+
+    def __init__(self, connection: Connection, target: int, terms: PutTerms, *, may_be_known: bool) -> None:
+        self._connection = connection
+        self._target = target
+        self._terms = terms
+        self._may_be_known = may_be_known
+        self._known: dict[str, ItemRow] = {}
+        self._taken: set[tuple[str, int]] = set()
+        self._rows: list[tuple[ItemRow, bytes]] = []
+        self._touched: list[int] = []
+        self._totals = self._before = Totals()
+        self.numbers: dict[str, RunNumbers] = {}
+
+    def take(self, prepared: Sequence[Prepared | HoldfastError]) -> list[PutOutcome]:
+        new_items = [each.new_item for each in prepared if isinstance(each, Prepared)]
+        self._read(new_items)
+        outcomes = [self._settle(each) for each in prepared]
+        self._write()
+        return outcomes
+
+    def _read(self, new_items: Sequence[NewItem]) -> None:
+        target, say = self._target, self._connection.execute
+        runs = sorted({each.run_id for each in new_items})
+        ids = [each.checkpoint_id for each in new_items if self._may_be_known or each.fingerprint]
+        wanted = [(each.run_id, each.sequence) for each in new_items if each.sequence is not None]
+        with self._connection.pipeline():
+            totals = say(statements.SELECT_TOTAL, (target,))
+            numbers = say(statements.SELECT_RUNS, (target, runs))
+            known = say(statements.SELECT_ITEMS, (target, ids)) if ids else None
+            taken = say(statements.SELECT_TAKEN, (*columns_of(wanted), target)) if wanted else None
+            self._totals = self._before = Totals(*(totals.fetchone() or ()))
+            self.numbers = {run_id: RunNumbers() for run_id in runs}
+            self.numbers |= {run_id: RunNumbers(*both) for run_id, *both in numbers}
+            self._known = {row[1]: ItemRow._make(row) for row in known or ()}
+            self._taken = {(run_id, number) for run_id, number in taken or ()}
+
+    def _write(self) -> None:
+        target, say = self._target, self._connection.execute
+        before, after = self._before, self._totals
+        with self._connection.pipeline():
+            if self._touched:
+                say(statements.TOUCH_ITEMS, (self._terms.now, self._touched))
+            if self._rows:
+                columns = columns_of([(*row[1:], body) for row, body in self._rows])
+                say(statements.INSERT_ITEMS.encode(), (target, *columns))
+                highest = [(run_id, each.highest, each.floor) for run_id, each in self.numbers.items()]
+                say(statements.RAISE_RUNS, (target, *columns_of(highest)))
+                added = (after.depth - before.depth, after.bytes - before.bytes, 0, 0)
+                say(statements.ADD_TO_TOTAL, (target, *added))
+            say("commit")
+
+    def _settle(self, prepared: Prepared | HoldfastError) -> PutOutcome:
+        if isinstance(prepared, HoldfastError):
+            return prepared
+        new_item = prepared.new_item
+        try:
+            row = self._known.get(new_item.checkpoint_id)
+            if row is None:
+                return self._accept(prepared)
+            check_known(new_item, row)
+        except HoldfastError as error:
+            return error
+        # Whoever stored it may have been answered by a server that had not yet confirmed it: a commit that
+        # changes something is confirmed, and with it all that came before.
+        if row.arrival is not None:
+            self._touched.append(row.arrival)
+        return row.receipt
+
+    def _accept(self, prepared: Prepared) -> PutOutcome:
+        """Store a new checkpoint, under another number if its own was taken meanwhile."""
+        new_item = prepared.new_item
+        totals = check_limits(self._totals, len(prepared.body), self._terms.limits)
+        numbers = self.numbers[new_item.run_id]
+        number = numbers.choose(
+            new_item.sequence, lambda wanted: (new_item.run_id, wanted) in self._taken
+        )
+        if number != prepared.number:
+            prepared = make_body(new_item, number)
+            totals = check_limits(self._totals, len(prepared.body), self._terms.limits)
+        row = make_row(prepared, self._terms)
+        self._rows.append((row, prepared.body))
+        self._known[new_item.checkpoint_id] = row
+        self._taken.add((new_item.run_id, number))
+        numbers.take(number)
+        self._totals = totals
+        return row.receipt

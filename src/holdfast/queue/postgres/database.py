@@ -1,0 +1,209 @@
+"""The one door to PostgreSQL: connections, transactions that are safe when they end, errors without secrets."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import conninfo, errors
+from psycopg_pool import ConnectionPool
+
+from holdfast.errors import DatabaseAway, InvalidSettings, SpoolUnwritable
+from holdfast.queue.postgres import statements
+
+T = TypeVar("T")
+Connection = psycopg.Connection[Any]
+
+OLDEST_VERSION = 14
+MOST_CONNECTIONS = 12
+# A caller is not to wait long for a server that is away: its checkpoint goes to the local disk instead.
+CONNECT_TIMEOUT_S = 4
+ATTEMPTS = 4
+_PAUSE_S = 0.05
+
+_OPTIONS: dict[str, Any] = {
+    "connect_timeout": CONNECT_TIMEOUT_S,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 6000,
+    "application_name": "holdfast",
+}
+# Someone else was faster, or the transaction waited too long: the same again may succeed.
+_WORTH_REPEATING = (
+    errors.DeadlockDetected,
+    errors.SerializationFailure,
+    errors.LockNotAvailable,
+    errors.UniqueViolation,
+)
+_thread = threading.local()
+
+
+class Database:
+    """Connections to one PostgreSQL, for all threads of this process; a forked one makes its own."""
+
+    def __init__(self, url: str) -> None:
+        self._conninfo = _with_options(url)
+        self.description = describe(url)
+        self._pool: ConnectionPool[Connection] | None = None
+        self._pid = 0
+        self._lock = threading.Lock()
+        self._is_closed = False
+        # Set when a connection broke: the next is made at once, so that its error is known at once.
+        self._is_suspect = True
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._is_closed = True
+        if self._pool and self._pid == os.getpid():
+            self._pool.close()
+        self._pool = None
+
+    def connect(self) -> Connection:
+        """Return a connection of one's own, to be closed by who asked for it. Raises psycopg.Error."""
+        return psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+
+    def look(self, work: Callable[[Connection], T]) -> T:
+        """Return what `work` reads. Raises DatabaseAway."""
+        return self._try(lambda connection, _: work(connection))
+
+    def change(
+        self, work: Callable[[Connection, bool], T], *, first: str = "", ends_itself: bool = False
+    ) -> T:
+        """Carry out `work` as one transaction; when this returns, the server's disk has it.
+
+        `work` may be called again, then with true, when it is not known whether the first try was stored.
+        `first` is said together with the beginning. Raises DatabaseAway, and what `work` raises.
+        """
+
+        def transact(connection: Connection, is_repeated: bool) -> T:
+            connection.execute(f"{statements.BEGIN};{first}".encode())
+            try:
+                result = work(connection, is_repeated)
+                if not ends_itself:
+                    connection.execute("commit")
+            except BaseException:
+                _roll_back(connection)
+                raise
+            return result
+
+        if getattr(_thread, "is_saving", False):
+            raise SpoolUnwritable("this thread is just saving; save again when it has done so")
+        _thread.is_saving = True
+        try:
+            return self._try(transact)
+        finally:
+            _thread.is_saving = False
+
+    def _try(self, work: Callable[[Connection, bool], T]) -> T:
+        for attempt in range(ATTEMPTS):
+            try:
+                with self._connection() as connection:
+                    return work(connection, attempt > 0)
+            except _WORTH_REPEATING as error:
+                failure: psycopg.Error = error
+                time.sleep(_PAUSE_S * attempt)
+            except (psycopg.OperationalError, psycopg.InterfaceError, errors.InternalError_) as error:
+                failure = error
+                if self._is_suspect:  # a connection that was made just now failed as well
+                    break
+                self._is_suspect = True
+            except psycopg.Error as error:
+                failure = error
+                break
+        raise DatabaseAway(self.description, explain(failure)) from failure
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        if self._is_closed:
+            raise SpoolUnwritable("the spool was closed; open it again to save")
+        if self._is_suspect or self._pid != os.getpid():
+            yield from self._with_new_connection()
+            return
+        with self._open_pool().connection(timeout=CONNECT_TIMEOUT_S) as connection:
+            yield connection
+
+    def _with_new_connection(self) -> Iterator[Connection]:
+        """Yield a connection that is made for this alone; if it works, the pool is trusted again."""
+        connection = self.connect()
+        self._is_suspect = True
+        try:
+            yield connection
+        except psycopg.Error:
+            raise
+        except BaseException:
+            self._trust()
+            raise
+        else:
+            self._trust()
+        finally:
+            connection.close()
+
+    def _trust(self) -> None:
+        with self._lock:
+            if self._pool and self._pid == os.getpid():
+                self._pool.close()
+            self._pool = None
+            self._pid = os.getpid()
+            self._is_suspect = False
+
+    def _open_pool(self) -> "ConnectionPool[Connection]":
+        with self._lock:
+            if self._pool is None:
+                logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # its callers get the error
+                self._pool = ConnectionPool(
+                    self._conninfo,
+                    kwargs={"autocommit": True, "prepare_threshold": None},
+                    min_size=1,
+                    max_size=MOST_CONNECTIONS,
+                    timeout=CONNECT_TIMEOUT_S,
+                    reconnect_timeout=CONNECT_TIMEOUT_S,
+                    num_workers=1,
+                    name="holdfast",
+                    open=True,
+                )
+            return self._pool
+
+
+def describe(url: str) -> str:
+    """Return which database a URL means, without user and password.
+
+    >>> describe("postgresql://me:secret@db.example.com:5433/work")
+    'PostgreSQL at db.example.com:5433, database work'
+    """
+    parts = _parse(url)
+    host = parts.get("host") or parts.get("hostaddr") or "the usual socket"
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"PostgreSQL at {host}{port}, database {parts.get('dbname') or parts.get('user') or 'by default'}"
+
+
+def explain(error: psycopg.Error) -> str:
+    """Return what a failure says, in one line. The driver never repeats a password."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _parse(url: str) -> dict[str, Any]:
+    try:
+        return dict(conninfo.conninfo_to_dict(url))
+    except psycopg.ProgrammingError:
+        raise InvalidSettings(
+            ["HOLDFAST_DATABASE_URL: use a URL such as postgresql://user:password@host:5432/database"]
+        ) from None
+
+
+def _with_options(url: str) -> str:
+    given = _parse(url)
+    return conninfo.make_conninfo(**{**_OPTIONS, **given})
+
+
+def _roll_back(connection: Connection) -> None:
+    if not connection.closed:
+        try:
+            connection.execute("rollback")
+        except psycopg.Error:
+            connection.close()

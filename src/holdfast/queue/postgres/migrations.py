@@ -1,0 +1,100 @@
+"""The tables of the shared queue, made and brought up to date by whoever starts first."""
+
+import psycopg
+from psycopg import errors
+
+from holdfast.errors import DatabaseAway, InvalidSettings
+from holdfast.logs import log
+from holdfast.queue.postgres import statements
+from holdfast.queue.postgres.database import OLDEST_VERSION, Connection, Database, explain
+
+_SETTING = "HOLDFAST_DATABASE_URL"
+_MAKE_VERSIONS = "create table if not exists holdfast_version (version integer primary key)"
+_SELECT_VERSION = "select coalesce(max(version), 0) from holdfast_version"
+# A right to change every table is what draining needs; it shows now, and not with the first checkpoint.
+_CHECK_RIGHTS = (
+    "select coalesce(bool_and(has_table_privilege(format('%I.%I', schemaname, tablename),"
+    " 'select, insert, update, delete')), false) from pg_tables"
+    " where tablename like 'holdfast\\_%' and schemaname = any(current_schemas(false))"
+)
+# What a wrong address or a wrong password leads to, in contrast to a server that is away for a while.
+_WRONG = ("authentication", "password", "does not exist", "no pg_hba.conf entry", "role", "certificate")
+
+
+def prepare_database(database: Database) -> None:
+    """Make the tables, or bring them up to date. Several processes may do so at once.
+
+    Raises InvalidSettings if a person must act: address, password, version, rights. DatabaseAway if the
+    server does not answer.
+    """
+    try:
+        with database.connect() as connection:
+            _check_server(database, connection)
+            _migrate(database, connection)
+            (may_all,) = connection.execute(_CHECK_RIGHTS).fetchone() or (False,)
+    except errors.InsufficientPrivilege as error:
+        raise _no_rights(database, explain(error)) from None
+    except psycopg.Error as error:
+        reason = explain(error)
+        if any(word in reason.lower() for word in _WRONG):
+            raise InvalidSettings([f"{_SETTING}: {database.description}: {reason}"]) from None
+        raise DatabaseAway(database.description, reason) from None
+    if not may_all:
+        raise _no_rights(database, "not every right on the tables holdfast_…")
+
+
+def _check_server(database: Database, connection: Connection) -> None:
+    version = connection.info.server_version // 10_000
+    if version < OLDEST_VERSION:
+        raise InvalidSettings(
+            [f"{_SETTING}: {database.description} is version {version}; {OLDEST_VERSION} or later is needed"]
+        )
+    (fsync,) = connection.execute("show fsync").fetchone() or ("on",)
+    if fsync != "on":
+        log.warning(
+            "database_not_durable",
+            cause=f"{database.description} runs with fsync={fsync}",
+            advice="A power cut there loses checkpoints that were answered for; set fsync=on.",
+        )
+
+
+def _migrate(database: Database, connection: Connection) -> None:
+    newest = len(statements.MIGRATIONS)
+    if _version_of(connection) == newest:
+        return
+    connection.execute(statements.BEGIN)
+    connection.execute("set local lock_timeout = '60s'")
+    connection.execute(statements.LOCK_MIGRATIONS)
+    connection.execute(_MAKE_VERSIONS)
+    version = _version_of(connection)
+    if version > newest:
+        connection.execute("rollback")
+        raise InvalidSettings(
+            [
+                f"{_SETTING}: the tables in {database.description} have version {version}, and this Holdfast "
+                f"knows {newest}; use the version that made them, or upgrade"
+            ]
+        )
+    for number, migration in enumerate(statements.MIGRATIONS[version:], start=version + 1):
+        for statement in migration:
+            connection.execute(statement.encode())
+        connection.execute("insert into holdfast_version values (%s)", (number,))
+    connection.execute("commit")
+
+
+def _version_of(connection: Connection) -> int:
+    """Return the version of the tables; 0 where there are none."""
+    (table,) = connection.execute("select to_regclass('holdfast_version')").fetchone() or (None,)
+    if table is None:
+        return 0
+    (version,) = connection.execute(_SELECT_VERSION).fetchone() or (0,)
+    return int(version)
+
+
+def _no_rights(database: Database, reason: str) -> InvalidSettings:
+    return InvalidSettings(
+        [
+            f"{_SETTING}: {database.description}: {reason}; let its user create tables in the schema that "
+            "comes first in its search_path (grant usage, create on schema … to …)"
+        ]
+    )

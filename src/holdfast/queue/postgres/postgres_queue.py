@@ -1,0 +1,394 @@
+"""The queue that several machines share: PostgreSQL tables, one drainer for each target."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.clock import Clock
+from holdfast.disk import make_private_folder
+from holdfast.errors import HoldfastError, SpoolDamaged, SpoolUnwritable, UnknownRun
+from holdfast.format.paths import Layout
+from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
+from holdfast.format.triggers import Priority
+from holdfast.queue.admission import Prepared, PutTerms, RunNumbers, check_limits, prepare
+from holdfast.queue.contract import (
+    DAMAGED,
+    Backoff,
+    NewItem,
+    PutOutcome,
+    Quarantined,
+    QueueLimits,
+    QueueStatus,
+)
+from holdfast.queue.postgres import statements
+from holdfast.queue.postgres.admitting import take_in
+from holdfast.queue.postgres.database import Connection, Database
+from holdfast.queue.postgres.lease import Holder, Lease
+from holdfast.queue.postgres.migrations import prepare_database
+from holdfast.queue.postgres.statements import columns_of
+from holdfast.queue.room import free_disk_bytes
+from holdfast.queue.rows import ItemRow, Totals, make_item
+
+T = TypeVar("T")
+
+_PURGE_CHUNK = 500
+_MAX_REMEMBERED = 10_000
+_SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
+
+
+class PostgresQueue:
+    """The durable queue of one target, as the protocol `Queue` promises it.
+
+    `folder` is on the local disk, which must have room for the case that the database is away.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        target: int,
+        *,
+        folder: Path,
+        limits: QueueLimits,
+        clock: Clock,
+        layout: Layout,
+    ) -> None:
+        self._database = database
+        self._target = target
+        self._folder = folder
+        self._limits = limits
+        self._clock = clock
+        self._layout = layout
+        self._lease = Lease(database, target)
+        self._next_numbers: dict[str, int] = {}
+        self._items: dict[tuple[Any, ...], QueueItem] = {}
+
+    @classmethod
+    def open(
+        cls,
+        database: Database,
+        target: str,
+        *,
+        folder: Path,
+        limits: QueueLimits,
+        clock: Clock,
+        layout: Layout,
+    ) -> "PostgresQueue":
+        """Open the queue of the target of that name, with the tables made or brought up to date.
+
+        Raises InvalidSettings if a person must act, DatabaseAway if the server does not answer.
+        """
+        make_private_folder(folder)
+        prepare_database(database)
+        number = _find_target(database, target)
+        return cls(database, number, folder=folder, limits=limits, clock=clock, layout=layout)
+
+    def put(self, new_item: NewItem, *, persistence: Persistence = Persistence.NORMAL) -> Receipt:
+        (outcome,) = self.put_all([new_item], persistence=persistence)
+        if isinstance(outcome, HoldfastError):
+            raise outcome
+        return outcome
+
+    def put_all(
+        self,
+        new_items: Sequence[NewItem],
+        *,
+        persistence: Persistence = Persistence.NORMAL,
+        are_new: bool = False,
+    ) -> list[PutOutcome]:
+        terms = PutTerms(self._limits, self._layout, self._clock.now(), persistence, are_new)
+        prepared = prepare(new_items, self._likely_number)
+        self._check_free_space(sum(len(each.body) for each in prepared if isinstance(each, Prepared)))
+        outcomes, numbers = take_in(self._database, self._target, prepared, terms)
+        self._remember(numbers)
+        return outcomes
+
+    def check_room(self) -> None:
+        self._check_free_space(1)
+        check_limits(self._database.look(self._read_totals), 1, self._limits)
+
+    def pending(self, now: float | None = None) -> list[QueueItem]:
+        # A drain lists again and again, and most rows are those of the last time.
+        rows = self._look(statements.SELECT_WAITING, self._target)
+        known = self._items
+        self._items = found = {row: known.get(row) or make_item(row[:-1]) for row in rows}
+        return [item for row, item in found.items() if now is None or row[-1] <= now]
+
+    def read(self, item: QueueItem) -> bytes:
+        row, body = self._find_body(item.checkpoint_id)
+        if body is not None and hashlib.sha256(body).digest() == row.digest and row.is_sound:
+            return body
+        if row.status == Progress.VERIFIED:
+            raise UnknownRun(f"checkpoint {item.checkpoint_id} is not in the spool any more")
+        self.set_aside(item, DAMAGED)
+        raise SpoolDamaged(f"checkpoint {item.checkpoint_id} is set aside: {DAMAGED}")
+
+    def renumber(self, item: QueueItem, sequence: int, body: bytes) -> QueueItem:
+        digest = hashlib.sha256(body).digest()
+        path = self._layout.checkpoint_path(item.run_id, sequence, item.trigger)
+
+        def work(connection: Connection) -> QueueItem:
+            row = self._lock_known(connection, item.checkpoint_id)
+            if row.status in _SETTLED:
+                raise UnknownRun(f"checkpoint {item.checkpoint_id} does not wait in the spool any more")
+            moved = row._replace(sequence=sequence, size=len(body), digest=digest).sealed()
+            changes = (sequence, len(body), digest, moved.seal, path, self._clock.now(), body, row.arrival)
+            connection.execute(statements.SET_NUMBER, changes)
+            highest = max(row.sequence, sequence)
+            self._raise_runs(connection, [(row.run_id, highest, 0)])
+            self._count(connection, bytes_more=len(body) - row.size)
+            return make_item(moved[1:9])
+
+        return self._change(work)
+
+    def mark_committed(self, outcomes: Mapping[str, Delivery]) -> None:
+        def work(connection: Connection) -> None:
+            rows = self._lock_rows(connection, outcomes)
+            waiting = [row for row in rows if row.status == Progress.SPOOLED]
+            self._deliver(connection, statements.SET_COMMITTED, waiting, outcomes, Progress.COMMITTED)
+
+        self._change(work)
+
+    def acknowledge(self, outcomes: Mapping[str, Delivery]) -> None:
+        def work(connection: Connection) -> None:
+            rows = self._lock_rows(connection, outcomes)
+            rows = [row for row in rows if row.status != Progress.VERIFIED]
+            aside = [row.size for row in rows if row.status == Progress.REFUSED]
+            waiting = [row.size for row in rows if row.status != Progress.REFUSED]
+            self._deliver(connection, statements.SET_VERIFIED, rows, outcomes, Progress.VERIFIED)
+            self._count(connection, -len(waiting), -sum(waiting), -len(aside), -sum(aside))
+
+        self._change(work)
+
+    def release(self, items: Sequence[QueueItem], reason: str, *, not_before: float) -> None:
+        ids = [item.checkpoint_id for item in items]
+        values = (not_before, _clean(reason), self._clock.now(), self._target, ids)
+        self._change(lambda connection: connection.execute(statements.SET_BACKOFF, values))
+
+    def backoff(self, checkpoint_id: str) -> Backoff | None:
+        row = self._find(checkpoint_id)
+        return Backoff(row.attempts, row.not_before, row.reason or "") if row and row.attempts else None
+
+    def set_aside(self, item: QueueItem, reason: str) -> None:
+        def work(connection: Connection) -> None:
+            row = self._lock_known(connection, item.checkpoint_id)
+            if row.status not in _SETTLED:
+                self._set_status(connection, row, Progress.REFUSED, _clean(reason))
+                self._count(connection, -1, -row.size, +1, +row.size)
+
+        self._change(work)
+
+    def set_aside_entries(self) -> list[Quarantined]:
+        rows = [ItemRow._make(row) for row in self._look(statements.SELECT_SET_ASIDE, self._target)]
+        return [Quarantined(make_item(row[1:9]), row.reason or "") for row in rows]
+
+    def is_kept_aside(self, checkpoint_id: str) -> bool:
+        return any(
+            each.item.checkpoint_id == checkpoint_id and each.reason != DAMAGED
+            for each in self.set_aside_entries()
+        )
+
+    def restore(self, checkpoint_id: str) -> Receipt:
+        _, body = self._find_body(checkpoint_id)
+
+        def work(connection: Connection) -> Receipt:
+            row = self._lock_known(connection, checkpoint_id)
+            if row.status != Progress.REFUSED:
+                return row.receipt
+            if body is None:
+                raise UnknownRun("the body of this checkpoint is not in the spool")
+            if hashlib.sha256(body).digest() != row.digest:
+                raise SpoolDamaged(f"the body of checkpoint {checkpoint_id} is damaged; it stays set aside")
+            self._set_status(connection, row, Progress.SPOOLED, None)
+            self._count(connection, +1, +row.size, -1, -row.size)
+            return row._replace(status=Progress.SPOOLED, reason=None).receipt
+
+        return self._change(work)
+
+    def receipt(self, checkpoint_id: str) -> Receipt | None:
+        row = self._find(checkpoint_id)
+        return row.receipt if row else None
+
+    def purge_receipts(self, *, older_than: float, keep: int) -> int:
+        def work(connection: Connection) -> int:
+            (known,) = connection.execute(statements.COUNT_VERIFIED, (self._target,)).fetchone() or (0,)
+            most = min(_PURGE_CHUNK, max(0, known - keep))
+            gone = connection.execute(statements.DELETE_OLD, (self._target, older_than, most)).fetchall()
+            self._raise_runs(connection, [(run_id, number, number) for run_id, number in gone])
+            return len(gone)
+
+        purged = 0
+        while count := self._change(work):
+            purged += count
+        return purged
+
+    def arrivals(self, checkpoint_ids: Iterable[str]) -> dict[str, int]:
+        rows = self._look(statements.SELECT_ITEMS, self._target, list(checkpoint_ids))
+        return {row[1]: row[0] for row in rows}
+
+    def known_sequence(self, run_id: str) -> int:
+        rows = self._look(statements.SELECT_RUNS, self._target, [run_id])
+        return max((highest for _, highest, _ in rows), default=0)
+
+    def learn_sequence(self, run_id: str, sequence: int) -> None:
+        if self.known_sequence(run_id) < sequence:
+            self._change(lambda connection: self._raise_runs(connection, [(run_id, sequence, 0)]))
+
+    def note(self, name: str, value: bytes) -> None:
+        values = (self._target, name, value)
+        self._change(lambda connection: connection.execute(statements.WRITE_NOTE, values))
+
+    def notes(self) -> dict[str, bytes]:
+        return dict(self._look(statements.SELECT_NOTES, self._target))
+
+    def forget(self, *names: str) -> None:
+        values = (self._target, list(names))
+        self._change(lambda connection: connection.execute(statements.DELETE_NOTES, values))
+
+    def status(self, now: float) -> QueueStatus:
+        ranks = [each.rank for each in Priority]
+
+        def work(connection: Connection) -> QueueStatus:
+            totals = self._read_totals(connection)
+            firsts = connection.execute(statements.SELECT_OLDEST, (self._target, ranks)).fetchall()
+            oldest = min((moment for (moment,) in firsts if moment is not None), default=now)
+            return QueueStatus(
+                depth=totals.depth,
+                bytes=totals.bytes,
+                oldest_age_s=max(0.0, now - oldest),
+                set_aside=totals.set_aside,
+                set_aside_bytes=totals.set_aside_bytes,
+                salvaged=0,
+                lost=0,
+            )
+
+        return self._database.look(work)
+
+    def drainer(self) -> AbstractContextManager[None]:
+        return self._lease.held()
+
+    def drained_by(self) -> Holder | None:
+        """Return who drains now, if anyone does."""
+        return self._lease.holder()
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _look(self, statement: str, *values: object) -> list[Any]:
+        return self._database.look(
+            lambda connection: connection.execute(statement.encode(), values).fetchall()
+        )
+
+    def _change(self, work: Callable[[Connection], T]) -> T:
+        """Carry out `work` as one transaction, unless this thread was to drain and another has taken over."""
+
+        def guarded(connection: Connection, _: bool) -> T:
+            self._lease.check(connection)
+            return work(connection)
+
+        return self._database.change(guarded)
+
+    def _find(self, checkpoint_id: str) -> ItemRow | None:
+        rows = self._look(statements.SELECT_ITEMS, self._target, [checkpoint_id])
+        return ItemRow._make(rows[0]) if rows else None
+
+    def _find_body(self, checkpoint_id: str) -> tuple[ItemRow, bytes | None]:
+        rows = self._look(statements.SELECT_BODY, self._target, checkpoint_id)
+        if not rows:
+            raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool")
+        *columns, body = rows[0]
+        return ItemRow._make(columns), body
+
+    def _lock_rows(self, connection: Connection, checkpoint_ids: Iterable[str]) -> list[ItemRow]:
+        """Return the rows of these checkpoints, which nobody else changes until the end."""
+        values = (self._target, list(checkpoint_ids))
+        return [ItemRow._make(row) for row in connection.execute(statements.LOCK_ITEMS.encode(), values)]
+
+    def _lock_known(self, connection: Connection, checkpoint_id: str) -> ItemRow:
+        rows = self._lock_rows(connection, [checkpoint_id])
+        if not rows:
+            raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool")
+        return rows[0]
+
+    def _deliver(
+        self,
+        connection: Connection,
+        statement: str,
+        rows: Sequence[ItemRow],
+        outcomes: Mapping[str, Delivery],
+        status: Progress,
+    ) -> None:
+        """Let the receipts say where the checkpoints have arrived."""
+        if not rows:
+            return
+        changes, numbers = [], []
+        for row in rows:
+            each = outcomes[row.checkpoint_id]
+            seal = row._replace(sequence=each.sequence).sealed().seal
+            changes.append(
+                (row.arrival, each.sequence, seal, each.file_path, each.commit_sha, each.blob_sha)
+            )
+            numbers.append((row.run_id, max(row.sequence, each.sequence), 0))
+        values = (str(status), self._clock.now(), *columns_of(changes))
+        connection.execute(statement.encode(), values)
+        self._raise_runs(connection, numbers)
+
+    def _raise_runs(self, connection: Connection, runs: Sequence[tuple[str, int, int]]) -> None:
+        """See to it that `highest` and `floor` of these runs are at least these."""
+        if runs:
+            connection.execute(statements.RAISE_RUNS, (self._target, *columns_of(runs)))
+
+    def _set_status(
+        self, connection: Connection, row: ItemRow, status: Progress, reason: str | None
+    ) -> None:
+        connection.execute(statements.SET_STATUS, (str(status), reason, self._clock.now(), row.arrival))
+
+    def _count(
+        self,
+        connection: Connection,
+        depth: int = 0,
+        bytes_more: int = 0,
+        set_aside: int = 0,
+        set_aside_bytes: int = 0,
+    ) -> None:
+        """Add these to the totals."""
+        values = (self._target, depth, bytes_more, set_aside, set_aside_bytes)
+        connection.execute(statements.ADD_TO_TOTAL, values)
+
+    def _read_totals(self, connection: Connection) -> Totals:
+        return Totals(*(connection.execute(statements.SELECT_TOTAL, (self._target,)).fetchone() or ()))
+
+    def _check_free_space(self, size_bytes: int) -> None:
+        """Raise SpoolUnwritable where an outage of the database could not be bridged."""
+        free_bytes = free_disk_bytes(self._folder)
+        if free_bytes < self._limits.min_free_bytes + size_bytes:
+            raise SpoolUnwritable(
+                f"the disk of {self._folder} has {free_bytes:,} bytes left, and "
+                f"{self._limits.min_free_bytes:,} must stay free; "
+                "free some space on it, or choose another disk with HOLDFAST_DATA_DIR"
+            )
+
+    def _likely_number(self, run_id: str) -> int:
+        return self._next_numbers.get(run_id, 1)
+
+    def _remember(self, numbers: Mapping[str, RunNumbers]) -> None:
+        """Let the next guesses begin where these numbers end."""
+        if len(self._next_numbers) > _MAX_REMEMBERED:
+            self._next_numbers.clear()
+        self._next_numbers |= {run_id: each.highest + 1 for run_id, each in numbers.items()}
+
+
+def _find_target(database: Database, name: str) -> int:
+    def work(connection: Connection, _: bool) -> int:
+        connection.execute(statements.ADD_TARGET, (name,))
+        (target,) = connection.execute(statements.FIND_TARGET, (name,)).fetchone() or (0,)
+        return int(target)
+
+    known = database.look(lambda connection: connection.execute(statements.FIND_TARGET, (name,)).fetchone())
+    return int(known[0]) if known else database.change(work)
+
+
+def _clean(reason: str) -> str:
+    """Return a reason as PostgreSQL can keep it."""
+    return reason.replace("\0", "").encode("utf-8", "replace").decode()

