@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from holdfast.emulator import EmulatorServer
     from holdfast.github.calls import Answer, Gateway, Meter
     from holdfast.github.presence import GraphqlPresence
-    from holdfast.ratelimit.shared_file import RateLimiter
+    from holdfast.queue.postgres import Database
+    from holdfast.ratelimit.limiter import RateLimiter
     from holdfast.repository.reader import Reader
     from holdfast.repository.runs import Runs
     from holdfast.retention import Squash, Sweeper
@@ -91,10 +92,14 @@ class Assembly:
     def folder(self) -> Path:
         """Return the folder of this repository, branch and base path; checkpoints never stray to another."""
         settings = self.settings
-        target = "\n".join((self._api_name, self.repository, settings.branch, settings.base_path))
-        digest = hashlib.sha256(target.encode()).hexdigest()[:8]
+        digest = hashlib.sha256(self._target.encode()).hexdigest()[:8]
         name = "embedded" if settings.is_embedded else self.repository.replace("/", "--")
         return settings.data_dir / "targets" / f"{name}-{digest}"
+
+    @property
+    def _target(self) -> str:
+        settings = self.settings
+        return "\n".join((self._api_name, self.repository, settings.branch, settings.base_path))
 
     @property
     def policy(self) -> DrainPolicy:
@@ -132,19 +137,57 @@ class Assembly:
             max_items=settings.max_spool_items,
             min_free_bytes=settings.min_free_bytes,
         )
+        if settings.database_url:
+            return self._open_shared_queue(limits)
+        return self._open_local_queue(limits)
+
+    def _open_local_queue(self, limits: QueueLimits) -> SqliteQueue:
         spool = SqliteQueue.open(self.folder / "spool", limits=limits, clock=self.clock, layout=self.layout)
         self._open.callback(spool.close)
         return spool
 
+    def _open_shared_queue(self, limits: QueueLimits) -> Queue:
+        from holdfast.queue.postgres.opening import open_with_fallback
+
+        spool = open_with_fallback(
+            self.database,
+            self._target,
+            local=self._open_local_queue(limits),
+            folder=self.folder,
+            limits=limits,
+            clock=self.clock,
+            layout=self.layout,
+        )
+        self._open.callback(spool.close)
+        return spool
+
+    @cached_property
+    def database(self) -> "Database":
+        """Return the PostgreSQL that several machines share. Raises InvalidSettings without its driver."""
+        from holdfast.queue.opening import load_database
+
+        url = self.settings.database_url
+        database = load_database(url.get_secret_value() if url else "", is_embedded=self.settings.is_embedded)
+        self._open.callback(database.close)
+        return database
+
     @cached_property
     def rate_limiter(self) -> "RateLimiter":
-        """Return what is known of GitHub's limits; all that use the same token on this machine share it."""
-        from holdfast.ratelimit.shared_file import RateLimiter, rate_limiter_path
+        """Return what is known of GitHub's limits; all that use the same token share it.
 
-        path = rate_limiter_path(
-            self.settings.data_dir / "budgets", self._api_name, self.tokens.fingerprint()
-        )
-        rate_limiter = RateLimiter(path, self.limits, self.clock)
+        All on this machine, that is, or all that use the same database.
+        """
+        from holdfast.ratelimit.shared_file import FileRateLimiter, rate_limiter_path
+
+        identity = self._api_name, self.tokens.fingerprint()
+        path = rate_limiter_path(self.settings.data_dir / "budgets", *identity)
+        rate_limiter: RateLimiter
+        if self.settings.database_url:
+            from holdfast.queue.postgres.budget_table import TableRateLimiter
+
+            rate_limiter = TableRateLimiter(self.database, path.stem, self.limits, self.clock)
+        else:
+            rate_limiter = FileRateLimiter(path, self.limits, self.clock)
         self._open.callback(rate_limiter.close)
         return rate_limiter
 
@@ -406,7 +449,7 @@ class Assembly:
     @cached_property
     def _server_clock(self) -> Clock:
         """Return the clock by which anything is old."""
-        from holdfast.ratelimit.shared_file import ServerClock
+        from holdfast.ratelimit.limiter import ServerClock
 
         return ServerClock(self.clock, self.rate_limiter)
 

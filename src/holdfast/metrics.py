@@ -108,6 +108,10 @@ class _StatusCollector(Collector):
         yield GaugeMetricFamily(
             "holdfast_disk_free_bytes", "Free space on the disk of the spool", status["disk_free_bytes"]
         )
+        if status.get("drained_by"):
+            drainer = GaugeMetricFamily("holdfast_drainer", "Who drains a shared queue", labels=["drainer"])
+            drainer.add_metric([status["drained_by"]], 1)
+            yield drainer
         left = GaugeMetricFamily(
             "holdfast_budget_left", "Remaining budget, by limit of GitHub", labels=["limit"]
         )

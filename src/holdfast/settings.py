@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import unquote, urlsplit
 
 from platformdirs import user_data_path
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
@@ -58,6 +59,12 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _database_url(secret: SecretStr) -> SecretStr:
+    if urlsplit(secret.get_secret_value()).scheme not in ("postgresql", "postgres"):
+        raise ValueError("use a URL such as postgresql://user:password@host:5432/database")
+    return secret
+
+
 def _names(value: object) -> object:
     """Return the names that a text lists between commas."""
     if not isinstance(value, str):
@@ -86,6 +93,7 @@ class Settings(BaseModel):
     api_url: Annotated[str, AfterValidator(_url)] = PUBLIC_API_URL
     branch: Annotated[str, AfterValidator(_branch)] = OWN_BRANCH
     base_path: Annotated[str, AfterValidator(_base_path)] = "checkpoints"
+    database_url: Annotated[SecretStr, AfterValidator(_database_url)] | None = None
     data_dir: Path = Field(default_factory=lambda: user_data_path("holdfast", appauthor=False))
     write_mode: Literal["contents", "commit"] = "contents"
     low_budget: Annotated[int, Field(ge=0)] = 100
@@ -120,7 +128,12 @@ class Settings(BaseModel):
 
     def secrets(self) -> list[str]:
         """Return what must never be shown."""
-        return [secret.get_secret_value() for secret in (self.token, self.api_token) if secret]
+        secrets = [
+            secret.get_secret_value() for secret in (self.token, self.api_token, self.database_url) if secret
+        ]
+        if self.database_url and (password := urlsplit(self.database_url.get_secret_value()).password):
+            secrets += [password, unquote(password)]
+        return secrets
 
     @property
     def is_embedded(self) -> bool:

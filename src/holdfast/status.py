@@ -65,13 +65,14 @@ class Status:
     last_error: str | None
     next_try: NextTry | None
     set_aside: list[RefusedCheckpoint]
+    drained_by: str | None
     other_targets: list[OtherTarget]
 
 
 def overview(assembly: Assembly) -> dict[str, Any]:
     """Return how one repository's spool stands. Where there is none yet, none is made."""
     now = assembly.clock.now()
-    if (assembly.folder / _SPOOL).is_dir():
+    if assembly.settings.database_url or (assembly.folder / _SPOOL).is_dir():
         return asdict(_look_at_spool(assembly, now))
     return asdict(_status(assembly, _NOTHING, report_budget(Budget(assembly.limits), now)))
 
@@ -84,6 +85,7 @@ def _status(
     last_error: str | None = None,
     next_try: NextTry | None = None,
     set_aside: Sequence[RefusedCheckpoint] = (),
+    drained_by: str | None = None,
 ) -> Status:
     return Status(
         repository=assembly.repository,
@@ -95,6 +97,7 @@ def _status(
         last_error=last_error,
         next_try=next_try,
         set_aside=list(set_aside),
+        drained_by=drained_by,
         other_targets=list(_other_targets(assembly)),
     )
 
@@ -108,6 +111,8 @@ def _free_bytes(folder: Path) -> int:
 def _look_at_spool(assembly: Assembly, now: float) -> Status:
     spool = assembly.spool
     status = spool.status(now)
+    if trouble := spool.trouble():
+        return _status(assembly, status, assembly.rate_limiter.report(), last_error=trouble)
     pending, budget = spool.pending(), assembly.rate_limiter.budget
     outage = parse_outage(spool.notes().get(NOTE))
     forecast_s = None if outage else forecast_drain_s(pending, budget, now, assembly.policy)
@@ -122,6 +127,7 @@ def _look_at_spool(assembly: Assembly, now: float) -> Status:
             RefusedCheckpoint(each.item.checkpoint_id, each.item.run_id, each.item.sequence, each.reason)
             for each in aside
         ],
+        drained_by=spool.drained_by(),
     )
 
 

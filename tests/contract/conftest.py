@@ -15,7 +15,7 @@ from holdfast.github.wrappers.budgeted import BudgetedGateway
 from holdfast.github.wrappers.deadline import DeadlineGateway
 from holdfast.github.wrappers.retrying import RetryingGateway
 from holdfast.ratelimit.limits import Limits
-from holdfast.ratelimit.shared_file import RateLimiter
+from holdfast.ratelimit.shared_file import FileRateLimiter
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 
@@ -50,7 +50,7 @@ def gateway(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock)
     inner: Gateway = MemoryGateway() if "memory" in kind else request.getfixturevalue("client")
     if kind == "every wrapper":
         deadline = Deadline(clock)
-        limiter = RateLimiter(tmp_path / "ledger.json", Limits(), clock)
+        limiter = FileRateLimiter(tmp_path / "ledger.json", Limits(), clock)
         inner = DeadlineGateway(BudgetedGateway(inner, limiter, deadline.wait_for_room), deadline)
         return RetryingGateway(inner, sleep=deadline.wait)
     return RetryingGateway(inner, sleep=clock.sleep) if kind in WITH_RETRIES else inner

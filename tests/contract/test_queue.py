@@ -34,9 +34,7 @@ def open_sqlite(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue
 
 def open_postgres(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue:
     database = Database(postgres_url(folder))
-    return PostgresQueue.open(
-        database, "target", folder=folder, limits=limits, clock=clock, layout=Layout()
-    )
+    return PostgresQueue.open(database, "target", folder=folder, limits=limits, clock=clock, layout=Layout())
 
 
 @pytest.fixture
@@ -44,9 +42,7 @@ def clock() -> VirtualClock:
     return VirtualClock(1000.0)
 
 
-@pytest.fixture(
-    params=[pytest.param(open_sqlite, id="sqlite"), pytest.param(open_postgres, id="postgres")]
-)
+@pytest.fixture(params=[pytest.param(open_sqlite, id="sqlite"), pytest.param(open_postgres, id="postgres")])
 def open_queue(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[OpenQueue]:
     """Return what opens the queue; each opening stands for a process of its own."""
     opened: list[Queue] = []

@@ -25,7 +25,7 @@ class NoPostgres(Exception):
 
 
 class PostgresServer:
-    """A server of its own on a socket in a temporary folder. `freeze` and `kill` do to it what the names say."""
+    """A server of its own on a socket in a temporary folder."""
 
     def __init__(self, *, is_durable: bool = False, port: int = 5432) -> None:
         self._programs = find_programs()

@@ -54,7 +54,7 @@ class JsonEntry(FakeEntry):
             "priority": str(self.priority),
             "state_snapshot": self.content.hex(),
         }
-        return json.dumps(fields).encode()
+        return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def open_spool(folder: Path, *, clock: Clock | None = None, limits: QueueLimits | None = None) -> SqliteQueue:

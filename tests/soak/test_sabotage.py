@@ -8,7 +8,7 @@ import pytest
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.settling import StepWriter
 from holdfast.format.receipt import Delivery
-from holdfast.ratelimit.shared_file import RateLimiter
+from holdfast.ratelimit.limiter import RateLimiter
 from tests.soak.schedules import Drain, Exhaust, Machine, Schedule, Submit
 from tests.soak.share import play_in_memory
 

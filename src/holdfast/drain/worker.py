@@ -18,7 +18,7 @@ from holdfast.format.paths import Layout
 from holdfast.format.receipt import QueueItem
 from holdfast.logs import log
 from holdfast.queue import Queue
-from holdfast.ratelimit.shared_file import RateLimiter
+from holdfast.ratelimit.limiter import RateLimiter
 
 LONGEST_SLEEP_S = 300.0
 # While a person must act we look this often whether there is a new token.

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from holdfast.assembly import Assembly
 from holdfast.drain.chunks import least_need
 from holdfast.drain.outage import NOTE
-from holdfast.errors import CheckpointTooLarge, HoldfastError, InvalidCheckpoint
+from holdfast.errors import CheckpointTooLarge, DatabaseAway, HoldfastError, InvalidCheckpoint
 from holdfast.format.checkpoint import Draft, RunStatus, draft_from_mapping, draft_from_text
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Persistence, Progress, Receipt
@@ -191,13 +191,21 @@ class Saving(Reading):
         """
         now = self._assembly.clock.now()
         if not 0 <= now - self._looked_at < LOOK_EVERY_S:
-            blocked = self._assembly.rate_limiter.blocked_by_urgency(least_need(self._assembly.policy))
-            if NOTE in self._assembly.spool.notes():
-                blocked = {True: True, False: True}
-            self._is_delayed = blocked
+            self._is_delayed = self._look_at_way()
             self._looked_at = now
         is_delayed = any(self._is_delayed[draft.priority is Priority.CRITICAL] for draft in drafts)
         return Persistence.DELAYED if is_delayed else Persistence.NORMAL
+
+    def _look_at_way(self) -> dict[bool, bool]:
+        """Return whether the way is closed: True has the answer for critical checkpoints."""
+        spool = self._assembly.spool
+        try:
+            if not (spool.trouble() or NOTE in spool.notes()):
+                need = least_need(self._assembly.policy)
+                return self._assembly.rate_limiter.blocked_by_urgency(need)
+        except DatabaseAway as error:
+            log.warning("database_away", cause=str(error))
+        return {True: True, False: True}
 
 
 def _tell(draft: Draft, outcome: Receipt | HoldfastError) -> Receipt | HoldfastError:

@@ -248,6 +248,14 @@ class Queue(Protocol):
         """Be the one that drains, until the context ends or this process does. Raises SpoolBusy."""
         ...
 
+    def drained_by(self) -> str | None:
+        """Return who drains now, as one sentence; None if nobody does, or nobody knows."""
+        ...
+
+    def trouble(self) -> str | None:
+        """Return what is wrong while checkpoints are accepted all the same, as one sentence."""
+        ...
+
     def close(self) -> None:
         """Let go of everything; no thread may be at work."""
         ...

@@ -266,6 +266,32 @@ class SqliteQueue:
     def drainer(self) -> AbstractContextManager[None]:
         return self._folder.drainer()
 
+    def drained_by(self) -> str | None:
+        return None
+
+    def trouble(self) -> str | None:
+        return None
+
+    def fingerprint(self, checkpoint_id: str) -> str | None:
+        """Return the fingerprint that a checkpoint was put with."""
+        row = self._folder.look(lambda database: find_row(database, checkpoint_id))
+        return row.fingerprint if row else None
+
+    def hand_over(self, checkpoint_ids: Iterable[str]) -> None:
+        """Let waiting checkpoints, which another queue has taken in, leave without a receipt."""
+        wanted = list(checkpoint_ids)
+
+        def work(database: sqlite3.Connection) -> None:
+            for row in find_rows(database, wanted):
+                if row.status not in _SETTLED:
+                    database.execute(tables.DELETE_BODY, (row.arrival,))
+                    database.execute(tables.DELETE_ITEM, (row.arrival,))
+                    keep_number(database, row)
+                    count_item(database, row, waiting=-1)
+
+        self._folder.change(work)
+        compact_if_worth_it(self._folder)
+
     def close(self) -> None:
         self._folder.close()
 

@@ -1,26 +1,23 @@
-"""The rate limiter: one budget for all threads and processes of this machine, kept in a file."""
+"""The budget of this machine: one for all its threads and processes, kept in a file."""
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import inf
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from filelock import FileLock, Timeout
 
 from holdfast.clock import Clock
 from holdfast.disk import sync_folder
-from holdfast.errors import Throttled
 from holdfast.logs import log
 from holdfast.ratelimit.budget import Budget
-from holdfast.ratelimit.limits import Cost, Limits, Need, Wait
-from holdfast.ratelimit.record import format_budget, parse_budget, report_budget
+from holdfast.ratelimit.limiter import RateLimiter, ResultT
+from holdfast.ratelimit.limits import Limits
+from holdfast.ratelimit.record import format_budget, parse_budget
 
-ResultT = TypeVar("ResultT")
 LONGEST_LOCK_WAIT_S = 1.0
 STORE_EVERY_S = 1.0  # where only the headers' limits hold, so that a fast server is not slowed down
 
@@ -34,37 +31,12 @@ def rate_limiter_path(folder: Path, *identity: str) -> Path:
     return folder / f"budget-{digest[:16]}.json"
 
 
-class RateAnswer(Protocol):
-    """What the rate limiter looks at in an answer of GitHub's.
-
-    `headers` have lower-case names; `received_at` is in local epoch seconds.
-    """
-
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    @property
-    def received_at(self) -> float: ...
-
-    @property
-    def resource(self) -> str: ...
-
-
-class RateLimiter:
-    """Keeps one budget in the file at `path`, together with every other process that uses this file.
-
-    Each change is applied to what the file holds at that moment. If the file cannot be used, the rate limiter
-    says so once and keeps the budget in memory.
-    """
+class FileRateLimiter(RateLimiter):
+    """Keeps one budget in the file at `path`, together with every other process that uses this file."""
 
     def __init__(self, path: Path, limits: Limits, clock: Clock) -> None:
+        super().__init__(limits, clock)
         self._path = path
-        self._clock = clock
-        self._limits = limits
-        self._budget = Budget(limits)
         self._pid = 0
         self._make_locks()
         self._version: tuple[int, ...] | None = None
@@ -87,54 +59,6 @@ class RateLimiter:
         with self._alone(), self._shared() as is_shared:
             if is_shared and not self._is_stored:
                 self._store(is_synced=False)
-
-    def begin_run(self) -> None:
-        """Count `calls_this_run` from here."""
-        self._change(lambda budget, _: (replace(budget, calls_this_run=0), None))
-
-    def take(self, cost: Cost, *, is_critical: bool = False) -> Wait:
-        """Spend `cost` if there is room for it, or spend nothing and return how long to wait."""
-
-        def spend_if_allowed(budget: Budget, now: float) -> tuple[Budget, Wait]:
-            seen = budget.at(now)
-            wait = seen.delay(cost, now, is_critical=is_critical)
-            return (seen if wait.seconds else seen.spend(cost, now)), wait
-
-        return self._change(spend_if_allowed)
-
-    def blocked_by_urgency(self, need: Need) -> dict[bool, bool]:
-        """Return whether there is no room for `need` now: True has the answer for critical checkpoints."""
-        budget, now = self.budget, self._clock.now()
-        return {
-            is_critical: budget.delay_for(need, now, is_critical=is_critical).seconds > 0
-            for is_critical in (True, False)
-        }
-
-    def observe(self, answer: RateAnswer) -> None:
-        """Learn from the headers of `answer`."""
-
-        def learn(budget: Budget, _: float) -> tuple[Budget, None]:
-            return budget.observe(answer.status, answer.headers, answer.received_at, answer.resource), None
-
-        self._change(learn)
-
-    def block(self, throttled: Throttled) -> float:
-        """Remember that GitHub told us to stay away, and return for how many seconds; it survives a crash."""
-
-        def blocked(budget: Budget, now: float) -> tuple[Budget, float]:
-            after = budget.block(
-                throttled.kind, throttled.retry_after_s, throttled.resource, now, throttled.reason
-            )
-            wait = after.delay(Cost(throttled.resource), now, is_critical=True)
-            return after, max(wait.seconds, throttled.retry_after_s)
-
-        return self._change(blocked, is_synced=True)
-
-    def report(self, *, spool_depth: int = 0, drain_forecast_s: float | None = 0.0) -> dict[str, object]:
-        """Return the budget as `status` shows it."""
-        return report_budget(
-            self.budget, self._clock.now(), spool_depth=spool_depth, drain_forecast_s=drain_forecast_s
-        )
 
     def _change(
         self, change: Callable[[Budget, float], tuple[Budget, ResultT]], *, is_synced: bool = False
@@ -218,22 +142,6 @@ class RateLimiter:
         if not self._has_warned:
             self._has_warned = True
             log.warning("budget_not_stored", path=str(self._path), cause=str(error))
-
-
-@dataclass(frozen=True, slots=True)
-class ServerClock:
-    """Tells GitHub's time, so that a wrong local clock makes nothing older; waits by the local clock."""
-
-    inner: Clock
-    rate_limiter: RateLimiter
-
-    def now(self) -> float:
-        """Return the seconds since the epoch, as GitHub's answers last told them."""
-        return self.rate_limiter.budget.server_time(self.inner.now())
-
-    def sleep(self, seconds: float) -> None:
-        """Wait that long."""
-        self.inner.sleep(seconds)
 
 
 def _version_of(status: os.stat_result) -> tuple[int, ...]:

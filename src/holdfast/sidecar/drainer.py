@@ -6,7 +6,7 @@ from math import inf
 
 from holdfast.clock import SHORT_PAUSE_S
 from holdfast.drain.worker import Worker
-from holdfast.errors import DiskFailed, SpoolBusy, Stopped
+from holdfast.errors import DatabaseAway, DiskFailed, SpoolBusy, Stopped
 from holdfast.logs import log
 
 # Another process may have spooled something, or may have stopped draining.
@@ -36,6 +36,7 @@ class Drainer:
         self._on_verified = on_verified
         self._on_disk_failed = on_disk_failed
         self._told = 0
+        self._left_to = ""
         self._thread = threading.Thread(target=self._run, name="holdfast-drainer", daemon=True)
 
     def start(self) -> None:
@@ -65,14 +66,16 @@ class Drainer:
             self._news.clear()
             try:
                 self._drain()
-                failures = 0
+                failures, self._left_to = 0, ""
             except Stopped:
                 return
             except DiskFailed as error:
                 self._on_disk_failed(error)
                 return
             except SpoolBusy as error:
-                log.info("drain_left_to_other", cause=str(error))
+                self._stand_by(error)
+            except DatabaseAway as error:
+                log.info("drain_waits_for_database", cause=str(error))
                 self._stop.wait(LOOK_EVERY_S)
             except Exception:
                 failures += 1
@@ -85,8 +88,15 @@ class Drainer:
     def _drain(self) -> None:
         """Drain until nothing is left."""
         self._told = 0
-        if self._worker.spool.pending():
+        if self._worker.spool.status(0.0).depth:
             self._worker.drain(patience_s=inf, is_paced=True, wait=self._wait)
+
+    def _stand_by(self, error: SpoolBusy) -> None:
+        """Leave it to the one that drains, and look again when that one may have ended."""
+        if str(error) != self._left_to:
+            self._left_to = str(error)
+            log.info("drain_left_to_other", cause=self._left_to)
+        self._stop.wait(LOOK_EVERY_S if error.retry_in_s is None else error.retry_in_s)
 
     def _wait(self, seconds: float) -> None:
         """Wait between two passes; something urgent ends a long wait: a critical checkpoint, a stop."""

@@ -96,10 +96,13 @@ class HealthRoutes:
     def _write(self) -> SpoolError | None:
         """Put a note to the disk, as a checkpoint would be; return what stood in the way."""
         try:
-            self._service.assembly.spool.check_room()
-            self._service.assembly.spool.note(_PROBE_NOTE, orjson.dumps(self._now()))
-            outage = parse_outage(self._service.assembly.spool.notes().get(NOTE))
-            self._outage = outage.sentence if outage else None
+            spool = self._service.assembly.spool
+            spool.check_room()
+            self._outage = spool.trouble()
+            if self._outage is None:
+                spool.note(_PROBE_NOTE, orjson.dumps(self._now()))
+                outage = parse_outage(spool.notes().get(NOTE))
+                self._outage = outage.sentence if outage else None
         except DiskFailed as error:
             self._service.fail(error)
             return error

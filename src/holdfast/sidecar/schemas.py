@@ -272,5 +272,6 @@ STATUS_EXAMPLE = {
     "last_error": None,
     "next_try": None,
     "set_aside": [],
+    "drained_by": None,
     "other_targets": [],
 }

@@ -8,7 +8,7 @@ from holdfast.github.calls import Call, File, Page, ReadBlob, ReadPage
 from holdfast.github.listing import read_snapshot
 from holdfast.github.wrappers.budgeted import BudgetedGateway
 from holdfast.ratelimit.limits import Cost, Wait
-from holdfast.ratelimit.shared_file import RateLimiter
+from holdfast.ratelimit.shared_file import FileRateLimiter
 from tests.fakes.clock import VirtualClock
 
 PATHS = tuple(f"{number}.json" for number in range(201))
@@ -31,7 +31,7 @@ class GitHub:
 
 
 @dataclass
-class Limiter(RateLimiter):
+class Limiter(FileRateLimiter):
     """Has room for so many calls."""
 
     room: int

@@ -285,7 +285,7 @@ def test_older_version_of_a_body_does_not_come_back(tmp_path: Path) -> None:
     with closing(open_spool(tmp_path / "spool")) as spool:
         item = spool.pending()[1]
         old = spool.read(item)
-        moved = spool.renumber(item, 9, old.replace(b'"sequence_number": 2', b'"sequence_number": 9'))
+        moved = spool.renumber(item, 9, old.replace(b'"sequence_number":2', b'"sequence_number":9'))
     # A page that was freed may still hold the old one.
     alter(tmp_path, "insert into body values (0, ?, ?)", hashlib.sha256(old).digest(), old)
     alter(tmp_path, "delete from total")

@@ -11,7 +11,7 @@ from holdfast.drain.chunks import DrainPolicy, least_need
 from holdfast.errors import Throttled, ThrottleKind
 from holdfast.github.calls import Answer, ReadHead
 from holdfast.ratelimit.limits import Cost, Limits
-from holdfast.ratelimit.shared_file import RateLimiter, rate_limiter_path
+from holdfast.ratelimit.shared_file import FileRateLimiter, rate_limiter_path
 from tests.fakes.clock import VirtualClock
 
 READ = Cost("core")
@@ -44,7 +44,7 @@ def answer(clock: VirtualClock, remaining: int) -> Answer:
     return Answer(ReadHead("main"), 200, headers, clock.now())
 
 
-def wait_s(rate_limiter: RateLimiter, cost: Cost, clock: VirtualClock) -> float:
+def wait_s(rate_limiter: FileRateLimiter, cost: Cost, clock: VirtualClock) -> float:
     return rate_limiter.budget.delay(cost, clock.now()).seconds
 
 
@@ -53,16 +53,16 @@ import sys
 from pathlib import Path
 from holdfast.clock import SystemClock
 from holdfast.ratelimit.limits import Cost, Limits
-from holdfast.ratelimit.shared_file import RateLimiter
+from holdfast.ratelimit.shared_file import FileRateLimiter
 
 limits = Limits(write_interval_s=0, content_per_minute=1000)
-rate_limiter = RateLimiter(Path(sys.argv[1]), limits, SystemClock())
+rate_limiter = FileRateLimiter(Path(sys.argv[1]), limits, SystemClock())
 for _ in range(50):
     rate_limiter.take(Cost("core", is_mutation=True, creates_content=True))
 """
 
 
-def spend_twenty_five(rate_limiter: RateLimiter) -> None:
+def spend_twenty_five(rate_limiter: FileRateLimiter) -> None:
     for _ in range(25):
         rate_limiter.take(WRITE)
 
@@ -71,12 +71,12 @@ def spend_twenty_five(rate_limiter: RateLimiter) -> None:
 
 
 def test_budget_survives_a_restart(path: Path, clock: VirtualClock) -> None:
-    before = RateLimiter(path, Limits(), clock)
+    before = FileRateLimiter(path, Limits(), clock)
     before.take(WRITE)
     before.observe(answer(clock, 77))
     before.block(throttled())
 
-    after = RateLimiter(path, Limits(), clock)
+    after = FileRateLimiter(path, Limits(), clock)
 
     assert after.budget == before.budget
     assert wait_s(after, READ, clock) == 100.0
@@ -84,10 +84,10 @@ def test_budget_survives_a_restart(path: Path, clock: VirtualClock) -> None:
 
 
 def test_wait_survives_a_restart_and_goes_on_where_it_was(path: Path, clock: VirtualClock) -> None:
-    RateLimiter(path, Limits(), clock).block(throttled("primary", 1805))
+    FileRateLimiter(path, Limits(), clock).block(throttled("primary", 1805))
     clock.sleep(1000)
 
-    after = RateLimiter(path, Limits(), clock)
+    after = FileRateLimiter(path, Limits(), clock)
 
     assert wait_s(after, READ, clock) == 805.0
     assert after.blocked_by_urgency(ONE) == {True: True, False: True}
@@ -98,10 +98,10 @@ def test_wait_survives_a_restart_and_goes_on_where_it_was(path: Path, clock: Vir
 def test_clock_that_was_set_back_in_between_does_not_lengthen_the_wait(
     path: Path, clock: VirtualClock
 ) -> None:
-    RateLimiter(path, Limits(), clock).block(throttled("primary", 1805))
+    FileRateLimiter(path, Limits(), clock).block(throttled("primary", 1805))
     clock.time -= 7200
 
-    after = RateLimiter(path, Limits(), clock)
+    after = FileRateLimiter(path, Limits(), clock)
 
     assert wait_s(after, READ, clock) == 1805.0
     clock.sleep(1805)
@@ -109,10 +109,10 @@ def test_clock_that_was_set_back_in_between_does_not_lengthen_the_wait(
 
 
 def test_new_run_counts_its_calls_from_zero(path: Path, clock: VirtualClock) -> None:
-    rate_limiter = RateLimiter(path, UNHURRIED, clock)
+    rate_limiter = FileRateLimiter(path, UNHURRIED, clock)
     rate_limiter.take(READ)
     rate_limiter.take(READ)
-    assert RateLimiter(path, UNHURRIED, clock).report()["calls_this_run"] == 2
+    assert FileRateLimiter(path, UNHURRIED, clock).report()["calls_this_run"] == 2
 
     rate_limiter.begin_run()
     rate_limiter.take(READ)
@@ -123,10 +123,10 @@ def test_new_run_counts_its_calls_from_zero(path: Path, clock: VirtualClock) -> 
 
 def test_server_without_limits_is_stored_now_and_then_and_at_the_end(path: Path, clock: VirtualClock) -> None:
     open_limits = Limits(write_interval_s=0, content_per_minute=0, content_per_hour=0)
-    rate_limiter = RateLimiter(path, open_limits, clock)
+    rate_limiter = FileRateLimiter(path, open_limits, clock)
 
     def stored() -> object:
-        return RateLimiter(path, open_limits, clock).report()["calls_this_run"]
+        return FileRateLimiter(path, open_limits, clock).report()["calls_this_run"]
 
     for _ in range(3):
         rate_limiter.take(READ)
@@ -143,7 +143,7 @@ def test_server_without_limits_is_stored_now_and_then_and_at_the_end(path: Path,
 
 
 def test_take_spends_only_when_there_is_room(path: Path, clock: VirtualClock) -> None:
-    rate_limiter = RateLimiter(path, Limits(), clock)
+    rate_limiter = FileRateLimiter(path, Limits(), clock)
 
     assert rate_limiter.take(WRITE).seconds == 0.0
     refused = rate_limiter.take(WRITE)
@@ -155,7 +155,7 @@ def test_take_spends_only_when_there_is_room(path: Path, clock: VirtualClock) ->
 
 
 def test_reserve_is_taken_only_for_critical_ones(path: Path, clock: VirtualClock) -> None:
-    rate_limiter = RateLimiter(path, UNHURRIED, clock)
+    rate_limiter = FileRateLimiter(path, UNHURRIED, clock)
     while not rate_limiter.take(WRITE).seconds:
         pass
 
@@ -164,7 +164,7 @@ def test_reserve_is_taken_only_for_critical_ones(path: Path, clock: VirtualClock
 
 
 def test_exhausted_reserve_counts_as_blocked(path: Path, clock: VirtualClock) -> None:
-    rate_limiter = RateLimiter(path, UNHURRIED, clock)
+    rate_limiter = FileRateLimiter(path, UNHURRIED, clock)
     while not rate_limiter.take(WRITE, is_critical=True).seconds:
         pass
 
@@ -172,7 +172,7 @@ def test_exhausted_reserve_counts_as_blocked(path: Path, clock: VirtualClock) ->
 
 
 def test_room_for_a_call_is_no_room_for_a_checkpoint(path: Path, clock: VirtualClock) -> None:
-    rate_limiter = RateLimiter(path, UNHURRIED, clock)
+    rate_limiter = FileRateLimiter(path, UNHURRIED, clock)
     rate_limiter.observe(answer(clock, 4))
 
     assert rate_limiter.take(READ, is_critical=True).seconds == 0.0
@@ -184,7 +184,7 @@ def test_room_for_a_call_is_no_room_for_a_checkpoint(path: Path, clock: VirtualC
 
 
 def test_block_returns_the_wait_that_is_remembered(path: Path, clock: VirtualClock) -> None:
-    rate_limiter = RateLimiter(path, Limits(), clock)
+    rate_limiter = FileRateLimiter(path, Limits(), clock)
 
     assert rate_limiter.block(throttled(retry_after_s=60)) == 60.0
     clock.sleep(60)
@@ -195,7 +195,7 @@ def test_block_returns_the_wait_that_is_remembered(path: Path, clock: VirtualClo
 
 
 def test_rate_limiters_of_one_file_know_of_each_other(path: Path, clock: VirtualClock) -> None:
-    one, other = RateLimiter(path, UNHURRIED, clock), RateLimiter(path, UNHURRIED, clock)
+    one, other = FileRateLimiter(path, UNHURRIED, clock), FileRateLimiter(path, UNHURRIED, clock)
 
     for _ in range(5):
         one.take(WRITE)
@@ -207,7 +207,7 @@ def test_rate_limiters_of_one_file_know_of_each_other(path: Path, clock: Virtual
 
 
 def test_threads_lose_no_count(path: Path, clock: VirtualClock) -> None:
-    rate_limiter = RateLimiter(path, ROOMY, clock)
+    rate_limiter = FileRateLimiter(path, ROOMY, clock)
     threads = [threading.Thread(target=spend_twenty_five, args=(rate_limiter,)) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -223,7 +223,7 @@ def test_processes_lose_no_count(path: Path) -> None:
 
     assert [process.wait(60) for process in processes] == [0, 0]
     clock = SystemClock()
-    assert RateLimiter(path, ROOMY, clock).budget.content_spent(clock.now()) == 100
+    assert FileRateLimiter(path, ROOMY, clock).budget.content_spent(clock.now()) == 100
 
 
 # Files that cannot be used
@@ -233,11 +233,11 @@ def test_damaged_file_is_a_fresh_budget(path: Path, clock: VirtualClock) -> None
     path.parent.mkdir()
     path.write_bytes(b"\x00 torn")
 
-    rate_limiter = RateLimiter(path, Limits(), clock)
+    rate_limiter = FileRateLimiter(path, Limits(), clock)
     assert wait_s(rate_limiter, WRITE, clock) == 0.0
     rate_limiter.take(WRITE)
 
-    assert wait_s(RateLimiter(path, Limits(), clock), WRITE, clock) == 1.0
+    assert wait_s(FileRateLimiter(path, Limits(), clock), WRITE, clock) == 1.0
 
 
 def test_folder_that_cannot_be_made_is_reported_once_and_the_budget_kept_in_memory(
@@ -246,7 +246,7 @@ def test_folder_that_cannot_be_made_is_reported_once_and_the_budget_kept_in_memo
     (tmp_path / "file").write_text("not a folder")
 
     with capture_logs() as logs:
-        rate_limiter = RateLimiter(tmp_path / "file" / "budget", Limits(), clock)
+        rate_limiter = FileRateLimiter(tmp_path / "file" / "budget", Limits(), clock)
         rate_limiter.take(WRITE)
         rate_limiter.block(throttled())
 
@@ -258,7 +258,7 @@ def test_folder_that_cannot_be_made_is_reported_once_and_the_budget_kept_in_memo
 def test_file_that_cannot_be_written_does_not_count_a_call_twice(
     path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rate_limiter = RateLimiter(path, Limits(), clock)
+    rate_limiter = FileRateLimiter(path, Limits(), clock)
 
     def full_disk(*_: object) -> int:
         raise OSError(28, "No space left on device")
@@ -277,7 +277,7 @@ def test_lock_that_someone_keeps_does_not_stop_us(
     path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.ratelimit.shared_file.LONGEST_LOCK_WAIT_S", 0.0)
-    holder, rate_limiter = RateLimiter(path, Limits(), clock), RateLimiter(path, Limits(), clock)
+    holder, rate_limiter = FileRateLimiter(path, Limits(), clock), FileRateLimiter(path, Limits(), clock)
 
     with capture_logs() as logs, holder._shared() as is_shared:
         assert is_shared
@@ -288,7 +288,7 @@ def test_lock_that_someone_keeps_does_not_stop_us(
 
 
 def test_file_that_vanishes_leaves_the_memory(path: Path, clock: VirtualClock) -> None:
-    rate_limiter = RateLimiter(path, Limits(), clock)
+    rate_limiter = FileRateLimiter(path, Limits(), clock)
     rate_limiter.take(WRITE)
     path.unlink()
 
@@ -296,7 +296,7 @@ def test_file_that_vanishes_leaves_the_memory(path: Path, clock: VirtualClock) -
 
 
 def test_file_is_only_for_its_owner_and_leaves_no_remains(path: Path, clock: VirtualClock) -> None:
-    rate_limiter = RateLimiter(path, Limits(), clock)
+    rate_limiter = FileRateLimiter(path, Limits(), clock)
     rate_limiter.take(WRITE)
     rate_limiter.block(throttled())
 

@@ -12,7 +12,7 @@ from holdfast.errors import Stopped, SweepBusy, Throttled
 from holdfast.github.calls import CommitFiles, ReadBlob, ReadBlobs, ReadTree
 from holdfast.github.wrappers.low_priority import LowPriorityGateway
 from holdfast.ratelimit.limits import Limits
-from holdfast.ratelimit.shared_file import RateLimiter
+from holdfast.ratelimit.shared_file import FileRateLimiter
 from holdfast.retention.rules import RetentionRules
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
@@ -166,7 +166,7 @@ def test_prune_touches_only_the_runs_that_it_is_told(desk: Desk) -> None:
 
 
 def test_low_budget_is_left_to_checkpoints(desk: Desk, tmp_path: Path) -> None:
-    rate_limiter = RateLimiter(tmp_path / "budget.json", Limits(requests_per_hour=50), desk.clock)
+    rate_limiter = FileRateLimiter(tmp_path / "budget.json", Limits(requests_per_hour=50), desk.clock)
     desk.sweeper.scanner.gateway = LowPriorityGateway(desk.repository, rate_limiter, desk.clock)
 
     with pytest.raises(Throttled):

@@ -6,8 +6,8 @@ from typing import TypeVar
 from holdfast.clock import SHORT_PAUSE_S
 from holdfast.errors import Throttled
 from holdfast.github.calls import Call, Gateway
+from holdfast.ratelimit.limiter import RateLimiter
 from holdfast.ratelimit.limits import Cost
-from holdfast.ratelimit.shared_file import RateLimiter
 
 ResultT = TypeVar("ResultT")
 

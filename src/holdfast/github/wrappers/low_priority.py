@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from holdfast.clock import Clock
 from holdfast.errors import Throttled
 from holdfast.github.calls import Call, Gateway, ResultT
-from holdfast.ratelimit.shared_file import RateLimiter
+from holdfast.ratelimit.limiter import RateLimiter
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,9 +115,7 @@ class _Admission:
         new_item = prepared.new_item
         totals = check_limits(self._totals, len(prepared.body), self._terms.limits)
         numbers = self.numbers[new_item.run_id]
-        number = numbers.choose(
-            new_item.sequence, lambda wanted: (new_item.run_id, wanted) in self._taken
-        )
+        number = numbers.choose(new_item.sequence, lambda wanted: (new_item.run_id, wanted) in self._taken)
         if number != prepared.number:
             prepared = make_body(new_item, number)
             totals = check_limits(self._totals, len(prepared.body), self._terms.limits)

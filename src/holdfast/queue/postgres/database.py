@@ -1,4 +1,4 @@
-"""The one door to PostgreSQL: connections, transactions that are safe when they end, errors without secrets."""
+"""The one door to PostgreSQL: connections, transactions that are safe once they end."""
 
 import logging
 import os
@@ -55,6 +55,8 @@ class Database:
         self._is_closed = False
         # Set when a connection broke: the next is made at once, so that its error is known at once.
         self._is_suspect = True
+        self.is_prepared = False
+        """Whether the tables were found, or made, in this process."""
 
     def close(self) -> None:
         """Let go of every connection."""

@@ -51,7 +51,9 @@ class Lease:
         """Be the one that drains, until the context ends or this process does. Raises SpoolBusy."""
         fence = self._take()
         ended = threading.Event()
-        renewing = threading.Thread(target=self._renew, args=(fence, ended), name="holdfast-lease", daemon=True)
+        renewing = threading.Thread(
+            target=self._renew, args=(fence, ended), name="holdfast-lease", daemon=True
+        )
         renewing.start()
         self._thread.fence = fence
         try:
@@ -107,6 +109,4 @@ class Lease:
 
     def _say(self, statement: str, *values: object) -> int:
         """Say one thing, and return how many rows it was about."""
-        return self._database.look(
-            lambda connection: connection.execute(statement.encode(), values).rowcount
-        )
+        return self._database.look(lambda connection: connection.execute(statement.encode(), values).rowcount)

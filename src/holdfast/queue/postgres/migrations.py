@@ -1,7 +1,6 @@
 """The tables of the shared queue, made and brought up to date by whoever starts first."""
 
 import psycopg
-from psycopg import errors
 
 from holdfast.errors import DatabaseAway, InvalidSettings
 from holdfast.logs import log
@@ -13,8 +12,8 @@ _MAKE_VERSIONS = "create table if not exists holdfast_version (version integer p
 _SELECT_VERSION = "select coalesce(max(version), 0) from holdfast_version"
 # A right to change every table is what draining needs; it shows now, and not with the first checkpoint.
 _CHECK_RIGHTS = (
-    "select coalesce(bool_and(has_table_privilege(format('%I.%I', schemaname, tablename),"
-    " 'select, insert, update, delete')), false) from pg_tables"
+    "select coalesce(bool_and(has_table_privilege(format('%I.%I', schemaname, tablename), need)), false)"
+    " from pg_tables, unnest(array['select', 'insert', 'update', 'delete']) as need"
     " where tablename like 'holdfast\\_%' and schemaname = any(current_schemas(false))"
 )
 # What a wrong address or a wrong password leads to, in contrast to a server that is away for a while.
@@ -27,12 +26,14 @@ def prepare_database(database: Database) -> None:
     Raises InvalidSettings if a person must act: address, password, version, rights. DatabaseAway if the
     server does not answer.
     """
+    if database.is_prepared:
+        return
     try:
         with database.connect() as connection:
             _check_server(database, connection)
             _migrate(database, connection)
             (may_all,) = connection.execute(_CHECK_RIGHTS).fetchone() or (False,)
-    except errors.InsufficientPrivilege as error:
+    except psycopg.ProgrammingError as error:
         raise _no_rights(database, explain(error)) from None
     except psycopg.Error as error:
         reason = explain(error)
@@ -41,6 +42,7 @@ def prepare_database(database: Database) -> None:
         raise DatabaseAway(database.description, reason) from None
     if not may_all:
         raise _no_rights(database, "not every right on the tables holdfast_…")
+    database.is_prepared = True
 
 
 def _check_server(database: Database, connection: Connection) -> None:
@@ -69,12 +71,10 @@ def _migrate(database: Database, connection: Connection) -> None:
     version = _version_of(connection)
     if version > newest:
         connection.execute("rollback")
-        raise InvalidSettings(
-            [
-                f"{_SETTING}: the tables in {database.description} have version {version}, and this Holdfast "
-                f"knows {newest}; use the version that made them, or upgrade"
-            ]
+        told = (
+            f"the tables in {database.description} have version {version}, and this Holdfast knows {newest}"
         )
+        raise InvalidSettings([f"{_SETTING}: {told}; use the version that made them, or upgrade"])
     for number, migration in enumerate(statements.MIGRATIONS[version:], start=version + 1):
         for statement in migration:
             connection.execute(statement.encode())
@@ -92,9 +92,5 @@ def _version_of(connection: Connection) -> int:
 
 
 def _no_rights(database: Database, reason: str) -> InvalidSettings:
-    return InvalidSettings(
-        [
-            f"{_SETTING}: {database.description}: {reason}; let its user create tables in the schema that "
-            "comes first in its search_path (grant usage, create on schema … to …)"
-        ]
-    )
+    advice = "let its user create tables in the schema that comes first in its search_path"
+    return InvalidSettings([f"{_SETTING}: {database.description}: {reason}; {advice}"])

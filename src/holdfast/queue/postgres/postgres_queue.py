@@ -25,7 +25,7 @@ from holdfast.queue.contract import (
 from holdfast.queue.postgres import statements
 from holdfast.queue.postgres.admitting import take_in
 from holdfast.queue.postgres.database import Connection, Database
-from holdfast.queue.postgres.lease import Holder, Lease
+from holdfast.queue.postgres.lease import Lease
 from holdfast.queue.postgres.migrations import prepare_database
 from holdfast.queue.postgres.statements import columns_of
 from holdfast.queue.room import free_disk_bytes
@@ -268,9 +268,12 @@ class PostgresQueue:
     def drainer(self) -> AbstractContextManager[None]:
         return self._lease.held()
 
-    def drained_by(self) -> Holder | None:
-        """Return who drains now, if anyone does."""
-        return self._lease.holder()
+    def drained_by(self) -> str | None:
+        holder = self._lease.holder()
+        return holder.sentence if holder else None
+
+    def trouble(self) -> str | None:
+        return None
 
     def close(self) -> None:
         self._database.close()
@@ -326,9 +329,7 @@ class PostgresQueue:
         for row in rows:
             each = outcomes[row.checkpoint_id]
             seal = row._replace(sequence=each.sequence).sealed().seal
-            changes.append(
-                (row.arrival, each.sequence, seal, each.file_path, each.commit_sha, each.blob_sha)
-            )
+            changes.append((row.arrival, each.sequence, seal, each.file_path, each.commit_sha, each.blob_sha))
             numbers.append((row.run_id, max(row.sequence, each.sequence), 0))
         values = (str(status), self._clock.now(), *columns_of(changes))
         connection.execute(statement.encode(), values)
@@ -339,9 +340,7 @@ class PostgresQueue:
         if runs:
             connection.execute(statements.RAISE_RUNS, (self._target, *columns_of(runs)))
 
-    def _set_status(
-        self, connection: Connection, row: ItemRow, status: Progress, reason: str | None
-    ) -> None:
+    def _set_status(self, connection: Connection, row: ItemRow, status: Progress, reason: str | None) -> None:
         connection.execute(statements.SET_STATUS, (str(status), reason, self._clock.now(), row.arrival))
 
     def _count(

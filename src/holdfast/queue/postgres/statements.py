@@ -221,6 +221,12 @@ RENEW_LEASE = (
 END_LEASE = "update holdfast_lease set expires_at = clock_timestamp() where target = %s and fence = %s"
 CHECK_FENCE = "select fence = %s from holdfast_lease where target = %s for share"
 
+_NOW = "extract(epoch from clock_timestamp())::double precision"
+SELECT_BUDGET = f"select record, {_NOW} from holdfast_budget where identity = %s"
+LOCK_BUDGET = f"{SELECT_BUDGET} for update"
+ADD_BUDGET = "insert into holdfast_budget values (%s, '') on conflict do nothing"
+WRITE_BUDGET = "update holdfast_budget set record = %b where identity = %s"
+
 
 def columns_of(rows: Sequence[Sequence[object]]) -> list[list[object]]:
     """Return rows as one list for each column, as `unnest` takes them."""

@@ -9,7 +9,7 @@ from holdfast.errors import Missing, Throttled, ThrottleKind
 from holdfast.github.calls import Call, CommitFiles, ReadHead, WriteFile
 from holdfast.github.wrappers.budgeted import BudgetedGateway
 from holdfast.ratelimit.limits import Cost, Limits, Wait
-from holdfast.ratelimit.shared_file import RateLimiter
+from holdfast.ratelimit.shared_file import FileRateLimiter
 from tests.fakes.clock import VirtualClock
 
 READ = ReadHead("main")
@@ -31,7 +31,7 @@ class Inner:
 
 
 @dataclass
-class Limiter(RateLimiter):
+class Limiter(FileRateLimiter):
     """Makes every call wait for the next of `waits`, and notes what it is asked for."""
 
     waits: list[Wait]
@@ -56,8 +56,8 @@ def inner(clock: VirtualClock) -> Inner:
 
 
 @pytest.fixture
-def rate_limiter(tmp_path: Path, clock: VirtualClock) -> RateLimiter:
-    return RateLimiter(tmp_path / "budget", Limits(), clock)
+def rate_limiter(tmp_path: Path, clock: VirtualClock) -> FileRateLimiter:
+    return FileRateLimiter(tmp_path / "budget", Limits(), clock)
 
 
 def refuse(kind: ThrottleKind, retry_after_s: float) -> Callable[[], Any]:
@@ -67,7 +67,7 @@ def refuse(kind: ThrottleKind, retry_after_s: float) -> Callable[[], Any]:
     return answer
 
 
-def test_writes_keep_their_distance(inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock) -> None:
+def test_writes_keep_their_distance(inner: Inner, rate_limiter: FileRateLimiter, clock: VirtualClock) -> None:
     gateway = BudgetedGateway(inner, rate_limiter, clock.sleep)
 
     for _ in range(3):
@@ -77,7 +77,7 @@ def test_writes_keep_their_distance(inner: Inner, rate_limiter: RateLimiter, clo
     assert rate_limiter.budget.content_spent(clock.now()) == 3
 
 
-def test_reads_do_not_wait(inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock) -> None:
+def test_reads_do_not_wait(inner: Inner, rate_limiter: FileRateLimiter, clock: VirtualClock) -> None:
     gateway = BudgetedGateway(inner, rate_limiter, clock.sleep)
 
     assert [gateway.perform(READ) for _ in range(3)] == ["done"] * 3
@@ -131,7 +131,7 @@ def test_waits_that_follow_each_other_share_one_patience(inner: Inner, clock: Vi
 
 
 def test_secondary_limit_keeps_every_later_call_at_home(
-    inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock
+    inner: Inner, rate_limiter: FileRateLimiter, clock: VirtualClock
 ) -> None:
     gateway = BudgetedGateway(inner, rate_limiter, clock.sleep)
     inner.answer = refuse("secondary", 60)
@@ -147,7 +147,7 @@ def test_secondary_limit_keeps_every_later_call_at_home(
 
 
 def test_primary_limit_lets_no_request_of_any_kind_out_until_it_ends(
-    inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock
+    inner: Inner, rate_limiter: FileRateLimiter, clock: VirtualClock
 ) -> None:
     gateway = BudgetedGateway(inner, rate_limiter, clock.sleep, may_use_reserve=True)
     inner.answer = refuse("primary", 3605)
@@ -175,7 +175,7 @@ def test_throttled_carries_the_wait_that_is_remembered(inner: Inner, clock: Virt
 
 
 def test_other_errors_pass_and_block_nothing(
-    inner: Inner, rate_limiter: RateLimiter, clock: VirtualClock
+    inner: Inner, rate_limiter: FileRateLimiter, clock: VirtualClock
 ) -> None:
     def answer() -> Any:
         raise Missing("a.json", "not there")
@@ -191,7 +191,9 @@ def test_other_errors_pass_and_block_nothing(
     assert rate_limiter.budget.calls_this_run == 2
 
 
-def test_clock_that_is_stopped_ends_the_wait_with_throttled(inner: Inner, rate_limiter: RateLimiter) -> None:
+def test_clock_that_is_stopped_ends_the_wait_with_throttled(
+    inner: Inner, rate_limiter: FileRateLimiter
+) -> None:
     class Stopped(VirtualClock):
         def sleep(self, seconds: float) -> None:
             self.slept.append(seconds)

@@ -1,0 +1,344 @@
+"""The shared queue with the local disk behind it: while the database is away, checkpoints wait here.
+
+They move over once it is back: each once, because its id tells, and in the order of their arrival. Until the
+last of them has moved, new ones queue up behind them, so that no run overtakes itself.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from holdfast.errors import DatabaseAway, HoldfastError, InvalidCheckpoint, SpoolDamaged, SpoolError
+from holdfast.format.checkpoint import renumber_body
+from holdfast.format.receipt import Delivery, Persistence, QueueItem, Receipt
+from holdfast.format.triggers import Priority, Trigger
+from holdfast.logs import log
+from holdfast.queue.contract import Backoff, NewItem, PutOutcome, Quarantined, Queue, QueueStatus
+from holdfast.queue.sqlite_queue import SqliteQueue
+
+TRY_EVERY_S = 1.0
+MOST_TOGETHER = 200
+MOST_BYTES_TOGETHER = 16 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class MovedItem:
+    """A checkpoint on its way from the local disk to the shared queue."""
+
+    checkpoint_id: str
+    run_id: str
+    trigger: Trigger
+    priority: Priority
+    sequence: int | None
+    fingerprint: str | None
+    stored: bytes
+    stored_sequence: int
+
+    def body(self, sequence: int) -> bytes:
+        """Return the bytes as they were stored, under this number. Raises InvalidCheckpoint."""
+        if sequence == self.stored_sequence:
+            return self.stored
+        try:
+            return renumber_body(self.stored, sequence)
+        except ValueError as error:  # a caller's orjson.Fragment was taken at its word
+            raise InvalidCheckpoint("", f"its body is not JSON: {error}") from error
+
+    def without_number(self) -> "MovedItem":
+        """Return the same checkpoint, asking for the run's next number."""
+        return replace(self, sequence=None)
+
+
+class FallbackQueue:
+    """A shared queue that goes on accepting while its database is away, as the protocol `Queue` promises.
+
+    `open_shared` opens the shared queue, or raises DatabaseAway. What only the database knows raises that,
+    too, while it is away.
+    """
+
+    def __init__(self, open_shared: Callable[[], Queue], local: SqliteQueue) -> None:
+        self._open_shared = open_shared
+        self._local = local
+        self._shared: Queue | None = None
+        self._away: DatabaseAway | None = None
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self._moving = threading.Lock()
+        self._mover: threading.Thread | None = None
+        self._closed = threading.Event()
+        self._is_local = local.status(0.0).depth > 0
+
+    def open(self) -> None:
+        """Reach for the database now, so that a wrong address shows; begin to move what waits here.
+
+        Raises InvalidSettings if a person must act, DatabaseAway.
+        """
+        self._reach()
+        if self._is_local:
+            self._start_mover()
+
+    def begin_away(self, error: DatabaseAway) -> None:
+        """Begin with a database that is away, and wait for it to come back."""
+        self._note_away(error)
+        self._start_mover()
+
+    def put(self, new_item: NewItem, *, persistence: Persistence = Persistence.NORMAL) -> Receipt:
+        (outcome,) = self.put_all([new_item], persistence=persistence)
+        if isinstance(outcome, HoldfastError):
+            raise outcome
+        return outcome
+
+    def put_all(
+        self,
+        new_items: Sequence[NewItem],
+        *,
+        persistence: Persistence = Persistence.NORMAL,
+        are_new: bool = False,
+    ) -> list[PutOutcome]:
+        shared = self._shared
+        if shared and not self._is_local:
+            try:
+                return shared.put_all(new_items, persistence=persistence, are_new=are_new)
+            except DatabaseAway as error:
+                self._note_away(error)
+        with self._lock:
+            outcomes = self._local.put_all(new_items, persistence=Persistence.DELAYED, are_new=are_new)
+            self._is_local = True
+        self._start_mover()
+        return outcomes
+
+    def check_room(self) -> None:
+        if self._is_local or not self._shared:
+            self._local.check_room()
+            return
+        try:
+            self._shared.check_room()
+        except DatabaseAway as error:
+            self._note_away(error)
+            self._local.check_room()
+
+    def trouble(self) -> str | None:
+        away = self._away
+        if away is None:
+            return None
+        depth = self._local.status(0.0).depth
+        return f"{away}; checkpoints are kept on the local disk until it is back ({depth} so far)"
+
+    def receipt(self, checkpoint_id: str) -> Receipt | None:
+        return self._local.receipt(checkpoint_id) or self._reach().receipt(checkpoint_id)
+
+    def status(self, now: float) -> QueueStatus:
+        """Return the shared queue in numbers, and what waits here on top; this alone while that is away."""
+        local = self._local.status(now)
+        try:
+            shared = self._reach().status(now)
+        except DatabaseAway:
+            return local
+        return replace(
+            shared,
+            depth=shared.depth + local.depth,
+            bytes=shared.bytes + local.bytes,
+            oldest_age_s=max(shared.oldest_age_s, local.oldest_age_s),
+            set_aside=shared.set_aside + local.set_aside,
+            set_aside_bytes=shared.set_aside_bytes + local.set_aside_bytes,
+        )
+
+    def pending(self, now: float | None = None) -> list[QueueItem]:
+        return self._whole().pending(now)
+
+    def read(self, item: QueueItem) -> bytes:
+        return self._reach().read(item)
+
+    def renumber(self, item: QueueItem, sequence: int, body: bytes) -> QueueItem:
+        return self._reach().renumber(item, sequence, body)
+
+    def mark_committed(self, outcomes: Mapping[str, Delivery]) -> None:
+        self._reach().mark_committed(outcomes)
+
+    def acknowledge(self, outcomes: Mapping[str, Delivery]) -> None:
+        self._reach().acknowledge(outcomes)
+
+    def release(self, items: Sequence[QueueItem], reason: str, *, not_before: float) -> None:
+        self._reach().release(items, reason, not_before=not_before)
+
+    def backoff(self, checkpoint_id: str) -> Backoff | None:
+        return self._reach().backoff(checkpoint_id)
+
+    def set_aside(self, item: QueueItem, reason: str) -> None:
+        self._reach().set_aside(item, reason)
+
+    def set_aside_entries(self) -> list[Quarantined]:
+        return [*self._reach().set_aside_entries(), *self._local.set_aside_entries()]
+
+    def is_kept_aside(self, checkpoint_id: str) -> bool:
+        return self._local.is_kept_aside(checkpoint_id) or self._reach().is_kept_aside(checkpoint_id)
+
+    def restore(self, checkpoint_id: str) -> Receipt:
+        if not self._local.is_kept_aside(checkpoint_id):
+            return self._reach().restore(checkpoint_id)
+        with self._lock:
+            receipt = self._local.restore(checkpoint_id)
+            self._is_local = True
+        self._start_mover()
+        return receipt
+
+    def purge_receipts(self, *, older_than: float, keep: int) -> int:
+        return self._reach().purge_receipts(older_than=older_than, keep=keep)
+
+    def arrivals(self, checkpoint_ids: Iterable[str]) -> dict[str, int]:
+        return self._reach().arrivals(checkpoint_ids)
+
+    def known_sequence(self, run_id: str) -> int:
+        return self._whole().known_sequence(run_id)
+
+    def learn_sequence(self, run_id: str, sequence: int) -> None:
+        self._reach().learn_sequence(run_id, sequence)
+
+    def note(self, name: str, value: bytes) -> None:
+        self._reach().note(name, value)
+
+    def notes(self) -> dict[str, bytes]:
+        return self._reach().notes()
+
+    def forget(self, *names: str) -> None:
+        self._reach().forget(*names)
+
+    def drainer(self) -> AbstractContextManager[None]:
+        return self._reach().drainer()
+
+    def drained_by(self) -> str | None:
+        try:
+            return self._reach().drained_by()
+        except DatabaseAway:
+            return None
+
+    def close(self) -> None:
+        if not self._closed.is_set() and self._is_local:
+            self._try_to_move()
+        self._closed.set()
+        if mover := self._mover:
+            mover.join()
+        if self._shared:
+            self._shared.close()
+        self._local.close()
+
+    def move(self) -> int:
+        """Move what waits here to the shared queue, and return how many that were. Raises DatabaseAway."""
+        moved = 0
+        with self._moving:
+            while True:
+                with self._lock:
+                    # Decided while nothing can be put here: from now on, new ones may go there directly.
+                    batch = self._next_batch()
+                    if not batch:
+                        self._is_local = False
+                        break
+                moved += self._move_batch(batch)
+        if moved:
+            log.info("moved_to_database", checkpoints=moved)
+        return moved
+
+    def _next_batch(self) -> list[QueueItem]:
+        waiting = self._local.pending()
+        arrivals = self._local.arrivals(item.checkpoint_id for item in waiting)
+        waiting.sort(key=lambda item: arrivals[item.checkpoint_id])
+        batch: list[QueueItem] = []
+        size_bytes = 0
+        for item in waiting[:MOST_TOGETHER]:
+            size_bytes += item.size_bytes
+            if batch and size_bytes > MOST_BYTES_TOGETHER:
+                break
+            batch.append(item)
+        return batch
+
+    def _move_batch(self, batch: Sequence[QueueItem]) -> int:
+        moving = [each for item in batch if (each := self._read_local(item))]
+        outcomes = self._reach().put_all(moving, persistence=Persistence.DELAYED)
+        taken: list[str] = []
+        for each, outcome in zip(moving, outcomes, strict=True):
+            if isinstance(outcome, SpoolError):  # it is full: the rest waits here, in its order
+                self._local.hand_over(taken)
+                raise outcome
+            if isinstance(outcome, HoldfastError):
+                item = next(item for item in batch if item.checkpoint_id == each.checkpoint_id)
+                self._local.set_aside(item, str(outcome))
+                log.error("checkpoint_set_aside", checkpoint_id=each.checkpoint_id, cause=str(outcome))
+            else:
+                taken.append(each.checkpoint_id)
+        self._local.hand_over(taken)
+        return len(taken)
+
+    def _read_local(self, item: QueueItem) -> MovedItem | None:
+        try:
+            stored = self._local.read(item)
+        except SpoolDamaged as error:
+            log.error("checkpoint_damaged", checkpoint_id=item.checkpoint_id, cause=str(error))
+            return None
+        return MovedItem(
+            checkpoint_id=item.checkpoint_id,
+            run_id=item.run_id,
+            trigger=item.trigger,
+            priority=item.priority,
+            sequence=None if item.is_automatic else item.sequence,
+            fingerprint=self._local.fingerprint(item.checkpoint_id),
+            stored=stored,
+            stored_sequence=item.sequence,
+        )
+
+    def _whole(self) -> Queue:
+        """Return the shared queue, with everything in it that waited here."""
+        if self._is_local:
+            self.move()
+        return self._reach()
+
+    def _reach(self) -> Queue:
+        """Return the shared queue. Raises DatabaseAway if it was never reached."""
+        if self._shared is None:
+            with self._opening:
+                if self._shared is None:
+                    self._shared = self._open_shared()
+        return self._shared
+
+    def _note_away(self, error: DatabaseAway) -> None:
+        if self._away is None:
+            log.error(
+                "database_away",
+                cause=str(error),
+                advice="Checkpoints are kept on the local disk and move over once it is back.",
+            )
+        self._away = error
+        self._is_local = True
+
+    def _start_mover(self) -> None:
+        with self._lock:
+            if self._mover:
+                return
+            self._mover = threading.Thread(target=self._move_until_done, name="holdfast-mover", daemon=True)
+            self._mover.start()
+
+    def _move_until_done(self) -> None:
+        while True:
+            with self._lock:
+                # Decided while nothing can be put here, so that nothing is left without a mover.
+                if not self._is_local or self._closed.is_set():
+                    self._mover = None
+                    return
+            if not self._try_to_move():
+                self._closed.wait(TRY_EVERY_S)
+
+    def _try_to_move(self) -> bool:
+        """Move what waits here, if the database is back; return whether it did."""
+        try:
+            self._reach().check_room()
+            self.move()
+        except SpoolError as error:
+            if isinstance(error, DatabaseAway):
+                self._away = error
+            return False
+        except Exception:
+            log.exception("moving_failed")
+            return False
+        if self._away:
+            self._away = None
+            log.warning("database_back", advice="What was kept on the local disk has moved over.")
+        return True

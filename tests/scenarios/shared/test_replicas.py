@@ -1,0 +1,89 @@
+"""Replicas over one PostgreSQL: one queue, one drainer, one budget, the same picture everywhere."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
+from tests.fakes.postgres import PostgresServer, postgres_url, shared_server
+from tests.fakes.sidecar import RunningSidecar, running_sidecar
+
+REPOSITORY = "acme/state"
+
+
+@pytest.fixture
+def github(tmp_path: Path) -> Iterator[str]:
+    emulator = Emulator(EmulatorOptions(root=tmp_path / "github", repo=REPOSITORY))
+    with EmulatorServer(emulator) as server:
+        yield server.url
+    emulator.close()
+
+
+def settings(github: str, database: str) -> dict[str, Any]:
+    return {
+        "repo": REPOSITORY,
+        "token": "t",
+        "api_url": github,
+        "database_url": database,
+        "write_interval_s": 0,
+        "content_per_minute": 0,
+        "content_per_hour": 0,
+        "write_mode": "commit",
+    }
+
+
+@pytest.fixture
+def replicas(tmp_path: Path, github: str) -> Iterator[list[RunningSidecar]]:
+    given = settings(github, postgres_url(tmp_path))
+    with ExitStack() as stack:
+        yield [stack.enter_context(running_sidecar(tmp_path / str(number), **given)) for number in range(3)]
+
+
+def test_what_any_replica_accepts_is_stored_once_and_seen_by_all(replicas: list[RunningSidecar]) -> None:
+    receipts = [replicas[number % 3].submit(state={"number": number}).json() for number in range(12)]
+    last = replicas[0].client.post(
+        "/v1/runs/build-1/checkpoints?wait=verified",
+        json={"trigger": "run_complete", "phase": "phase_1_plan", "state": {}, "status": "completed"},
+    )
+
+    assert last.status_code == 201
+    assert [receipt["sequence_number"] for receipt in receipts] == list(range(1, 13))
+    for replica in replicas:
+        listed = replica.client.get("/v1/runs/build-1/checkpoints").json()["checkpoints"]
+        assert [each["sequence"] for each in listed] == list(range(1, 14))
+    statuses = [replica.client.get("/v1/status").json() for replica in replicas]
+    assert {status["spool"]["depth"] for status in statuses} == {0}
+    calls = {status["budget"]["last_remaining"] for status in statuses}
+    assert len(calls) == 1
+    assert None not in calls
+
+
+def test_sidecar_accepts_while_the_database_is_away_and_says_so(tmp_path: Path, github: str) -> None:
+    shared_server()  # skips where there is none
+    server = PostgresServer()
+    try:
+        with running_sidecar(tmp_path / "one", **settings(github, server.url)) as sidecar:
+            assert sidecar.submit().json()["persistence"] == "normal"
+            server.stop()
+            delayed = sidecar.submit()
+            readiness = sidecar.client.get("/readyz").json()
+            status = sidecar.client.get("/v1/status").json()
+            server.start()
+            body = {"trigger": "manual", "phase": "p", "state": {}}
+            verified = sidecar.client.post("/v1/runs/build-1/checkpoints?wait=verified", json=body)
+
+            assert delayed.status_code == 202
+            assert delayed.json()["persistence"] == "delayed"
+            assert readiness["status"] == "ready"
+            assert "kept on the local disk until it is back" in readiness["trouble"]
+            assert readiness["trouble"] == status["last_error"]
+            assert verified.status_code == 201
+            listed = sidecar.client.get("/v1/runs/build-1/checkpoints").json()["checkpoints"]
+            ids = [delayed.json()["checkpoint_id"], verified.json()["checkpoint_id"]]
+            assert [each["checkpoint_id"] for each in listed][1:] == ids
+            assert [each["sequence"] for each in listed] == [1, 2, 3]
+    finally:
+        server.close()

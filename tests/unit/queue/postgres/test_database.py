@@ -1,0 +1,112 @@
+"""Transactions are durable, repeated where that is of use, and no error tells a password."""
+
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from holdfast.errors import DatabaseAway, InvalidSettings, SpoolUnwritable
+from holdfast.queue.postgres.database import Connection, Database
+from tests.fakes.postgres import shared_server
+
+SECRET = "s3cr3t-word"
+
+
+def kill_own_session(connection: Connection) -> None:
+    """Have the server end this very connection, as a restart of it would."""
+    with psycopg.connect(shared_server().url, autocommit=True) as other:
+        other.execute("select pg_terminate_backend(%s)", (connection.info.backend_pid,))
+
+
+@pytest.mark.parametrize("default", ["off", "local", "on"])
+def test_every_change_waits_for_the_servers_disk_whatever_its_default_is(url: str, default: str) -> None:
+    database = Database(f"{url}%20-csynchronous_commit%3D{default}")
+
+    def work(connection: Connection, _: bool) -> str:
+        (value,) = connection.execute("show synchronous_commit").fetchone() or ("",)
+        return str(value)
+
+    try:
+        assert database.change(work) == "on"
+        assert database.look(lambda each: work(each, False)) == default
+    finally:
+        database.close()
+
+
+def test_connection_that_breaks_is_replaced_and_the_work_repeated(database: Database) -> None:
+    tries: list[bool] = []
+
+    def work(connection: Connection, is_repeated: bool) -> int:
+        tries.append(is_repeated)
+        if len(tries) == 2:
+            kill_own_session(connection)
+        (one,) = connection.execute("select 1").fetchone() or (0,)
+        return int(one)
+
+    assert database.change(work) == 1  # on a connection of its own
+    assert database.change(work) == 1  # on one of the pool, which breaks
+    assert tries == [False, False, True]
+    assert database.change(work) == 1
+
+
+def test_connection_that_breaks_again_and_again_is_told(database: Database) -> None:
+    def work(connection: Connection, _: bool) -> None:
+        kill_own_session(connection)
+        connection.execute("select 1")
+
+    with pytest.raises(DatabaseAway):
+        database.change(work)
+
+
+@pytest.mark.parametrize("error", [errors.DeadlockDetected, errors.UniqueViolation, errors.LockNotAvailable])
+def test_what_someone_else_got_in_the_way_of_is_repeated(
+    database: Database, error: type[psycopg.Error]
+) -> None:
+    tries: list[bool] = []
+
+    def work(_: Connection, is_repeated: bool) -> str:
+        tries.append(is_repeated)
+        if len(tries) < 3:
+            raise error("someone else")
+        return "done"
+
+    assert database.change(work) == "done"
+    assert tries == [False, True, True]
+
+
+def test_what_was_begun_is_undone_when_the_work_fails(database: Database) -> None:
+    database.look(lambda connection: connection.execute("create table mine (number integer)"))
+
+    def work(connection: Connection, _: bool) -> None:
+        connection.execute("insert into mine values (1)")
+        raise KeyError("ours")
+
+    with pytest.raises(KeyError):
+        database.change(work)
+    assert database.look(lambda connection: connection.execute("select * from mine").fetchall()) == []
+
+
+def test_server_that_is_away_is_told_at_once_and_without_the_password(tmp_path: Path) -> None:
+    database = Database(f"postgresql://me:{SECRET}@/work?host={tmp_path}")
+
+    with pytest.raises(DatabaseAway) as caught:
+        database.look(lambda connection: connection.execute("select 1"))
+
+    assert str(tmp_path) in str(caught.value)
+    assert SECRET not in repr(caught.value)
+    assert SECRET not in str(caught.value.__cause__)
+
+
+def test_address_that_is_none_is_refused_without_the_password() -> None:
+    with pytest.raises(InvalidSettings, match="HOLDFAST_DATABASE_URL: use a URL such as") as caught:
+        Database(f"postgresql://me:{SECRET}@host:port with blanks/work")
+
+    assert SECRET not in str(caught.value)
+
+
+def test_database_that_was_closed_takes_nothing(database: Database) -> None:
+    database.close()
+
+    with pytest.raises(SpoolUnwritable, match="closed"):
+        database.look(lambda connection: connection.execute("select 1"))

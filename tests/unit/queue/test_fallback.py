@@ -1,0 +1,292 @@
+"""While the database is away, checkpoints wait on the local disk; then each moves over once, in order."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import CheckpointChanged, DatabaseAway, SpoolFull
+from holdfast.format.paths import Layout
+from holdfast.format.receipt import Persistence, Progress
+from holdfast.format.triggers import Priority
+from holdfast.queue import QueueLimits, SqliteQueue
+from holdfast.queue import fallback as module
+from holdfast.queue.contract import NewItem, PutOutcome
+from holdfast.queue.fallback import FallbackQueue
+from tests.fakes.clock import VirtualClock
+from tests.fakes.spooling import FakeEntry, JsonEntry, open_spool
+
+AWAY = DatabaseAway("PostgreSQL at db, database work", "connection refused")
+
+
+class Shared(SqliteQueue):
+    """Stands for the shared queue; what it promises is the contract's, so any queue will do."""
+
+    is_away = False
+    loses_answers = False
+
+    def put_all(
+        self,
+        new_items: Sequence[NewItem],
+        *,
+        persistence: Persistence = Persistence.NORMAL,
+        are_new: bool = False,
+    ) -> list[PutOutcome]:
+        self.check_answers()
+        outcomes = super().put_all(new_items, persistence=persistence, are_new=are_new)
+        if self.loses_answers:
+            raise AWAY
+        return outcomes
+
+    def check_room(self) -> None:
+        self.check_answers()
+        super().check_room()
+
+    def check_answers(self) -> None:
+        if self.is_away:
+            raise AWAY
+
+
+Open = Callable[..., tuple[FallbackQueue, Shared]]
+
+
+@pytest.fixture(autouse=True)
+def _no_mover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the tests say when it is tried again."""
+    monkeypatch.setattr(FallbackQueue, "_start_mover", lambda _: None)
+
+
+@pytest.fixture
+def open_both(tmp_path: Path) -> Iterator[Open]:
+    opened: list[FallbackQueue] = []
+
+    def open_it(*, is_away: bool = False, limits: QueueLimits | None = None) -> tuple[FallbackQueue, Shared]:
+        folder, clock = tmp_path / "shared", VirtualClock(1000.0)
+        limits = limits or QueueLimits(min_free_bytes=0)
+        shared = Shared(open_spool(folder, clock=clock)._folder, limits=limits, clock=clock, layout=LAYOUT)
+        shared.is_away = is_away
+
+        def reach() -> Shared:
+            shared.check_answers()
+            return shared
+
+        queue = FallbackQueue(reach, open_spool(tmp_path / "local", clock=clock))
+        opened.append(queue)
+        try:
+            queue.open()
+        except DatabaseAway as error:
+            queue.begin_away(error)
+        return queue, shared
+
+    yield open_it
+    for queue in opened:
+        queue.close()
+
+
+LAYOUT = Layout()
+
+
+def test_with_the_database_there_nothing_touches_the_local_disk(open_both: Open) -> None:
+    queue, shared = open_both()
+
+    receipt = queue.put(JsonEntry())
+
+    assert receipt.persistence is Persistence.NORMAL
+    assert [item.checkpoint_id for item in shared.pending()] == [receipt.checkpoint_id]
+    assert queue._local.status(0.0).depth == 0
+    assert queue.trouble() is None
+
+
+def test_while_it_is_away_checkpoints_are_accepted_and_said_to_be_delayed(open_both: Open) -> None:
+    queue, shared = open_both()
+    shared.is_away = True
+
+    receipt = queue.put(JsonEntry())
+
+    assert (receipt.status, receipt.persistence) == (Progress.SPOOLED, Persistence.DELAYED)
+    assert queue.receipt(receipt.checkpoint_id) == receipt
+    assert "connection refused; checkpoints are kept on the local disk" in (queue.trouble() or "")
+    queue.check_room()
+    shared.is_away = False
+    assert queue.status(1000.0).depth == 1
+
+
+def test_order_within_a_run_is_kept_across_the_outage(open_both: Open) -> None:
+    queue, shared = open_both()
+    entries = [JsonEntry(priority=each) for each in (Priority.MEDIUM, Priority.CRITICAL) * 4]
+    queue.put_all(entries[:2])
+    shared.is_away = True
+    for entry in entries[2:5]:
+        queue.put(entry)
+    shared.is_away = False
+    # It is back, but what waits here goes first.
+    queue.put(entries[5])
+    assert shared.status(0.0).depth == 2
+
+    assert queue._try_to_move()
+
+    queue.put_all(entries[6:])
+    arrivals = shared.arrivals(entry.checkpoint_id for entry in entries)
+    ids = sorted(arrivals, key=lambda each: arrivals[each])
+    assert ids == [entry.checkpoint_id for entry in entries]
+    numbers = {item.checkpoint_id: item.sequence for item in shared.pending()}
+    assert [numbers[each] for each in ids] == list(range(1, 9))
+    assert queue.trouble() is None
+    assert queue._local.status(0.0).depth == 0
+
+
+def test_what_was_stored_without_an_answer_is_not_doubled(open_both: Open) -> None:
+    queue, shared = open_both()
+    shared.loses_answers = True
+    entry = JsonEntry(fingerprint="f1")
+    delayed = queue.put(entry)
+    assert delayed.persistence is Persistence.DELAYED
+    shared.loses_answers = False
+
+    queue.move()
+
+    assert shared.status(0.0).depth == 1
+    assert queue.put(entry).checkpoint_id == entry.checkpoint_id
+    assert shared.status(0.0).depth == 1
+
+
+def test_move_that_was_cut_short_changes_nothing_when_it_is_repeated(
+    open_both: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, shared = open_both()
+    shared.is_away = True
+    entries = [JsonEntry() for _ in range(5)]
+    queue.put_all(entries)
+    shared.is_away = False
+    monkeypatch.setattr(queue._local, "hand_over", _interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        queue.move()
+    monkeypatch.delattr(queue._local, "hand_over")
+    assert shared.status(0.0).depth == 5
+
+    again, shared = open_both()
+    assert [item.sequence for item in again.pending()] == [1, 2, 3, 4, 5]
+
+    assert again._local.status(0.0).depth == 0
+    assert shared.status(0.0).depth == 5
+
+
+def _interrupt(_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_same_checkpoint_after_the_outage_is_answered_as_the_first_time(open_both: Open) -> None:
+    queue, shared = open_both()
+    shared.is_away = True
+    entry = JsonEntry(fingerprint="f1", content=b"made at ten")
+    queue.put(entry)
+    shared.is_away = False
+    queue.move()
+
+    again = queue.put(JsonEntry(checkpoint_id=entry.checkpoint_id, fingerprint="f1", content=b"made later"))
+
+    assert again.checkpoint_id == entry.checkpoint_id
+    with pytest.raises(CheckpointChanged):
+        queue.put(JsonEntry(checkpoint_id=entry.checkpoint_id, fingerprint="f2"))
+
+
+def test_numbers_are_given_anew_where_others_have_gone_on_meanwhile(open_both: Open) -> None:
+    queue, shared = open_both()
+    queue.put(JsonEntry())
+    shared.is_away = True
+    first, second = JsonEntry(), JsonEntry(sequence=7)
+    queue.put_all([first, second])
+    shared.is_away = False
+    shared.put(JsonEntry())  # by another replica
+
+    queue.move()
+
+    by_id = {item.checkpoint_id: item for item in shared.pending()}
+    assert by_id[first.checkpoint_id].sequence == 3
+    assert by_id[second.checkpoint_id].sequence == 7
+    assert b'"sequence_number":3' in shared.read(by_id[first.checkpoint_id])
+
+
+def test_one_that_clashes_is_set_aside_and_the_others_go_on(open_both: Open) -> None:
+    queue, shared = open_both()
+    taken = JsonEntry(fingerprint="f1")
+    queue.put(taken)
+    shared.is_away = True
+    clash, other = JsonEntry(checkpoint_id=taken.checkpoint_id, fingerprint="f2"), JsonEntry()
+    queue.put_all([clash, other])
+    shared.is_away = False
+
+    queue.move()
+
+    assert shared.status(0.0).depth == 2
+    (aside,) = queue.set_aside_entries()
+    assert "other content" in aside.reason
+
+
+def test_one_whose_body_is_no_json_is_set_aside_and_the_others_go_on(open_both: Open) -> None:
+    queue, shared = open_both()
+    queue.put(JsonEntry())
+    shared.is_away = True
+    queue.put_all([FakeEntry(content=b"no json"), JsonEntry()])
+    shared.is_away = False
+
+    queue.move()
+
+    assert [item.sequence for item in shared.pending()] == [1, 2]
+    (aside,) = queue.set_aside_entries()
+    assert "not JSON" in aside.reason
+
+
+def test_full_shared_queue_leaves_the_rest_here(open_both: Open) -> None:
+    queue, shared = open_both(is_away=True, limits=QueueLimits(max_items=2, min_free_bytes=0))
+    entries = [JsonEntry() for _ in range(4)]
+    queue.put_all(entries)
+    shared.is_away = False
+
+    with pytest.raises(SpoolFull):
+        queue.move()
+
+    assert shared.status(0.0).depth == 2
+    assert [item.checkpoint_id for item in queue._local.pending()] == [e.checkpoint_id for e in entries[2:]]
+
+
+def test_what_only_the_database_knows_is_not_guessed(open_both: Open) -> None:
+    queue, _ = open_both(is_away=True)
+    queue.put(JsonEntry())
+
+    for ask in (queue.pending, queue.notes, lambda: queue.known_sequence("build-1"), queue.drainer):
+        with pytest.raises(DatabaseAway):
+            ask()
+    assert queue.drained_by() is None
+    assert queue.status(1000.0).depth == 1
+
+
+def test_what_waits_from_an_earlier_process_moves_over_before_it_is_listed(open_both: Open) -> None:
+    first, _ = open_both(is_away=True)
+    entry = JsonEntry()
+    first.put(entry)
+
+    queue, shared = open_both()
+
+    assert [item.checkpoint_id for item in queue.pending()] == [entry.checkpoint_id]
+    assert shared.status(0.0).depth == 1
+
+
+def test_mover_ends_when_nothing_is_left_and_begins_again(
+    open_both: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, shared = open_both(is_away=True)
+    queue.put(JsonEntry())
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "TRY_EVERY_S", 0.001)
+    for _ in range(3):
+        queue._start_mover()
+        mover = queue._mover
+        shared.is_away = False
+        if mover:
+            mover.join(60)
+        assert queue._mover is None
+        assert queue.trouble() is None
+        shared.is_away = True
+        queue.put(JsonEntry())
+    shared.is_away = False
