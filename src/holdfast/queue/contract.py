@@ -1,6 +1,6 @@
 """What a durable queue of checkpoints promises, whatever keeps it, and the values that it speaks in."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -250,6 +250,10 @@ class Queue(Protocol):
 
     def drained_by(self) -> str | None:
         """Return who drains now, as one sentence; None if nobody does, or nobody knows."""
+        ...
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called when another process has put something, as far as that can be heard."""
         ...
 
     def trouble(self) -> str | None:

@@ -34,6 +34,7 @@ class MovedItem:
     fingerprint: str | None
     stored: bytes
     stored_sequence: int
+    tells_fingerprint: bool = False
 
     def body(self, sequence: int) -> bytes:
         """Return the bytes as they were stored, under this number. Raises InvalidCheckpoint."""
@@ -66,6 +67,7 @@ class FallbackQueue:
         self._moving = threading.Lock()
         self._mover: threading.Thread | None = None
         self._closed = threading.Event()
+        self._wake: Callable[[], None] | None = None
         self._is_local = local.status(0.0).depth > 0
 
     def open(self) -> None:
@@ -212,6 +214,11 @@ class FallbackQueue:
         except DatabaseAway:
             return None
 
+    def listen(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        if self._shared:
+            self._shared.listen(wake)
+
     def close(self) -> None:
         if not self._closed.is_set() and self._is_local:
             self._try_to_move()
@@ -280,7 +287,7 @@ class FallbackQueue:
             trigger=item.trigger,
             priority=item.priority,
             sequence=None if item.is_automatic else item.sequence,
-            fingerprint=self._local.fingerprint(item.checkpoint_id),
+            fingerprint=self._local.fingerprint(item.checkpoint_id, stored),
             stored=stored,
             stored_sequence=item.sequence,
         )
@@ -297,6 +304,8 @@ class FallbackQueue:
             with self._opening:
                 if self._shared is None:
                     self._shared = self._open_shared()
+                    if self._wake:
+                        self._shared.listen(self._wake)
         return self._shared
 
     def _note_away(self, error: DatabaseAway) -> None:

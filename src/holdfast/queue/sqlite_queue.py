@@ -2,7 +2,7 @@
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,15 @@ from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority
 from holdfast.queue import tables
-from holdfast.queue.admission import Prepared, PutTerms, RunNumbers, check_limits, prepare, tell_fingerprint
+from holdfast.queue.admission import (
+    IN_BODY,
+    Prepared,
+    PutTerms,
+    RunNumbers,
+    check_limits,
+    prepare,
+    tell_fingerprint,
+)
 from holdfast.queue.contract import (
     DAMAGED,
     LONGEST_BACKOFF_S,
@@ -269,12 +277,17 @@ class SqliteQueue:
     def drained_by(self) -> str | None:
         return None
 
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Do nothing: who drains looks by itself, which costs little."""
+
     def trouble(self) -> str | None:
         return None
 
-    def fingerprint(self, checkpoint_id: str) -> str | None:
-        """Return the fingerprint that a checkpoint was put with."""
+    def fingerprint(self, checkpoint_id: str, body: bytes) -> str | None:
+        """Return the fingerprint that a checkpoint with this body was put with."""
         row = self._folder.look(lambda database: find_row(database, checkpoint_id))
+        if row and row.fingerprint == IN_BODY:
+            return tell_fingerprint(row, body)
         return row.fingerprint if row else None
 
     def hand_over(self, checkpoint_ids: Iterable[str]) -> None:

@@ -67,6 +67,7 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self.intake.start()
         self.drainer.start()
+        self.assembly.spool.listen(lambda: self.drainer.wake(is_urgent=False))
         if schedule := self.assembly.schedule:
             threading.Thread(target=schedule.run, name="holdfast-sweeper", daemon=True).start()
 

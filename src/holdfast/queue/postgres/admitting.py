@@ -65,7 +65,11 @@ class _Admission:
     def _read(self, new_items: Sequence[NewItem]) -> None:
         target, say = self._target, self._connection.execute
         runs = sorted({each.run_id for each in new_items})
-        ids = [each.checkpoint_id for each in new_items if self._may_be_known or each.fingerprint]
+        ids = [
+            each.checkpoint_id
+            for each in new_items
+            if self._may_be_known or each.tells_fingerprint or each.fingerprint
+        ]
         wanted = [(each.run_id, each.sequence) for each in new_items if each.sequence is not None]
         with self._connection.pipeline():
             totals = say(statements.SELECT_TOTAL, (target,))

@@ -27,6 +27,7 @@ from holdfast.queue.postgres.admitting import take_in
 from holdfast.queue.postgres.database import Connection, Database
 from holdfast.queue.postgres.lease import Lease
 from holdfast.queue.postgres.migrations import prepare_database
+from holdfast.queue.postgres.news import News
 from holdfast.queue.postgres.statements import columns_of
 from holdfast.queue.room import free_disk_bytes
 from holdfast.queue.rows import ItemRow, Totals, make_item
@@ -61,6 +62,7 @@ class PostgresQueue:
         self._clock = clock
         self._layout = layout
         self._lease = Lease(database, target)
+        self._news = News(database, target)
         self._next_numbers: dict[str, int] = {}
         self._items: dict[tuple[Any, ...], QueueItem] = {}
 
@@ -102,6 +104,7 @@ class PostgresQueue:
         self._check_free_space(sum(len(each.body) for each in prepared if isinstance(each, Prepared)))
         outcomes, numbers = take_in(self._database, self._target, prepared, terms)
         self._remember(numbers)
+        self._news.tell()
         return outcomes
 
     def check_room(self) -> None:
@@ -272,10 +275,14 @@ class PostgresQueue:
         holder = self._lease.holder()
         return holder.sentence if holder else None
 
+    def listen(self, wake: Callable[[], None]) -> None:
+        self._news.listen(wake)
+
     def trouble(self) -> str | None:
         return None
 
     def close(self) -> None:
+        self._news.close()
         self._database.close()
 
     def _look(self, statement: str, *values: object) -> list[Any]:

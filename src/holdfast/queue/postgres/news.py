@@ -1,0 +1,70 @@
+"""News between replicas: whoever puts a checkpoint tells, whoever may drain listens.
+
+It is a hint and no more: where a pooler in between loses it, the drainer finds the checkpoint when it looks
+by itself, some seconds later.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from holdfast.errors import SpoolError
+from holdfast.queue.postgres.database import Database
+
+# PostgreSQL lets only one transaction at a time commit that tells something, so it is told apart and rarely.
+TELL_EVERY_S = 0.1
+_PAUSE_S = 2.0
+_LOOK_EVERY_S = 1.0
+_CHANNEL = "holdfast"
+
+
+class News:
+    """The news of one target."""
+
+    def __init__(self, database: Database, target: int) -> None:
+        self._database = database
+        self._target = str(target)
+        self._told_at = float("-inf")
+        self._ended = threading.Event()
+        self._listener: threading.Thread | None = None
+
+    def tell(self) -> None:
+        """Tell all replicas that there is something new; nothing is lost if that fails."""
+        now = time.monotonic()
+        if now - self._told_at < TELL_EVERY_S:
+            return
+        self._told_at = now
+        try:
+            self._database.look(
+                lambda connection: connection.execute("select pg_notify(%s, %s)", (_CHANNEL, self._target))
+            )
+        except SpoolError:
+            return
+
+    def listen(self, wake: Callable[[], None]) -> None:
+        """Have `wake` called, in a thread of its own, whenever a replica tells something."""
+        self._listener = threading.Thread(
+            target=self._listen, args=(wake,), name="holdfast-listener", daemon=True
+        )
+        self._listener.start()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._ended.set()
+        if self._listener:
+            self._listener.join()
+
+    def _listen(self, wake: Callable[[], None]) -> None:
+        while not self._ended.is_set():
+            try:
+                with self._database.connect() as connection:
+                    connection.execute(f"listen {_CHANNEL}".encode())
+                    wake()  # for what was told while nobody listened
+                    while not self._ended.is_set():
+                        for each in connection.notifies(timeout=_LOOK_EVERY_S):
+                            if each.payload == self._target:
+                                wake()
+            except psycopg.Error:
+                self._ended.wait(_PAUSE_S)
