@@ -15,6 +15,7 @@ from holdfast.format.triggers import Priority
 from holdfast.queue.admission import Prepared, PutTerms, RunNumbers, check_limits, prepare
 from holdfast.queue.contract import (
     DAMAGED,
+    LONGEST_BACKOFF_S,
     Backoff,
     NewItem,
     PutOutcome,
@@ -116,7 +117,10 @@ class PostgresQueue:
         rows = self._look(statements.SELECT_WAITING, self._target)
         known = self._items
         self._items = found = {row: known.get(row) or make_item(row[:-1]) for row in rows}
-        return [item for row, item in found.items() if now is None or row[-1] <= now]
+        if now is None:
+            return list(found.values())
+        latest = now + LONGEST_BACKOFF_S
+        return [item for row, item in found.items() if not now < row[-1] <= latest]
 
     def read(self, item: QueueItem) -> bytes:
         row, body = self._find_body(item.checkpoint_id)
