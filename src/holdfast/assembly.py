@@ -16,10 +16,13 @@ from holdfast.drain.chunks import DrainPolicy
 from holdfast.format.parts import MAX_FILE_BYTES
 from holdfast.format.paths import Layout
 from holdfast.github.tokens import TokenSource
+from holdfast.key_files import load_keys, read_local_secret
 from holdfast.queue import Queue, QueueLimits, SqliteQueue
 from holdfast.ratelimit.limits import Limits
 from holdfast.retention.rules import RetentionRules
 from holdfast.security.redaction import Redactor
+from holdfast.security.sealing import Keyring
+from holdfast.security.trust import Trust
 from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH, Settings
 
 if TYPE_CHECKING:
@@ -121,7 +124,16 @@ class Assembly:
     def secrets(self) -> list[str]:
         """Return every token that is in force now: none of them is ever stored or shown."""
         held = (self.tokens.token(), self.api_tokens.token())
-        return [*self.settings.secrets(), *(token for token in held if token)]
+        of_keys = (secret for key in self.keyring.keys for secret in key.secrets)
+        return [*self.settings.secrets(), *(token for token in held if token), *of_keys]
+
+    @cached_property
+    def keyring(self) -> Keyring:
+        """Return the keys that seal and open states. Raises InvalidSettings."""
+        settings = self.settings
+        keys = load_keys("encryption", settings.encryption_key, settings.encryption_key_file)
+        is_writer_only = bool(keys) and not keys[0].is_private
+        return Keyring(keys, read_local_secret(self.folder) if is_writer_only else b"")
 
     @cached_property
     def redactor(self) -> Redactor:
@@ -374,6 +386,7 @@ class Assembly:
             self._graphql,
             self.clock.now,
             self.settings.warn_age,
+            Trust(self.keyring),
         )
 
     @property

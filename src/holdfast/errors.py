@@ -19,6 +19,7 @@ HoldfastError
 ├── IntegrityFailure         a stored file is not what was written: the file and the reason
 │   ├── NewerFormat              it is whole, but a newer Holdfast wrote it: the version
 │   └── NotInCopy                nobody knows: GitHub is away, and the local copy does not have it
+├── KeyMissing               a state is sealed with a key that is not here: the file and the key's id
 └── GatewayError             GitHub did not do what we asked
     ├── Missing                  no such file, commit, branch or repository (or no right to see it)
     ├── Conflict                 someone wrote first: read, merge, write again
@@ -162,6 +163,23 @@ class NotInCopy(IntegrityFailure):
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "it is not in the local copy")
+
+
+class KeyMissing(HoldfastError):
+    """The state at `path` is sealed with the key `kid`, which is not here, or only its public half."""
+
+    def __init__(self, path: str, kid: str, *, is_public_here: bool) -> None:
+        if is_public_here:
+            reason = (
+                f"it is sealed for key {kid}, of which only the public half is here: this is a writer that "
+            )
+            advice = "cannot read; set HOLDFAST_ENCRYPTION_KEY to the private key where it is to be read"
+        else:
+            reason = f"it is sealed with key {kid}, which is not here; "
+            advice = "add that key to HOLDFAST_ENCRYPTION_KEY, after the one that seals"
+        super().__init__(f"{path}: {reason}{advice}")
+        self.path = path
+        self.kid = kid
 
 
 class GatewayError(HoldfastError):

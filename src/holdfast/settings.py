@@ -65,6 +65,13 @@ def _database_url(secret: SecretStr) -> SecretStr:
     return secret
 
 
+def _encryption_keys(text: SecretStr) -> SecretStr:
+    from holdfast.security.keys import parse_keys
+
+    parse_keys(text.get_secret_value(), "encryption")
+    return text
+
+
 def _names(value: object) -> object:
     """Return the names that a text lists between commas."""
     if not isinstance(value, str):
@@ -120,6 +127,8 @@ class Settings(BaseModel):
     cleanup_every: Annotated[float, BeforeValidator(_duration), Field(ge=60)] | None = None
     warn_age: Annotated[float, BeforeValidator(_duration), Field(ge=0)] = 7 * 86_400.0
     redact: Literal["off", "known", "strict"] = "known"
+    encryption_key: Annotated[SecretStr, AfterValidator(_encryption_keys)] | None = None
+    encryption_key_file: Path | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
     enabled: bool = True
@@ -128,9 +137,8 @@ class Settings(BaseModel):
 
     def secrets(self) -> list[str]:
         """Return what must never be shown."""
-        secrets = [
-            secret.get_secret_value() for secret in (self.token, self.api_token, self.database_url) if secret
-        ]
+        held = (self.token, self.api_token, self.database_url, self.encryption_key)
+        secrets = [secret.get_secret_value() for secret in held if secret]
         if self.database_url and (password := urlsplit(self.database_url.get_secret_value()).password):
             secrets += [password, unquote(password)]
         return secrets
@@ -166,6 +174,8 @@ class Settings(BaseModel):
             for name in ("write_interval_s", "content_per_minute", "content_per_hour"):
                 if name not in values:
                     values[name], sources[name] = 0, "embedded GitHub"
+        if "redact" not in values and {"encryption_key", "encryption_key_file"} & values.keys():
+            values["redact"], sources["redact"] = "off", "encrypted states"
         try:
             return cls.model_validate({**values, "sources": sources})
         except ValidationError as error:

@@ -29,6 +29,7 @@ _DEEPEST = 4
 MOST_PLACES = 1000
 _DEEPEST_PLACE = 16
 _STATE = "state_snapshot"
+_SEALED = b'{"$sealed":'
 _PARTS_NAME = b'"%b"' % PARTS_MEMBER.encode()
 
 
@@ -146,6 +147,8 @@ class _Shrinking:
         """Return the members to move, the largest first and as few as can be; none if all must go."""
         if not self._body.startswith(b"{", start) or len(place) > _DEEPEST:
             return []
+        if self._body.startswith(_SEALED, start):
+            return []  # a part of it is worth nothing
         members = find_members(self._body, lambda _, size_bytes: size_bytes >= self._worth_bytes, start, end)
         members.sort(key=_size, reverse=True)
         # Further down, only one member that makes most of the whole is better to move than all of it.

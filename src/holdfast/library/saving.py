@@ -88,13 +88,13 @@ class Saving(Reading):
         run_id: str | None = None,
         checkpoint_id: str | None = None,
     ) -> Draft:
-        """Check a checkpoint, fill in what it lacks and take credentials out, without saving it.
+        """Check a checkpoint, fill in what it lacks, take credentials out and seal it; save nothing.
 
         A checkpoint that names no id gets `checkpoint_id`, as if its caller had named it. Raises
         InvalidCheckpoint.
         """
         draft = self._check(checkpoint, run_id, checkpoint_id)
-        return self._assembly.redactor.redact(draft)
+        return self._assembly.keyring.seal(self._assembly.redactor.redact(draft))
 
     def _check(
         self,

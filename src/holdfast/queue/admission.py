@@ -136,9 +136,9 @@ def check_known(new_item: NewItem, row: ItemRow) -> None:
     if new_item.run_id == row.run_id:
         if new_item.fingerprint and new_item.fingerprint == row.fingerprint:
             return
-        # One of the two has an id that was made here, and so no fingerprint: compare what would be stored.
-        is_unnamed = not (new_item.fingerprint and row.fingerprint)
-        if is_unnamed and make_body(new_item, row.sequence).digest == row.digest:
+        # One of the two may have no fingerprint, or one that was made in another way, as of what comes back
+        # sealed from an export: compare what would be stored.
+        if make_body(new_item, row.sequence).digest == row.digest:
             return
     raise CheckpointChanged(new_item.checkpoint_id)
 

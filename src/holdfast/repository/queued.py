@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from holdfast.errors import InvalidCheckpoint, SpoolDamaged, UnknownRun
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint, SpoolDamaged, UnknownRun
 from holdfast.format.checkpoint import Envelope, stamp
 from holdfast.format.ids import At
 from holdfast.format.receipt import QueueItem
 from holdfast.logs import log
 from holdfast.queue import Queue
+from holdfast.security.trust import Trust
 
 
 def open_item(spool: Queue, item: QueueItem) -> Envelope | None:
@@ -37,10 +38,11 @@ class SpooledRun:
     aside: list[QueueItem]
     reasons: dict[str, str]
     warnings: list[str] = field(default_factory=list)
+    trust: Trust | None = None
 
     @classmethod
-    def look(cls, spool: Queue, run_id: str) -> "SpooledRun":
-        """Return what waits now."""
+    def look(cls, spool: Queue, run_id: str, trust: Trust | None = None) -> "SpooledRun":
+        """Return what waits now; what is sealed is opened by `trust`, and left as it is without."""
         pending = [item for item in spool.pending() if item.run_id == run_id]
         aside = [entry for entry in spool.set_aside_entries() if entry.item.run_id == run_id]
         return cls(
@@ -49,13 +51,17 @@ class SpooledRun:
             _newest_first(pending),
             _newest_first(entry.item for entry in aside),
             {entry.item.checkpoint_id: entry.reason for entry in aside},
+            trust=trust,
         )
 
     def open(self, item: QueueItem) -> Envelope | None:
-        """Return a checkpoint; None, with a warning, if it is damaged."""
+        """Return a checkpoint; None, with a warning, if it is damaged. Raises KeyMissing."""
         try:
-            return open_item(self.spool, item)
-        except SpoolDamaged as error:
+            envelope = open_item(self.spool, item)
+            return (
+                self.trust.open(envelope, f"spool#{item.sequence}") if envelope and self.trust else envelope
+            )
+        except (SpoolDamaged, IntegrityFailure) as error:
             log.warning("checkpoint_damaged", checkpoint_id=item.checkpoint_id, cause=str(error))
             self.warnings.append(str(error))
             return None

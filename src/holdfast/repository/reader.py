@@ -1,7 +1,7 @@
 """Reads what is stored and what is still spooled, as one, and from the local copy when GitHub is away."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from holdfast.cache.local_copy import RepositoryCache
@@ -29,6 +29,7 @@ from holdfast.repository.queued import SpooledRun
 from holdfast.repository.run_list import list_known_runs, list_runs
 from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, GitHubSource
 from holdfast.repository.stored_run import StoredRun
+from holdfast.security.trust import Trust
 from holdfast.styles.lateness import tell_late
 from holdfast.styles.resume import ResumePlan, Source, plan_resume
 from holdfast.styles.review import Past
@@ -83,6 +84,7 @@ class Reader:
     graphql: GraphqlPresence | None = None
     now: Callable[[], float] | None = None
     old_after_s: float | None = None
+    trust: Trust = field(default_factory=Trust)
 
     def list_runs(
         self, *, is_resumable: bool = False, workflow: str | None = None, is_waiting: bool = False
@@ -147,7 +149,7 @@ class Reader:
         Raises UnknownRun, IntegrityFailure when nothing good is left, GatewayError when GitHub is away and
         nothing of the run is known here.
         """
-        waiting = SpooledRun.look(self.spool, run_id)
+        waiting = SpooledRun.look(self.spool, run_id, self.trust)
         loaded = self._load_newest(waiting, with_index=True) if at is None else self._load_at(waiting, at)
         past = loaded.past()
         late = tell_late(loaded.envelope.header, past.entries) if at is None else []
@@ -177,12 +179,12 @@ class Reader:
 
     def load(self, run_id: str, *, at: At | None = None) -> Loaded:
         """Return the newest good checkpoint, or the one at `at`. Raises like `resume`."""
-        waiting = SpooledRun.look(self.spool, run_id)
+        waiting = SpooledRun.look(self.spool, run_id, self.trust)
         return self._load_newest(waiting) if at is None else self._load_at(waiting, at)
 
     def history(self, run_id: str) -> History:
         """Return every good checkpoint of a run, stored or spooled, in order. Raises UnknownRun."""
-        waiting = SpooledRun.look(self.spool, run_id)
+        waiting = SpooledRun.look(self.spool, run_id, self.trust)
         spooled = waiting.open_all(waiting.pending)
         nothing: tuple[list[Envelope], list[str]] = [], []
         (stored, warnings), absence = self._stored_beside_spool(
@@ -204,10 +206,10 @@ class Reader:
             is_patient = not self._cached().has_latest(run_id)
         github = self._github(is_hasty=not is_patient)
         try:
-            return use(StoredRun(github, self.layout, run_id))
+            return use(StoredRun(github, self.layout, run_id, self.trust))
         except _AWAY as error:
             absence = f"GitHub could not be read ({error}): this is what was last read or written here"
-            cached = StoredRun(self._cached(), self.layout, run_id, warnings=[absence])
+            cached = StoredRun(self._cached(), self.layout, run_id, self.trust, warnings=[absence])
             if cached.exists:
                 log.warning("github_not_read", run_id=run_id, cause=str(error))
                 return use(cached)
@@ -286,15 +288,15 @@ class Reader:
 
         Only where nothing of the run is known here, although it did not begin here, GitHub is asked.
         """
-        run = StoredRun(self._cached(), self.layout, waiting.run_id)
+        run = StoredRun(self._cached(), self.layout, waiting.run_id, self.trust)
         if not run.exists and waiting.pending and waiting.pending[-1].sequence > 1:
-            run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id)
+            run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id, self.trust)
         return look_back(run, waiting)
 
     def _before_spooled(self, newest: Envelope, waiting: SpooledRun) -> Iterator[Envelope]:
         older = [item for item in waiting.pending if item.sequence < newest.sequence]
         yield from waiting.open_all(older)
-        run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id)
+        run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id, self.trust)
         yield from _while_they_can_be_had(run.before(newest.sequence))
 
 

@@ -18,6 +18,7 @@ from holdfast.format.stored_file import Contents, open_checkpoint, open_contents
 from holdfast.repository.candidates import Candidate, find_candidates, has_rivals
 from holdfast.repository.snapshot import RunFiles, check_owner, read_index, take_snapshot
 from holdfast.repository.sources import Files, RunSource
+from holdfast.security.trust import Trust
 
 MAX_PARTS_BYTES = 100 * 1024 * 1024
 
@@ -41,6 +42,7 @@ class StoredRun:
     source: RunSource
     layout: Layout
     run_id: str
+    trust: Trust = field(default_factory=Trust)
     warnings: list[str] = field(default_factory=list)
     damages: list[IntegrityFailure] = field(default_factory=list)
     _open: dict[str, tuple[int, Contents]] = field(default_factory=dict)
@@ -263,13 +265,14 @@ class StoredRun:
             return None
 
     def _join(self, envelope: Envelope, path: str, *, is_stamped: bool) -> Envelope:
-        """Return a checkpoint put together again from its parts."""
+        """Return a checkpoint put together again from its parts, and opened if it is sealed."""
         if not is_stamped:
             self._warn(f"{path}: it has no integrity.sha256, so nothing shows that it is whole")
         try:
-            return join_envelope(envelope, _Allowance(self._read_part), path)
+            joined = join_envelope(envelope, _Allowance(self._read_part), path)
         except (LookupError, TypeError, ValueError, AttributeError, InvalidCheckpoint) as error:
             raise IntegrityFailure(path, f"its list of parts makes no sense: {error!r}") from error
+        return self.trust.open(joined, path)
 
     def _check_exists(self) -> None:
         if self.exists:

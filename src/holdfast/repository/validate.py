@@ -1,7 +1,7 @@
 """Validates a whole run: every file by itself, the index against the files, numbers, parts and the spool."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.errors import GatewayError, IntegrityFailure, NotInCopy, UnknownRun
 from holdfast.format.checkpoint import Envelope
@@ -34,10 +34,11 @@ class Validator:
 
         With GitHub away, what is here is checked, and the rest named as unchecked.
         """
-        waiting = SpooledRun.look(self.reader.spool, run_id)
+        reader = replace(self.reader, trust=replace(self.reader.trust, is_lenient=True))
+        waiting = SpooledRun.look(reader.spool, run_id, reader.trust)
         spooled = waiting.open_all(waiting.pending)
         try:
-            stored = self.reader.use_stored(run_id, _check_stored, is_patient=True)
+            stored = reader.use_stored(run_id, _check_stored, is_patient=True)
         except (UnknownRun, GatewayError) as error:
             if not (waiting.pending or waiting.aside):
                 raise

@@ -76,7 +76,7 @@ def describe_last(envelope: Envelope, document: Mapping[str, Any]) -> LastState:
         timestamp=header.timestamp,
         status=header.status.value,
         style=style_of(state),
-        is_kept=isinstance(context, dict) and context.get(RETENTION) == KEEP,
+        is_kept=KEEP in (document.get(RETENTION), isinstance(context, dict) and context.get(RETENTION)),
         phases_completed=len(plan_resume(envelope).completed),
         cost=_as_number(values.get("cost_accumulated")),
         errors_count=len(errors) if isinstance(errors, list) else 0,

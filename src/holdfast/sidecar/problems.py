@@ -11,6 +11,7 @@ from holdfast.errors import (
     HoldfastError,
     IntegrityFailure,
     InvalidCheckpoint,
+    KeyMissing,
     MalformedJson,
     Missing,
     Refused,
@@ -127,6 +128,8 @@ def _problem_of_storage(error: HoldfastError) -> Problem:
         return unavailable("spool_busy", str(error))
     if isinstance(error, SweepBusy):
         return unavailable("cleanup_busy", str(error))
+    if isinstance(error, KeyMissing):
+        return Problem(409, "key_missing", str(error))
     if isinstance(error, IntegrityFailure):
         return Problem(502, "integrity_failure", f"{error}. Earlier checkpoints of the run may be sound.")
     if isinstance(error, Refused):

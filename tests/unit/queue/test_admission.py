@@ -81,7 +81,8 @@ def test_row_of_an_accepted_item_says_all_of_it_and_is_sealed() -> None:
     [
         ({}, True),
         ({"content": b"made anew"}, True),
-        ({"fingerprint": "g"}, False),
+        ({"fingerprint": "g"}, True),
+        ({"fingerprint": "g", "content": b"other"}, False),
         ({"fingerprint": None}, True),
         ({"fingerprint": None, "content": b"other"}, False),
         ({"run_id": "other"}, False),

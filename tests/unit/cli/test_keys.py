@@ -1,0 +1,28 @@
+"""`holdfast keys`: what it prints."""
+
+import json
+
+from holdfast.security.keys import parse_keys
+
+from .conftest import Holdfast
+
+
+def test_new_key_is_one_line_that_the_setting_takes(holdfast: Holdfast) -> None:
+    one, two = holdfast("keys", "new"), holdfast("keys", "new", "--json")
+    assert one.code == two.code == 0
+    keys = parse_keys(one.out + two.out, "encryption")
+    assert len(keys) == 2
+    assert all(key.is_shared for key in keys)
+
+
+def test_pair_is_printed_whole_and_then_its_public_half(holdfast: Holdfast) -> None:
+    for option, purpose in (("--recipient", "encryption"), ("--signing", "signing")):
+        private, public = map(json.loads, holdfast("keys", "new", option).out.splitlines())
+        assert public == {name: value for name, value in private.items() if name != "d"}
+        assert parse_keys(json.dumps(public), purpose)[0].kid == private["kid"]
+        document = json.loads(holdfast("keys", "new", option, "--json").out)
+        assert set(document) == {"private", "public"}
+
+
+def test_key_is_of_one_kind(holdfast: Holdfast) -> None:
+    assert holdfast("keys", "new", "--recipient", "--signing").code == 2
