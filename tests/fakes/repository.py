@@ -44,6 +44,9 @@ def check_files(files: Mapping[str, bytes], run_id: str) -> dict[int, str]:
         name: file for name, file in files_of_run(files, run_id).items() if not name.startswith("parts/")
     }
     index, latest = parsed.pop("index.json"), parsed.pop("latest.json")
+    entries = whole_index(files, run_id)
+    # A segment that no index names is what an interrupted writer has left; a clean-up takes it.
+    parsed = {name: file for name, file in parsed.items() if not name.startswith("index_")}
     found: dict[str, int] = {}
     for name, file in parsed.items():
         for checkpoint in file.get("checkpoints", [file]):
@@ -52,15 +55,34 @@ def check_files(files: Mapping[str, bytes], run_id: str) -> dict[int, str]:
             assert identity not in found, f"{identity} is stored twice"
             assert name == f"cp_{number:03d}_{checkpoint['trigger']}.json" or name.startswith("batch_")
             found[identity] = number
-    indexed = {entry["checkpoint_id"]: entry["sequence"] for entry in index["checkpoints"]}
+    indexed = {entry["checkpoint_id"]: entry["sequence"] for entry in entries}
     assert indexed == found, "index and files differ"
-    assert index["checkpoint_count"] == len(index["checkpoints"]) == len(indexed)
+    assert index["checkpoint_count"] == len(entries) == len(indexed)
     assert len(set(indexed.values())) == len(indexed), "a number is taken twice"
-    paths = {entry["file_path"] for entry in index["checkpoints"]}
+    paths = {entry["file_path"] for entry in entries}
     assert paths == {f"checkpoints/{run_id}/{name}" for name in parsed}
     assert latest["sequence_number"] == max(indexed.values()), "the latest is not the newest"
     _check_integrity(latest)
     return {number: identity for identity, number in indexed.items()}
+
+
+def whole_index(files: Mapping[str, bytes], run_id: str) -> list[Any]:
+    """Return the entries of the index of a run, those in segments first, after checking these."""
+    index = json.loads(files[f"checkpoints/{run_id}/index.json"])
+    entries = []
+    for segment in index.get("segments", []):
+        content = files[segment["file_path"]]
+        assert hashlib.sha256(content).hexdigest() == segment["sha256"], "a segment has changed"
+        closed = json.loads(content)["checkpoints"]
+        numbers = [entry["sequence"] for entry in closed]
+        assert (numbers[0], numbers[-1], len(numbers)) == (
+            segment["first"],
+            segment["last"],
+            segment["count"],
+        )
+        entries += closed
+    assert len(index["checkpoints"]) <= 100
+    return [*entries, *index["checkpoints"]]
 
 
 def _check_integrity(checkpoint: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import pygit2
 
 from holdfast.format.receipt import Progress
 from holdfast.queue import Queue
-from tests.fakes.repository import check_files, files_of_run, read_branch
+from tests.fakes.repository import check_files, files_of_run, read_branch, whole_index
 from tests.soak.machines import BRANCH
 
 
@@ -59,7 +59,7 @@ def check_repository(repository: Path, acknowledged: Sequence[Acknowledged]) -> 
                 expected.run_id,
                 expected.state,
             )
-        entries |= {entry["checkpoint_id"]: entry for entry in parsed["index.json"]["checkpoints"]}
+        entries |= {entry["checkpoint_id"]: entry for entry in whole_index(files, run_id)}
     for each in acknowledged:
         assert not each.is_due or each.checkpoint_id in entries, f"{each.checkpoint_id} is lost"
         assert not each.is_refused or each.checkpoint_id not in entries, f"{each.checkpoint_id} has leaked"
@@ -138,7 +138,9 @@ def _run_folders(tree: pygit2.Tree) -> Iterator[tuple[str, pygit2.Tree]]:
 def _check_folder(git: pygit2.Repository, run_id: str, folder: pygit2.Tree, commit: str) -> None:
     if "index.json" not in folder:
         return
-    for entry in _parse(folder, "index.json")["checkpoints"]:
+    index = _parse(folder, "index.json")
+    closed = [segment["file_path"].rpartition("/")[2] for segment in index.get("segments", [])]
+    for entry in [each for name in ("index.json", *closed) for each in _parse(folder, name)["checkpoints"]]:
         name = entry["file_path"].removeprefix(f"checkpoints/{run_id}/")
         assert name in folder, f"in {commit} the index names {name}, which is not there"
         file = _parse(folder, name)
@@ -159,7 +161,7 @@ def _parse(folder: pygit2.Tree, name: str) -> Any:
 
 def _checkpoints(parsed: dict[str, Any]) -> Iterator[Any]:
     for name, file in parsed.items():
-        if name != "index.json" and not name.startswith("parts/"):
+        if not name.startswith(("index", "parts/")):
             yield from file.get("checkpoints", [file])
 
 

@@ -5,7 +5,7 @@ not kept, and no method fails.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ import orjson
 from holdfast.cache.best_effort import BestEffortCache
 from holdfast.errors import HoldfastError
 from holdfast.format.git_ids import blob_sha
-from holdfast.format.index import Index, parse_index
+from holdfast.format.index import Index, Segment, open_segment, parse_index
 from holdfast.format.paths import INDEX, LATEST
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 
@@ -174,12 +174,12 @@ class RepositoryCache:
         """Return how the run's folder stood when we last wrote or read it; it may have changed since."""
 
         def read(known: Any) -> RunSnapshot | None:
-            index_sha, latest_sha, latest_sequence = known
+            index_sha, latest_sha, latest_sequence, segment_shas = known
             content = self.blob(index_sha)
             if content is None:
                 return None
-            index: Index = parse_index(content, f"{run_id}/index.json")
-            return RunSnapshot(index, index_sha, latest_sha, latest_sequence)
+            index = self._with_segments(parse_index(content, f"{run_id}/index.json"), segment_shas)
+            return RunSnapshot(index, index_sha, latest_sha, latest_sequence, segment_shas)
 
         return self._recall(f"view/{run_id}", read)
 
@@ -190,8 +190,19 @@ class RepositoryCache:
         content = view.index.to_bytes()
         if blob_sha(content) == view.index_sha:  # an index that others wrote is kept as it was read
             self.keep_blob(view.index_sha, content)
-        known = (view.index_sha, view.latest_sha, view.latest_sequence)
+        names = [_name_of(segment) for segment in view.index.segments]
+        segment_shas = {name: view.blobs[name] for name in names if name in view.blobs}
+        known = (view.index_sha, view.latest_sha, view.latest_sequence, segment_shas)
         self._keep_record(f"view/{view.run_id}", known)
+
+    def _with_segments(self, index: Index, shas: Mapping[str, str]) -> Index:
+        """Return the index with those of its segments that are here; `shas` has their blobs by name."""
+        contents = self.blobs(shas.values()) if shas else {}
+        segments = []
+        for segment in index.segments:
+            content = contents.get(shas.get(_name_of(segment), ""))
+            segments.append(segment if content is None else open_segment(segment, content, index.run_id))
+        return replace(index, segments=tuple(segments))
 
     def forget_view(self, run_id: str) -> None:
         """Forget how the run's folder stood."""
@@ -223,6 +234,10 @@ class RepositoryCache:
             return None if stored is None else read(orjson.loads(stored))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, HoldfastError):
             return None  # damaged, or of another version
+
+
+def _name_of(segment: Segment) -> str:
+    return segment.file_path.rpartition("/")[2]
 
 
 def _record_files(files: Mapping[str, RemoteFile]) -> dict[str, tuple[str, int]]:

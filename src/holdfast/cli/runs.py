@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from holdfast.cli.arguments import Commands, add_run, open_session, place
+from holdfast.cli.arguments import Commands, add_run, count, open_session, place
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen
 from holdfast.presentation.session import Session
@@ -30,9 +30,10 @@ def register(commands: Commands) -> None:
         list_checkpoints,
         operands="RUN",
         description="List the checkpoints of a run, stored or spooled.",
-        example="holdfast list build-42",
+        example="holdfast list build-42 --limit 20",
     )
     add_run(checkpoints)
+    checkpoints.add_argument("--limit", metavar="N", type=count, help="only the newest N")
 
     show = commands.add(
         "show",
@@ -59,7 +60,8 @@ def list_runs(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 def list_checkpoints(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print every checkpoint of a run."""
     with open_session(arguments) as session:
-        print_checkpoints(session.holdfast.checkpoints(arguments.run_id), session, screen)
+        index = session.holdfast.checkpoints(arguments.run_id, limit=arguments.limit)
+        print_checkpoints(index, session, screen)
     return ExitCode.DONE
 
 

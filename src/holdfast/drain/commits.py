@@ -201,7 +201,8 @@ class CommitWriter:
 
 
 def _writes(write_plan: WritePlan) -> list[FileWrite]:
-    return [*write_plan.files, *(file for file in (write_plan.index, write_plan.latest) if file)]
+    ends = (file for file in (write_plan.index, write_plan.latest) if file)
+    return [*write_plan.files, *write_plan.segments, *ends]
 
 
 def _message(checkpoint_ids: Sequence[str], runs: int) -> tuple[str, str]:

@@ -86,6 +86,8 @@ class ContentsWriter:
         commits = {file.path: self._put(file) for file in write_plan.files}
         self.spool.mark_committed(self._deliveries(view, write_plan, commits))
         self._verify(view, write_plan, commits)
+        for segment in write_plan.segments:
+            commits[segment.path] = self._put(segment)
         if write_plan.index:
             commits[write_plan.index.path] = self._put_index(write_plan.index, write_plan)
         if write_plan.latest:

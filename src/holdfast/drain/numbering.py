@@ -72,7 +72,8 @@ def _assign(
     own: Mapping[str, StoredFile],
     arrivals: Mapping[str, Arrival],
 ) -> dict[str, int]:
-    taken = {entry.sequence for entry in view.index.entries}
+    index = view.index
+    taken = {entry.sequence for entry in index.entries}
     holders: dict[int, set[StoredFile]] = {}
     for file in {*view.blobs.items(), *tried}:
         numbers = parse_sequences(file[0])
@@ -83,7 +84,7 @@ def _assign(
     for header in wanted:
         identity, asked = header.checkpoint_id, header.sequence_number or 0
         is_automatic = identity in arrivals
-        if stored := view.index.by_id.get(identity):
+        if stored := index.by_id.get(identity):
             if stored.sequence != asked:
                 changed[identity] = stored.sequence
             continue
@@ -93,7 +94,7 @@ def _assign(
         floor = max(view.pruned_through, arrivals[identity].floor if is_automatic else 0)
         if sequence <= floor:
             sequence, itself = floor + 1, set()
-        while sequence in taken or holders.get(sequence, itself) != itself:
+        while sequence in taken or index.has_number(sequence) or holders.get(sequence, itself) != itself:
             sequence, itself = sequence + 1, set()
         if sequence != asked:
             changed[identity] = sequence
@@ -137,7 +138,7 @@ def find_arrivals(
 def _later_entries(view: RunSnapshot, automatic: Sequence[QueueItem]) -> list[IndexEntry]:
     """Return what the index has from the lowest number of `automatic` on, the newest first."""
     lowest = min((item.sequence for item in automatic), default=0)
-    return list(takewhile(lambda entry: entry.sequence >= lowest, reversed(view.index.entries)))
+    return list(takewhile(lambda entry: entry.sequence >= lowest, view.index.newest_first()))
 
 
 def release_places(view: RunSnapshot, ranks: Mapping[str, int], tried: Container[str]) -> RunSnapshot:

@@ -50,9 +50,8 @@ class OrphanFiles:
         missing = [identity for identity in write.checkpoint_ids if identity not in merged.by_id]
         if not all(self.spool.is_kept_aside(identity) for identity in missing):
             return
-        indexed = {entry.file_path for entry in merged.entries}
         for path, sha in write.files.items():
-            if path in indexed:
+            if _is_indexed(path, merged):
                 continue
             try:
                 is_settled = self._delete(path, sha) and not is_unclear
@@ -111,8 +110,9 @@ class OrphanFiles:
         view = self.runs.refresh(run_id)
         if not view.blobs or (INDEX in view.blobs and not view.is_index_stored):
             return False  # GitHub may only not show the folder, or the index in it, just now
-        is_indexed = any(entry.file_path == orphan.path for entry in view.index.entries)
-        return is_indexed or name not in view.blobs or self._delete(orphan.path, orphan.blob_sha)
+        if _is_indexed(orphan.path, view.index) or name not in view.blobs:
+            return True
+        return self._delete(orphan.path, orphan.blob_sha)
 
     def _delete(self, path: str, sha: str) -> bool:
         """Delete a file of ours; return whether GitHub knew it. Another one in its place is left alone."""
@@ -127,3 +127,7 @@ class OrphanFiles:
             return True  # another writer was quicker to take that name
         log.info("file_deleted", path=path)
         return True
+
+
+def _is_indexed(path: str, index: Index) -> bool:
+    return any(entry.file_path == path for entry in index.newest_first())

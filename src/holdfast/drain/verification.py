@@ -97,7 +97,7 @@ class Verifier:
 
     def _check_named(self, merged: Index, listed: Container[str]) -> None:
         """Raise Conflict unless all is there that the index names."""
-        for entry in merged.entries:
+        for entry in merged.newest_first():
             if self.layout.name_of(merged.run_id, entry.file_path) not in listed:
                 raise Conflict(entry.file_path, "it was removed meanwhile", kind="stale_file")
 

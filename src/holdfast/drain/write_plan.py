@@ -43,7 +43,8 @@ class FileWrite:
 class WritePlan:
     """What to write so that `entries` are stored, in `index.json` and, if newest, in `latest.json`.
 
-    `files` are those still missing; `index` and `latest` are None when they are right as they are.
+    `files` are those still missing; `index` and `latest` are None when they are right as they are. Segments
+    that this index closes are written before it.
     """
 
     entries: Mapping[str, IndexEntry]
@@ -51,6 +52,7 @@ class WritePlan:
     index: FileWrite | None
     latest: FileWrite | None
     merged: Index
+    segments: tuple[FileWrite, ...] = ()
 
     @property
     def own_files(self) -> tuple[FileWrite, ...]:
@@ -59,7 +61,8 @@ class WritePlan:
 
     def view_after(self, view: RunSnapshot, layout: Layout) -> RunSnapshot:
         """Return what the folder holds once everything is written."""
-        own = {layout.name_of(view.run_id, file.path): file.blob_sha for file in self.own_files}
+        written = (*self.own_files, *self.segments)
+        own = {layout.name_of(view.run_id, file.path): file.blob_sha for file in written}
         newest = self.merged.newest
         return RunSnapshot(
             index=self.merged,
@@ -108,7 +111,8 @@ def plan_write(
     if is_index_due:
         united = view.index.with_entries(added, workflow=workflow, now=now)
         review = carry_review(view.index.review, missing)
-        merged = replace(united, pruned_through=view.pruned_through, review=review)
+        whole = replace(united, pruned_through=view.pruned_through, review=review)
+        merged = whole.folded(layout.run_folder(run_id))
     parts = [part for envelope in missing for part in _parts(run_id, envelope, layout)]
     files = [
         write for write, _ in planned if view.blobs.get(layout.name_of(run_id, write.path)) != write.blob_sha
@@ -119,7 +123,27 @@ def plan_write(
         index=_index_write(view, merged, added, layout) if is_index_due else None,
         latest=_latest_write(view, merged, envelopes, layout),
         merged=merged,
+        segments=_segment_writes(view, merged, layout) if is_index_due else (),
     )
+
+
+def _segment_writes(view: RunSnapshot, merged: Index, layout: Layout) -> tuple[FileWrite, ...]:
+    """Return the segments that are not stored yet.
+
+    What an earlier attempt has left in the place of one, which no index names, is replaced.
+    """
+    stored = set(view.index.segments) if view.is_index_stored else set()
+    writes = []
+    for segment in merged.segments:
+        in_place = view.blobs.get(layout.name_of(view.run_id, segment.file_path))
+        if segment in stored:
+            continue
+        content = segment.to_bytes(view.run_id)
+        message = f"Index {view.run_id}: checkpoints {segment.first} to {segment.last}"
+        write = FileWrite(segment.file_path, content, blob_sha(content), message, in_place)
+        if write.blob_sha != in_place:
+            writes.append(write)
+    return tuple(writes)
 
 
 def _missing(view: RunSnapshot, envelopes: Sequence[Envelope]) -> list[Envelope]:

@@ -1,16 +1,33 @@
-"""The index of a run: every checkpoint that is verified in the repository, by number."""
+"""The index of a run: every checkpoint that is verified in the repository, by number.
 
-from collections.abc import Container, Iterable, Mapping
+`index.json` is written anew with each checkpoint. So that it does not grow with the run, it lists only the
+newest checkpoints; the others lie in segments, files of the same form that are closed once and then stay.
+"""
+
+from collections import ChainMap
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import orjson
 
 from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import RunStatus
+from holdfast.format.paths import format_segment_name
 from holdfast.format.review import Review, parse_review
 from holdfast.format.versions import FORMAT_VERSION, refuse_newer
+from holdfast.jsontext.members import sha256_hex
+
+MOST_LISTED = 100
+"""How many checkpoints `index.json` lists at most; a run of no more has no segments."""
+
+# Whoever looks at the newest twenty needs no segment.
+_LEAST_LISTED = 20
+# Fewer would be less to write with each checkpoint, but would make more segments, which are listed as well.
+_MOST_LISTED_BESIDE_SEGMENTS = 70
+_MOST_IN_A_SEGMENT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +52,66 @@ _ENTRY_MEMBERS = IndexEntry.__slots__[:-1]
 _HEAD_MEMBERS = frozenset(
     {
         *("format_version", "run_id", "status", "workflow", "last_updated"),
-        *("checkpoint_count", "pruned_through", "review", "checkpoints"),
+        *("checkpoint_count", "pruned_through", "review", "segments", "checkpoints"),
     }
 )
 
 
 @dataclass(frozen=True)
-class Index:
-    """All checkpoints of one run, in the order of their numbers.
+class Segment:
+    """A closed part of the index, in a file of its own. `entries` is None until that file is read."""
 
-    Retention has removed checkpoints with numbers up to `pruned_through`: none of these is given again.
-    `others` are members that this version does not know: a rewrite keeps them. `review` is what the run waits
-    for that needs a person.
+    file_path: str
+    first: int
+    last: int
+    count: int
+    sha256: str
+    entries: tuple[IndexEntry, ...] | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def by_id(self) -> dict[str, IndexEntry]:
+        """Return the entries by `checkpoint_id`; none if they were not read."""
+        return {entry.checkpoint_id: entry for entry in self.entries or ()}
+
+    def has_number(self, sequence: int) -> bool:
+        """Whether a checkpoint in here has this number."""
+        return self.first <= sequence <= self.last and any(
+            entry.sequence == sequence for entry in self.entries or ()
+        )
+
+    def to_bytes(self, run_id: str) -> bytes:
+        """Return the file's content."""
+        return _segment_bytes(run_id, self.entries or ())
+
+
+def close_segment(run_id: str, run_folder: str, entries: tuple[IndexEntry, ...]) -> Segment:
+    """Return the segment that these entries make, in the order of their numbers."""
+    first, last = entries[0].sequence, entries[-1].sequence
+    digest = sha256_hex(_segment_bytes(run_id, entries))
+    path = f"{run_folder}/{format_segment_name(first, last)}"
+    return Segment(path, first, last, len(entries), digest, entries)
+
+
+def open_segment(segment: Segment, content: bytes, run_id: str) -> Segment:
+    """Return a segment with its entries, from the content of its file. Raises IntegrityFailure."""
+    if sha256_hex(content) != segment.sha256:
+        raise IntegrityFailure(segment.file_path, "it is not the segment that index.json names")
+    found = parse_index(content, segment.file_path)
+    if found.run_id != run_id:
+        raise IntegrityFailure(segment.file_path, f"it is a segment of run {found.run_id!r}")
+    if len(found.entries) != segment.count:
+        reason = f"index.json counts {segment.count} checkpoints in it, but it names {len(found.entries)}"
+        raise IntegrityFailure(segment.file_path, reason)
+    return replace(segment, entries=found.entries)
+
+
+@dataclass(frozen=True)
+class Index:
+    """The checkpoints of one run, in the order of their numbers: those listed, and those in segments.
+
+    `entries` are those that `index.json` lists itself: the newest. Retention has removed checkpoints with
+    numbers up to `pruned_through`: none of these is given again. `others` are members that this version does
+    not know: a rewrite keeps them. `review` is what the run waits for that needs a person.
     """
 
     run_id: str
@@ -56,6 +121,7 @@ class Index:
     pruned_through: int = 0
     others: Mapping[str, Any] = field(default_factory=dict)
     review: Review | None = None
+    segments: tuple[Segment, ...] = ()
 
     @property
     def newest(self) -> IndexEntry | None:
@@ -67,22 +133,74 @@ class Index:
         """Return how the run stands according to its newest checkpoint."""
         return RunStatus(self.newest.status) if self.newest else RunStatus.IN_PROGRESS
 
+    @property
+    def checkpoint_count(self) -> int:
+        """Return how many checkpoints there are, in segments or not."""
+        return len(self.entries) + sum(segment.count for segment in self.segments)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every segment was read, so that nothing of the run is unknown."""
+        return all(segment.entries is not None for segment in self.segments)
+
     @cached_property
-    def by_id(self) -> dict[str, IndexEntry]:
-        """Return the entries by `checkpoint_id`."""
-        return {entry.checkpoint_id: entry for entry in self.entries}
+    def by_id(self) -> Mapping[str, IndexEntry]:
+        """Return the entries by `checkpoint_id`, with those of the segments that were read."""
+        listed = {entry.checkpoint_id: entry for entry in self.entries}
+        return ChainMap(listed, *(segment.by_id for segment in self.segments)) if self.segments else listed
+
+    @cached_property
+    def all_entries(self) -> tuple[IndexEntry, ...]:
+        """Return the entries with those of the segments that were read."""
+        if not self.segments:
+            return self.entries
+        closed = (segment.entries or () for segment in self.segments)
+        return tuple(sorted(chain(*closed, self.entries), key=_by_number))
+
+    def unfolded(self, newest: int | None = None) -> "Index":
+        """Return the index with all that is known in `entries`, or so many of the `newest`; for who looks."""
+        entries = self.all_entries
+        return replace(self, entries=entries[-newest:] if newest else entries, segments=())
+
+    def newest_first(self) -> Iterator[IndexEntry]:
+        """Yield the entries with those of the segments that were read, the newest first."""
+        closed = (reversed(segment.entries or ()) for segment in reversed(self.segments))
+        return chain(reversed(self.entries), *closed)
+
+    def has_number(self, sequence: int) -> bool:
+        """Whether a checkpoint in a segment that was read has this number."""
+        return any(segment.has_number(sequence) for segment in self.segments)
 
     def with_entries(self, added: Iterable[IndexEntry], *, workflow: str | None, now: str) -> "Index":
         """Return the union, by `checkpoint_id`; what is there already stays as it is."""
-        united = {entry.checkpoint_id: entry for entry in added} | self.by_id
-        entries = sorted(united.values(), key=_by_number)
-        return replace(self, entries=tuple(entries), workflow=workflow or self.workflow, last_updated=now)
+        new = {entry.checkpoint_id: entry for entry in added if entry.checkpoint_id not in self.by_id}
+        entries = tuple(sorted((*self.entries, *new.values()), key=_by_number))
+        return replace(self, entries=entries, workflow=workflow or self.workflow, last_updated=now)
 
     def without(self, removed: Container[str]) -> "Index":
-        """Return the index without the checkpoints with these ids; their numbers stay taken."""
+        """Return the index without the checkpoints with these ids; their numbers stay taken.
+
+        A segment that loses some is made anew, and one that loses all goes; they must have been read.
+        """
         kept = tuple(entry for entry in self.entries if entry.checkpoint_id not in removed)
-        gone = (entry.sequence for entry in self.entries if entry.checkpoint_id in removed)
-        return replace(self, entries=kept, pruned_through=max(self.pruned_through, *gone, 0))
+        gone = (entry.sequence for entry in self.all_entries if entry.checkpoint_id in removed)
+        segments = tuple(
+            rest for segment in self.segments if (rest := _without(segment, removed, self.run_id)) is not None
+        )
+        pruned_through = max(self.pruned_through, *gone, 0)
+        return replace(self, entries=kept, segments=segments, pruned_through=pruned_through)
+
+    def folded(self, run_folder: str) -> "Index":
+        """Return the index with its oldest entries in new segments, if it lists too many of them."""
+        if len(self.entries) <= (_MOST_LISTED_BESIDE_SEGMENTS if self.segments else MOST_LISTED):
+            return self
+        closing, rest = self.entries[:-_LEAST_LISTED], self.entries[-_LEAST_LISTED:]
+        closed = [
+            close_segment(self.run_id, run_folder, closing[start : start + _MOST_IN_A_SEGMENT])
+            for start in range(0, len(closing), _MOST_IN_A_SEGMENT)
+        ]
+        segments = sorted((*self.segments, *closed), key=lambda segment: (segment.first, segment.last))
+        return replace(self, entries=rest, segments=tuple(segments))
 
     def to_bytes(self) -> bytes:
         """Return the file's content: one line for each checkpoint, so that people and diffs can follow."""
@@ -92,14 +210,43 @@ class Index:
             "status": self.status,
             "workflow": self.workflow,
             "last_updated": self.last_updated,
-            "checkpoint_count": len(self.entries),
+            "checkpoint_count": self.checkpoint_count,
         }
         if self.pruned_through:
             head["pruned_through"] = self.pruned_through
         if self.review:
             head["review"] = self.review.to_mapping()
-        lines = b",\n".join(map(_format_entry, self.entries))
-        return orjson.dumps(head | dict(self.others))[:-1] + b',"checkpoints":[\n' + lines + b"\n]}\n"
+        closed = b""
+        if self.segments:
+            lines = (orjson.dumps(_describe(segment)) for segment in self.segments)
+            closed = b',"segments":[\n' + b",\n".join(lines) + b"\n]"
+        return orjson.dumps(head | dict(self.others))[:-1] + closed + _lines(self.entries)
+
+
+def _without(segment: Segment, removed: Container[str], run_id: str) -> Segment | None:
+    rest = tuple(entry for entry in segment.entries or () if entry.checkpoint_id not in removed)
+    if segment.entries is None or len(rest) == len(segment.entries):
+        return segment
+    return close_segment(run_id, segment.file_path.rpartition("/")[0], rest) if rest else None
+
+
+def _describe(segment: Segment) -> dict[str, Any]:
+    return {
+        "file_path": segment.file_path,
+        "first": segment.first,
+        "last": segment.last,
+        "count": segment.count,
+        "sha256": segment.sha256,
+    }
+
+
+def _segment_bytes(run_id: str, entries: tuple[IndexEntry, ...]) -> bytes:
+    head = {"format_version": FORMAT_VERSION, "run_id": run_id, "checkpoint_count": len(entries)}
+    return orjson.dumps(head)[:-1] + _lines(entries)
+
+
+def _lines(entries: Iterable[IndexEntry]) -> bytes:
+    return b',"checkpoints":[\n' + b",\n".join(map(_format_entry, entries)) + b"\n]}\n"
 
 
 def _by_number(entry: IndexEntry) -> tuple[int, str]:
@@ -107,7 +254,10 @@ def _by_number(entry: IndexEntry) -> tuple[int, str]:
 
 
 def parse_index(content: bytes, path: str) -> Index:
-    """Return the index that a file holds. Raises IntegrityFailure, NewerFormat if it is a later one."""
+    """Return the index that a file holds, or a segment of one.
+
+    Raises IntegrityFailure, NewerFormat if it is a later one.
+    """
     try:
         document = orjson.loads(content)
         refuse_newer(document, path)
@@ -121,9 +271,20 @@ def parse_index(content: bytes, path: str) -> Index:
             int(document.get("pruned_through", 0)),
             {name: value for name, value in document.items() if name not in _HEAD_MEMBERS},
             parse_review(document.get("review")),
+            tuple(_parse_segment(segment) for segment in document.get("segments") or ()),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityFailure(path, f"it is not an index: {error!r}") from error
+
+
+def _parse_segment(segment: dict[str, Any]) -> Segment:
+    return Segment(
+        file_path=str(segment["file_path"]),
+        first=int(segment["first"]),
+        last=int(segment["last"]),
+        count=int(segment["count"]),
+        sha256=str(segment["sha256"]),
+    )
 
 
 def _parse_entry(entry: dict[str, Any]) -> IndexEntry:

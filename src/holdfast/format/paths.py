@@ -17,6 +17,7 @@ MOST_DIGITS = len(str(MAX_SEQUENCE))
 
 _CHECKPOINT = re.compile(rf"cp_(\d{{3,{MOST_DIGITS}}})_([a-z_]+)\.json", re.ASCII)
 _BATCH = re.compile(rf"batch_(\d{{1,{MOST_DIGITS}}})_(\d{{1,{MOST_DIGITS}}})\.json", re.ASCII)
+_SEGMENT = re.compile(rf"index_(\d{{1,{MOST_DIGITS}}})_(\d{{1,{MOST_DIGITS}}})\.json", re.ASCII)
 
 
 def format_checkpoint_name(sequence: int, trigger: Trigger) -> str:
@@ -35,6 +36,25 @@ def format_batch_name(first: int, last: int) -> str:
     'batch_7_12.json'
     """
     return f"batch_{first}_{last}.json"
+
+
+def format_segment_name(first: int, last: int) -> str:
+    """Return the file name of a closed segment of the index, within its run's folder.
+
+    >>> format_segment_name(1, 80)
+    'index_1_80.json'
+    """
+    return f"index_{first}_{last}.json"
+
+
+def parse_segment_name(name: str) -> range:
+    """Return the sequence numbers between the first and the last of a segment; empty if it is not one.
+
+    >>> parse_segment_name("index_1_80.json"), parse_segment_name("index.json")
+    (range(1, 81), range(0, 0))
+    """
+    match = _SEGMENT.fullmatch(name)
+    return range(int(match[1]), int(match[2]) + 1) if match else range(0)
 
 
 def parse_sequences(name: str) -> range:

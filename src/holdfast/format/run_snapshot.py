@@ -72,7 +72,10 @@ def without_unproved(view: RunSnapshot, checkpoint_ids: Collection[str], layout:
     # `latest.json` may be a copy of one of them: it is written again, too, under the same number.
     return replace(
         view,
-        index=replace(view.index, entries=tuple(e for e in view.index.entries if e not in unproved)),
+        index=replace(
+            view.index.without({entry.checkpoint_id for entry in unproved}),
+            pruned_through=view.index.pruned_through,
+        ),
         latest_sequence=min(view.latest_sequence, *(entry.sequence - 1 for entry in unproved)),
         blobs={name: sha for name, sha in view.blobs.items() if name not in names},
     )

@@ -36,9 +36,9 @@ class Reading(OpenLibrary):
         """
         return self._assembly.reader.list_runs(is_resumable=resumable, workflow=workflow, is_waiting=review)
 
-    def checkpoints(self, run_id: str) -> "Index":
-        """Return every checkpoint of a run, stored or spooled. Raises UnknownRun."""
-        return self._assembly.reader.list_checkpoints(run_id)
+    def checkpoints(self, run_id: str, *, limit: int | None = None) -> "Index":
+        """Return every checkpoint of a run, stored or spooled, or the newest `limit`. Raises UnknownRun."""
+        return self._assembly.reader.list_checkpoints(run_id, newest=limit)
 
     def checkpoint(self, name: str, at: At | None = None) -> Envelope:
         """Return one checkpoint: the one with this id, or of a run the newest, or the one at `at`.

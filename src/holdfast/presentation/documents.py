@@ -63,7 +63,7 @@ def run_document(index: "Index") -> "RunSummary":
         run_id=index.run_id,
         status=index.status,
         resumable=index.status is not RunStatus.COMPLETED and not is_stopped,
-        checkpoint_count=len(index.entries),
+        checkpoint_count=index.checkpoint_count,
         last_updated=index.last_updated or (newest.timestamp if newest else ""),
         workflow=index.workflow,
     )

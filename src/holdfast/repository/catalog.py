@@ -112,7 +112,7 @@ class _KnownRun:
             run_id=index.run_id,
             status=status,
             resumable=status is not RunStatus.COMPLETED and not is_stopped,
-            checkpoint_count=len(index.entries) + len(self._added),
+            checkpoint_count=index.checkpoint_count + len(self._added),
             last_updated=format_moment(self._added[-1].arrived_at) if self._added else index.last_updated,
             workflow=(newest.header.workflow if newest else None) or index.workflow,
         )
@@ -161,5 +161,5 @@ def _rebuild(run: StoredRun) -> Iterator[Index]:
     except (IntegrityFailure, UnknownRun) as error:
         log.warning("run_left_out", run_id=run.run_id, cause=str(error))
         return
-    if index.entries:
+    if index.checkpoint_count:
         yield index

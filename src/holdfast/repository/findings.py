@@ -67,7 +67,7 @@ def check_progress(envelope: Envelope, path: str) -> list[Finding]:
 def check_index(index: Index, path: str, found: Sequence[IndexEntry]) -> Iterator[Finding]:
     """Check an index against the checkpoints that were found in the files, each as an index would name it."""
     by_id = {entry.checkpoint_id: entry for entry in found}
-    for entry in index.entries:
+    for entry in index.all_entries:
         actual = by_id.get(entry.checkpoint_id)
         if actual is None:
             continue  # what is wrong with its file is a finding of its own
@@ -165,5 +165,5 @@ def _check_index_alone(content: bytes, path: str) -> Report:
 def check_count(content: bytes, index: Index, path: str) -> Iterator[Finding]:
     """Check that an index counts as many checkpoints as it names."""
     stated = parse_document(content).value.get("checkpoint_count")
-    if stated != len(index.entries):
-        yield Finding(path, f"checkpoint_count is {stated}, but it names {len(index.entries)}")
+    if stated != index.checkpoint_count:
+        yield Finding(path, f"checkpoint_count is {stated}, but it names {index.checkpoint_count}")

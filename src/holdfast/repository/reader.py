@@ -102,8 +102,8 @@ class Reader:
             and (workflow is None or is_workflow(run.workflow, workflow))
         ]
 
-    def list_checkpoints(self, run_id: str) -> Index:
-        """Return every checkpoint of a run, stored or spooled. Raises UnknownRun."""
+    def list_checkpoints(self, run_id: str, *, newest: int | None = None) -> Index:
+        """Return the checkpoints of a run, stored or spooled: all, or the `newest`. Raises UnknownRun."""
         waiting = SpooledRun.look(self.spool, run_id)
         entries = [
             entry_of(
@@ -112,9 +112,10 @@ class Reader:
             for envelope in waiting.open_all(waiting.pending)
         ]
         stored, _ = self._stored_beside_spool(
-            run_id, StoredRun.listing, Index(run_id), is_spooled=bool(entries)
+            run_id, lambda run: run.listing(newest), Index(run_id), is_spooled=bool(entries)
         )
-        return stored.with_entries(entries, workflow=None, now="") if entries else stored
+        whole = stored.with_entries(entries, workflow=None, now="") if entries else stored
+        return whole.unfolded(newest)
 
     def find_run(self, checkpoint_id: str) -> str:
         """Return the run that a checkpoint belongs to. Raises UnknownRun."""

@@ -41,7 +41,7 @@ class OpenedFiles:
 
 def find_dangling(index: Index, files: Container[str], layout: Layout) -> tuple[IndexEntry, ...]:
     """Return the entries of an index whose files are not there."""
-    return tuple(e for e in index.entries if layout.name_of(index.run_id, e.file_path) not in files)
+    return tuple(e for e in index.all_entries if layout.name_of(index.run_id, e.file_path) not in files)
 
 
 def is_outdated(index: Index, latest: LatestCheckpoint) -> bool:
@@ -52,11 +52,14 @@ def is_outdated(index: Index, latest: LatestCheckpoint) -> bool:
 def mend_index(
     stored: Index, latest: LatestCheckpoint, dangling: Collection[IndexEntry], opened: OpenedFiles
 ) -> Index:
-    """Return a stored index without what dangles and, if it is outdated, with what the files hold."""
+    """Return a stored index without what dangles and, if it is outdated or torn, with what the files hold.
+
+    An index is torn if a segment of it is lost: `opened` has the files of that one.
+    """
     kept = stored
     if dangling:
         kept = mark_pruned(stored.without({entry.checkpoint_id for entry in dangling}), latest)
-    if not is_outdated(stored, latest):
+    if not is_outdated(stored, latest) and not opened.entries:
         return kept
     return unite(kept, rebuild_index(stored.run_id, opened, latest, is_trimmed=False))
 
@@ -94,16 +97,16 @@ def mark_pruned(index: Index, latest: LatestCheckpoint, damaged: Collection[str]
     Retention may have kept only `latest.json` before the files that are there now were written. A `damaged`
     file was not pruned: a person may still mend it.
     """
-    if not index.entries:
+    if not index.all_entries:
         return index
-    numbers = [index.entries[0].sequence, *(parse_sequences(name)[0] for name in damaged)]
+    numbers = [index.all_entries[0].sequence, *(parse_sequences(name)[0] for name in damaged)]
     gone = min(latest.sequence, min(numbers) - 1)
     return replace(index, pruned_through=max(index.pruned_through, gone))
 
 
 def unite(stored: Index, found: Index) -> Index:
     """Return a stored index with what was found besides, but for files that claim a number of another."""
-    owners = {entry.sequence: entry.checkpoint_id for entry in stored.entries}
+    owners = {entry.sequence: entry.checkpoint_id for entry in stored.all_entries}
     rivals = {
         entry.file_path
         for entry in found.entries
@@ -120,7 +123,7 @@ def revive(index: Index, latest: LatestCheckpoint, layout: Layout) -> Index:
     Where retention kept only `latest.json`, the next checkpoint replaces it, and it would be gone.
     """
     envelope = latest.envelope
-    is_taken = any(entry.sequence == latest.sequence for entry in index.entries)
+    is_taken = any(entry.sequence == latest.sequence for entry in index.all_entries)
     if envelope is None or is_taken or latest.checkpoint_id in index.by_id:
         return index
     name = format_checkpoint_name(envelope.sequence, envelope.header.trigger)

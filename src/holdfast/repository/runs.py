@@ -2,12 +2,12 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import Missing
 from holdfast.format.paths import INDEX, PARTS, Layout
-from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.github.calls import Gateway, Revision
 from holdfast.github.listing import list_folder
 from holdfast.logs import log
@@ -33,7 +33,7 @@ class Runs:
     def view(self, run_id: str) -> RunSnapshot:
         """Return how the folder stands, as remembered if it can be; a writer finds out if that is old."""
         view = self._views.get(run_id) or self._cache.view(run_id)
-        if view is None:
+        if view is None or not view.index.is_whole:
             return self.refresh(run_id)
         self._remember(view)
         return view
@@ -118,7 +118,11 @@ class Runs:
             except Missing:
                 return ()
 
-        snapshot = take_snapshot(RunFiles(run_id, files, read, part_names), self._layout)
+        def fetch(names: Sequence[str]) -> None:
+            BlobReader(self._gateway, self._cache).fetch([RemoteFile(files[name], 0) for name in names])
+
+        # Whoever writes must know every checkpoint_id, so that none is stored twice.
+        snapshot = take_snapshot(RunFiles(run_id, files, read, part_names, fetch), self._layout)
         for flaw in snapshot.flaws:
             if INDEX in files or not flaw.path.endswith(INDEX):  # a new run has none, nor has a trimmed one
                 log.warning("run_damaged", run_id=run_id, path=flaw.path, cause=flaw.reason)

@@ -1,14 +1,14 @@
 """Makes a run's snapshot: one function for all, whether they read GitHub, the local copy or a scan."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
-from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, NotInCopy
 from holdfast.format.checkpoint import Envelope
-from holdfast.format.index import Index, IndexEntry, parse_index
+from holdfast.format.index import Index, IndexEntry, Segment, open_segment, parse_index
 from holdfast.format.parts import part_paths
-from holdfast.format.paths import INDEX, LATEST, Layout, parse_sequences
+from holdfast.format.paths import INDEX, LATEST, Layout, parse_segment_name, parse_sequences
 from holdfast.format.run_snapshot import Flaw, RunSnapshot
 from holdfast.format.stored_file import open_checkpoint, open_contents
 from holdfast.format.versions import refuse_newer
@@ -44,14 +44,16 @@ class RunFiles:
     is_whole: bool = True
 
 
-def take_snapshot(files: RunFiles, layout: Layout) -> RunSnapshot:
+def take_snapshot(files: RunFiles, layout: Layout, *, is_whole: bool = True) -> RunSnapshot:
     """Return what a run's folder holds.
 
-    The checkpoint files are opened only if `index.json` is lost or outdated, and `latest.json` only if the
-    index does not know its blob. Raises NewerFormat if one of them is of a later format: whoever went on
-    from what is left without it would undo what a newer Holdfast has done.
+    The checkpoint files are opened only if `index.json` or a segment of it is lost or outdated, and
+    `latest.json` only if the index does not know its blob. Unless the index is to be whole, its segments are
+    read only if one of them is lost, or the checkpoint of `latest.json` may be in one. Raises NewerFormat if
+    one of them is of a later format: whoever went on from what is left without it would undo what a newer
+    Holdfast has done.
     """
-    return _Understanding(files, layout).conclude()
+    return _Understanding(files, layout, is_whole=is_whole).conclude()
 
 
 def read_index(content: bytes, path: str, run_id: str) -> Index:
@@ -85,34 +87,44 @@ def _refuse_newer_text(content: bytes, path: str) -> None:
     refuse_newer(document, path)
 
 
+def _without_segments(index: Index, lost: Collection[Segment]) -> Index:
+    return replace(index, segments=tuple(each for each in index.segments if each not in lost))
+
+
 class _Understanding:
     """One folder on its way to a snapshot; `flaws` grow with all that is found to be wrong."""
 
-    def __init__(self, files: RunFiles, layout: Layout) -> None:
+    def __init__(self, files: RunFiles, layout: Layout, *, is_whole: bool) -> None:
+        self._is_index_whole = is_whole
         self._run_id = files.run_id
         self._blobs = files.blobs
         self._files = files
         self._layout = layout
         self._flaws: list[Flaw] = []
+        self._lost: list[Segment] = []
         # Not a cached_property: in Python 3.11 all threads would wait for the request of one.
         self._part_names = cache(files.part_names)
 
     def conclude(self) -> RunSnapshot:
         """Return the snapshot."""
         stored = self._stored_index()
-        is_whole = self._files.is_whole
-        dangling = find_dangling(stored, self._blobs, self._layout) if stored and is_whole else ()
-        gone = set(dangling)
-        latest = self._find_latest([e for e in stored.entries if e not in gone] if stored else [])
+        if stored and (self._is_index_whole or self._lost_segments(stored)):
+            stored = self._unfold(stored)
+        dangling = self._find_dangling(stored) if stored else ()
+        latest = self._find_latest(stored, set(dangling))
+        if stored and is_outdated(stored, latest) and not stored.is_whole:
+            stored = self._unfold(stored)
+            dangling = self._find_dangling(stored)
         if stored is None:
             opened = self._open_files()
             index = rebuild_index(self._run_id, opened, latest, is_trimmed=INDEX not in self._blobs)
             is_stored = INDEX not in self._blobs and not opened.entries and not opened.damaged
         else:
-            is_stored = not dangling and not is_outdated(stored, latest)
+            lost = [segment for segment in stored.segments if segment in self._lost]
+            is_stored = not (dangling or lost or is_outdated(stored, latest))
             self._tell(stored, dangling, latest)
-            opened = self._open_files() if is_outdated(stored, latest) else OpenedFiles()
-            index = mend_index(stored, latest, dangling, opened)
+            opened = self._open_lost(stored, lost, is_all=is_outdated(stored, latest))
+            index = mend_index(_without_segments(stored, lost), latest, dangling, opened)
         whole = revive(index, latest, self._layout)
         return RunSnapshot(
             index=whole,
@@ -124,6 +136,65 @@ class _Understanding:
             revived=None if whole is index else latest.envelope,
             flaws=tuple(self._flaws),
         )
+
+    def _find_dangling(self, stored: Index) -> tuple[IndexEntry, ...]:
+        return find_dangling(stored, self._blobs, self._layout) if self._files.is_whole else ()
+
+    def _segment_name(self, segment: Segment) -> str:
+        return self._layout.name_of(self._run_id, segment.file_path)
+
+    def _lost_segments(self, stored: Index) -> bool:
+        """Whether a segment is not there, as far as the listing tells."""
+        return self._files.is_whole and any(
+            self._segment_name(segment) not in self._blobs for segment in stored.segments
+        )
+
+    def _unfold(self, stored: Index) -> Index:
+        """Return the index with the entries of its segments; those that are lost are noted."""
+        unread = [segment for segment in stored.segments if segment.entries is None]
+        names = [self._segment_name(segment) for segment in unread]
+        self._files.fetch([name for name in names if name in self._blobs])
+        segments = (
+            self._read_segment(segment) if segment.entries is None else segment for segment in stored.segments
+        )
+        return replace(stored, segments=tuple(segments))
+
+    def _read_segment(self, segment: Segment) -> Segment:
+        name = self._segment_name(segment)
+        if name not in self._blobs and not self._files.is_whole:
+            return segment
+        try:
+            return open_segment(segment, self._read_named(name), self._run_id)
+        except NotInCopy:
+            return segment
+        except NewerFormat:
+            raise
+        except IntegrityFailure as failure:
+            self._note(failure)
+            self._lost.append(segment)
+            return replace(segment, entries=())
+
+    def _read_named(self, name: str) -> bytes:
+        if name not in self._blobs or not parse_segment_name(name):
+            raise IntegrityFailure(self._path(name), "the index names it as a segment, but it is not there")
+        return self._files.read(name)
+
+    def _open_lost(self, stored: Index, lost: Collection[Segment], *, is_all: bool) -> OpenedFiles:
+        """Return what is good in the files that no index names any more; in all files if it is outdated."""
+        if is_all:
+            return self._open_files()
+        if not lost:
+            return OpenedFiles()
+        named = {self._layout.name_of(self._run_id, entry.file_path) for entry in stored.all_entries}
+
+        def is_lost(name: str) -> bool:
+            numbers = parse_sequences(name)
+            # Of a batch some may still be named elsewhere.
+            return (name not in named or len(numbers) > 1) and any(
+                numbers[0] <= segment.last and segment.first <= numbers[-1] for segment in lost if numbers
+            )
+
+        return self._open_files([name for name in self._blobs if is_lost(name)])
 
     def _note(self, failure: IntegrityFailure) -> None:
         self._flaws.append(Flaw(failure.path, failure.reason))
@@ -154,13 +225,13 @@ class _Understanding:
         if is_outdated(stored, latest):
             self._flaws.append(Flaw(path, f"it is older than {LATEST}, and does not name its checkpoint"))
 
-    def _find_latest(self, entries: Sequence[IndexEntry]) -> LatestCheckpoint:
+    def _find_latest(self, stored: Index | None, gone: Container[IndexEntry]) -> LatestCheckpoint:
         """Return what `latest.json` is a copy of; as a rule, the index knows by its blob."""
         latest_sha = self._blobs.get(LATEST)
         if latest_sha is None:
             return LatestCheckpoint()
-        for entry in reversed(entries):
-            if entry.blob_sha == latest_sha:
+        for entry in stored.newest_first() if stored else ():
+            if entry.blob_sha == latest_sha and entry not in gone:
                 return LatestCheckpoint(entry.checkpoint_id, entry.sequence)
         path = self._path(LATEST)
         try:
@@ -175,9 +246,10 @@ class _Understanding:
             return LatestCheckpoint()  # it is worth nothing as it is: the next checkpoint replaces it
         return LatestCheckpoint(envelope.checkpoint_id, envelope.sequence, envelope)
 
-    def _open_files(self) -> OpenedFiles:
-        """Return what is good in the checkpoint files."""
-        names = [name for name in self._blobs if parse_sequences(name)]
+    def _open_files(self, names: Sequence[str] | None = None) -> OpenedFiles:
+        """Return what is good in the checkpoint files, or in those that are named."""
+        if names is None:
+            names = [name for name in self._blobs if parse_sequences(name)]
         self._files.fetch(names)
         entries: dict[str, list[IndexEntry]] = {}
         damaged: list[str] = []

@@ -1,13 +1,14 @@
 """Where stored runs are read from: GitHub as it stands now, or the local copy when GitHub is away."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
 from holdfast.cache.local_copy import Folder, Head, RepositoryCache
 from holdfast.errors import IntegrityFailure, Missing, NotInCopy
-from holdfast.format.index import parse_index
+from holdfast.format.index import Index, open_segment, parse_index
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.calls import Gateway, ReadFile, ReadHeadIfChanged
@@ -160,15 +161,26 @@ class CachedSource:
         if content is None:
             return files
         try:
-            entries = parse_index(content, INDEX).entries
+            index = parse_index(content, INDEX)
         except IntegrityFailure:
             return files
-        for entry in entries:
+        for entry in self._with_segments(index, files).all_entries:
             name = self.layout.name_of(run_id, entry.file_path)
             # A batch is another blob than the checkpoints in it.
             if entry.blob_sha and is_single(name):
                 files.setdefault(name, RemoteFile(entry.blob_sha, 0))
         return files
+
+    def _with_segments(self, index: Index, files: Files) -> Index:
+        names = [self.layout.name_of(index.run_id, segment.file_path) for segment in index.segments]
+        contents = self.cache.blobs(files[name].sha for name in names if name in files) if names else {}
+        segments = []
+        for segment, name in zip(index.segments, names, strict=True):
+            content = contents.get(files[name].sha) if name in files else None
+            with suppress(IntegrityFailure):
+                if content is not None:
+                    segments.append(open_segment(segment, content, index.run_id))
+        return replace(index, segments=tuple(segments))
 
     def has_latest(self, run_id: str) -> bool:
         """Whether the newest checkpoint of a run, as far as it is known, is here."""

@@ -10,7 +10,7 @@ from functools import cache
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, UnknownRun
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import At
-from holdfast.format.index import Index, IndexEntry
+from holdfast.format.index import Index, IndexEntry, Segment, open_segment
 from holdfast.format.parts import join_envelope
 from holdfast.format.paths import INDEX, LATEST, PARTS, SUMMARY, Layout, is_single, parse_sequences
 from holdfast.format.run_snapshot import RunSnapshot
@@ -52,6 +52,7 @@ class StoredRun:
         self._list_once = cache(lambda: self.source.files(self.run_id))
         self._read_index_once = cache(self._try_index)
         self._take_snapshot_once = cache(self._take_snapshot)
+        self._read_segments_once = cache(self._read_segments)
 
     @property
     def files(self) -> Files:
@@ -60,15 +61,15 @@ class StoredRun:
 
     @property
     def snapshot(self) -> RunSnapshot:
-        """Return what the folder holds, with the index that it has or ought to have."""
-        return self._take_snapshot_once()
+        """Return what the folder holds, with the whole index that it has or ought to have."""
+        return self._take_snapshot_once(is_whole=True)
 
     @property
     def index(self) -> Index | None:
         """Return the index; None if it is missing or bad. Raises NewerFormat."""
         return self._read_index_once()
 
-    def _take_snapshot(self) -> RunSnapshot:
+    def _take_snapshot(self, *, is_whole: bool) -> RunSnapshot:
         files = RunFiles(
             run_id=self.run_id,
             blobs={name: file.sha for name, file in self.files.items()},
@@ -77,7 +78,7 @@ class StoredRun:
             fetch=self.fetch,
             is_whole=self.source.is_whole,
         )
-        snapshot = take_snapshot(files, self.layout)
+        snapshot = take_snapshot(files, self.layout, is_whole=is_whole)
         for flaw in snapshot.flaws:
             self._warn(str(flaw))
         return snapshot
@@ -99,6 +100,35 @@ class StoredRun:
     def read_index(self) -> Index:
         """Return the index. Raises IntegrityFailure with the reason why it cannot be used."""
         return read_index(self.read(INDEX), self.layout.path(self.run_id, INDEX), self.run_id)
+
+    def whole_index(self) -> Index | None:
+        """Return the index with its segments, as far as they can be read; None if it is missing or bad."""
+        return self._read_segments_once()
+
+    def _read_segments(self) -> Index | None:
+        """Return the whole index, as far as its segments can be read."""
+        index = self.index
+        if index is None or index.is_whole:
+            return index
+        segments = []
+        for segment in index.segments:
+            try:
+                segments.append(self.read_segment(segment, index))
+            except IntegrityFailure as failure:
+                self._warn(str(failure))
+                segments.append(segment)
+        return replace(index, segments=tuple(segments))
+
+    def read_segment(self, segment: Segment, index: Index) -> Segment:
+        """Return a segment of the index with its entries. Raises IntegrityFailure.
+
+        The first that is read gets all of them, with as few requests as can be.
+        """
+        if segment is index.segments[0]:
+            names = [self.layout.name_of(self.run_id, each.file_path) for each in index.segments]
+            self.fetch([name for name in names if name in self.files])
+        name = self.layout.name_of(self.run_id, segment.file_path)
+        return open_segment(segment, self.read(name), self.run_id)
 
     def read(self, name: str) -> bytes:
         """Return the content of a file. Raises IntegrityFailure."""
@@ -150,7 +180,7 @@ class StoredRun:
         return self._numbered(at) if isinstance(at, int) else self._identified(at)
 
     def _identified(self, checkpoint_id: str) -> Envelope:
-        entry = self.listing().by_id.get(checkpoint_id) if self.exists else None
+        entry = self._find_entry(checkpoint_id) if self.exists else None
         envelope = self._numbered(entry.sequence) if entry else None
         if envelope and envelope.checkpoint_id == checkpoint_id:
             return envelope
@@ -158,8 +188,15 @@ class StoredRun:
             f"run {self.run_id!r} has no checkpoint {checkpoint_id}; see holdfast list {self.run_id}"
         )
 
+    def _find_entry(self, checkpoint_id: str) -> IndexEntry | None:
+        """Return what the index says of a checkpoint; its segments are read only if it lists no such id."""
+        return self.listing(1).by_id.get(checkpoint_id) or self.listing().by_id.get(checkpoint_id)
+
     def _numbered(self, sequence: int) -> Envelope:
-        named = [candidate for candidate in self._named() if candidate.sequence == sequence]
+        is_closed = self.index is not None and any(
+            segment.first <= sequence <= segment.last for segment in self.index.segments
+        )
+        named = [candidate for candidate in self._named(is_whole=is_closed) if candidate.sequence == sequence]
         known = {candidate.name for candidate in named}
         others = [
             Candidate(sequence, name)
@@ -188,15 +225,19 @@ class StoredRun:
                 if envelope:
                     yield envelope
 
-    def candidates(self) -> Iterator[Candidate]:
-        """Yield every place where a checkpoint may lie, the newest first; a batch is opened in its turn."""
-        return find_candidates(self._named(), self.files, self._numbers_in)
+    def candidates(self, *, is_whole: bool = False) -> Iterator[Candidate]:
+        """Yield every place where a checkpoint may lie, the newest first; a batch is opened in its turn.
 
-    def _named(self) -> list[Candidate]:
+        What lies in segments of the index is known by its files alone, unless `is_whole`.
+        """
+        return find_candidates(self._named(is_whole=is_whole), self.files, self._numbers_in)
+
+    def _named(self, *, is_whole: bool) -> list[Candidate]:
         """Return the places that the index names; if it is lost and the files disagree, the one made anew."""
-        entries: Iterable[IndexEntry] = self.index.entries if self.index else ()
-        if self.index is None and has_rivals(self.files):
-            entries = self.snapshot.index.entries
+        index = self._read_segments_once() if is_whole else self.index
+        entries: Iterable[IndexEntry] = index.all_entries if index else ()
+        if index is None and has_rivals(self.files):
+            entries = self.snapshot.index.all_entries
             entries = [e for e in entries if self.layout.name_of(self.run_id, e.file_path) in self.files]
         return [
             Candidate(entry.sequence, self.layout.name_of(self.run_id, entry.file_path), entry)
@@ -289,10 +330,16 @@ class StoredRun:
             )
         return self.source.read_part(path)
 
-    def listing(self) -> Index:
-        """Return the index that the run has or ought to have. Raises UnknownRun."""
+    def listing(self, newest: int | None = None) -> Index:
+        """Return the whole index that the run has or ought to have. Raises UnknownRun.
+
+        If only so many of the `newest` are asked for, no segment is read that is not needed for these.
+        """
         self._check_exists()
-        index, revived = self.snapshot.index, self.snapshot.revived
+        snapshot = self._take_snapshot_once(is_whole=False) if newest is not None else self.snapshot
+        if newest is not None and newest > len(snapshot.index.entries) and not snapshot.index.is_whole:
+            snapshot = self.snapshot
+        index, revived = snapshot.index, snapshot.revived
         if revived is None:
             return index
         path = self.layout.path(self.run_id, LATEST)  # it has no file of its own
@@ -307,7 +354,7 @@ class StoredRun:
         """Return every good checkpoint, the oldest first. Raises UnknownRun."""
         self._check_exists()
         self.fetch_all()
-        candidates = list(self.candidates())[::-1]
+        candidates = list(self.candidates(is_whole=True))[::-1]
         if not candidates:
             latest = self._try_latest()
             return [latest] if latest else []

@@ -82,7 +82,7 @@ def _check_stored(run: StoredRun) -> _Checked:
 
 def _open_all(run: StoredRun, checked: _Checked) -> Iterator[tuple[Candidate, Envelope]]:
     failures: list[IntegrityFailure] = []
-    for candidate in reversed(list(run.candidates())):
+    for candidate in reversed(list(run.candidates(is_whole=True))):
         try:
             yield candidate, run.open(candidate)
         except NotInCopy as failure:
@@ -109,6 +109,8 @@ def _check_index(run: StoredRun, checked: _Checked) -> None:
     try:
         index = run.read_index()
         checked.findings.extend(check_count(run.read(INDEX), index, path))
+        segments = tuple(run.read_segment(segment, index) for segment in index.segments)
+        index = replace(index, segments=segments)
     except IntegrityFailure as failure:
         _enter(failure, checked)
         index = run.listing()

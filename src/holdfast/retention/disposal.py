@@ -79,7 +79,7 @@ class RetentionCase:
         moments = [run.last_checkpoint_at]
         moments += [run.summary.started_at] if run.summary else []
         moments += [self.record.started_at] if self.record else []
-        moments += [entry.timestamp for entry in run.snapshot.index.entries[:1]]
+        moments += [entry.timestamp for entry in run.snapshot.index.all_entries[:1]]
         return min((moment for moment in moments if epoch(moment)), key=epoch, default=moments[0])
 
 
@@ -166,7 +166,7 @@ def _prune(case: RetentionCase, reason: str) -> RunPlan:
     leftovers = find_leftovers(run, index, case.layout)
     if not removed:
         return _plan(case, Action.PRUNE if leftovers else Action.KEEP, reason, delete=leftovers)
-    names = {case.layout.name_of(run.run_id, entry.file_path) for entry in index.entries}
+    names = {case.layout.name_of(run.run_id, entry.file_path) for entry in index.all_entries}
     delete = leftovers | {name: run.files[name] for name in names & removed.keys()}
     if run.parts:
         kept = sorted(name for name in names if name not in delete)
@@ -176,14 +176,37 @@ def _prune(case: RetentionCase, reason: str) -> RunPlan:
         delete |= {name: run.files[name] for name in run.parts if name not in used}
     rest = index.without({entry.checkpoint_id for entries in removed.values() for entry in entries})
     count = sum(len(entries) for entries in removed.values())
-    reason = f"{reason}; {count} of its {len(index.entries)} checkpoints are beyond the limits"
-    return _plan(case, Action.PRUNE, reason, delete=delete, write={INDEX: rest.to_bytes()})
+    reason = f"{reason}; {count} of its {index.checkpoint_count} checkpoints are beyond the limits"
+    segments = _rewritten_segments(case, rest)
+    delete |= _dropped_segments(case, index, rest)
+    delete = {name: file for name, file in delete.items() if name not in segments}
+    # The index comes last: it must not name a segment that is not there.
+    return _plan(case, Action.PRUNE, reason, delete=delete, write={**segments, INDEX: rest.to_bytes()})
+
+
+def _rewritten_segments(case: RetentionCase, rest: Index) -> dict[str, bytes]:
+    """Return the segments that are not as they were, by name."""
+    before = set(case.run.snapshot.index.segments)
+    return {
+        case.layout.name_of(rest.run_id, segment.file_path): segment.to_bytes(rest.run_id)
+        for segment in rest.segments
+        if segment not in before
+    }
+
+
+def _dropped_segments(case: RetentionCase, index: Index, rest: Index) -> dict[str, RemoteFile]:
+    """Return the files of segments that the index does not name any more."""
+    kept = {segment.file_path for segment in rest.segments}
+    gone = (segment.file_path for segment in index.segments if segment.file_path not in kept)
+    names = (case.layout.name_of(index.run_id, path) for path in gone)
+    return {name: case.run.files[name] for name in names if name in case.run.files}
 
 
 def _is_style_needed(case: RetentionCase, index: Index) -> bool:
     """Whether the limit depends on a style that only the latest tells."""
     rules = case.rules
-    return rules.checkpoints is None and len(index.entries) > (rules.least_limit or len(index.entries))
+    count = index.checkpoint_count
+    return rules.checkpoints is None and count > (rules.least_limit or count)
 
 
 def find_prunable(
@@ -195,7 +218,7 @@ def find_prunable(
     """
     kept = _kept(index, style, rules, now)
     files: dict[str, list[IndexEntry]] = {}
-    for entry in index.entries:
+    for entry in index.all_entries:
         files.setdefault(layout.name_of(index.run_id, entry.file_path), []).append(entry)
     return {
         name: entries
@@ -206,7 +229,7 @@ def find_prunable(
 
 def _kept(index: Index, style: str, rules: RetentionRules, now: float) -> set[str]:
     limit = rules.limit_for(style)
-    entries = index.entries[-limit:] if limit else index.entries
+    entries = index.all_entries[-limit:] if limit else index.all_entries
     if rules.per_phase is not None:
         entries = tuple(_newest_of_each_phase(entries, rules.per_phase))
     if rules.days is not None:

@@ -47,9 +47,18 @@ class Pruner:
         except IntegrityFailure:
             return False  # it is not known here, or not sound: a sweep has to look at it
         style = style_of_text(latest_text)
+        if not self._may_exceed(index, style):
+            return False
+        index = run.whole_index() or index
         prunable = find_prunable(index, style, self.rules, self.layout, now=self.clock.now())
         excess = sum(len(entries) for entries in prunable.values())
         return excess >= self._worth_a_sweep(index, style, excess)
+
+    def _may_exceed(self, index: Index, style: str) -> bool:
+        """Whether a run may have more than the rules let it keep, as far as `index.json` alone shows."""
+        limit = self.rules.limit_for(style)
+        is_limited = self.rules.per_phase is not None or self.rules.days is not None
+        return is_limited or (limit is not None and index.checkpoint_count > limit)
 
     def _worth_a_sweep(self, index: Index, style: str, excess: int) -> int:
         """Return from how many checkpoints beyond the rules on a run is pruned.
@@ -58,4 +67,4 @@ class Pruner:
         """
         if index.status is RunStatus.COMPLETED or style == LAYERS:
             return 1
-        return max(LEAST_EXCESS, (len(index.entries) - excess) // 10)
+        return max(LEAST_EXCESS, (index.checkpoint_count - excess) // 10)

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 
 from holdfast.format.checkpoint import RunStatus
 from holdfast.format.index import Index, IndexEntry
-from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout, is_single, parse_sequences
+from holdfast.format.paths import (
+    INDEX,
+    LATEST,
+    SUMMARY,
+    Layout,
+    is_single,
+    parse_segment_name,
+    parse_sequences,
+)
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.retention.records import LastState, Summary
 
@@ -50,7 +58,8 @@ class ScannedRun:
     def is_archived(self) -> bool:
         """Whether no checkpoint is left of it."""
         return SUMMARY in self.files and not any(
-            name in (INDEX, LATEST) or parse_sequences(name) or is_part(name) for name in self.files
+            name in (INDEX, LATEST) or parse_sequences(name) or parse_segment_name(name) or is_part(name)
+            for name in self.files
         )
 
     @property
@@ -77,7 +86,9 @@ def is_part(name: str) -> bool:
 
 def is_ours(name: str) -> bool:
     """Whether a file of a run has a name that only Holdfast gives."""
-    return name in (INDEX, LATEST, SUMMARY) or bool(parse_sequences(name)) or is_part(name)
+    if name in (INDEX, LATEST, SUMMARY) or is_part(name):
+        return True
+    return bool(parse_sequences(name) or parse_segment_name(name))
 
 
 def find_unrest(run: ScannedRun, layout: Layout) -> str:
@@ -93,14 +104,20 @@ def find_leftovers(run: ScannedRun, index: Index, layout: Layout) -> dict[str, R
     """Return the checkpoint files that nobody can come to need, as their numbers were used and pruned.
 
     A sweep file by file that was interrupted leaves such; and a writer who does not know yet that a number
-    was used, but finds out before it gets to the index.
+    was used, but finds out before it gets to the index. A segment is left over by an interrupted writer:
+    nobody needs it once its numbers lie in other segments, or were pruned.
     """
-    named = {layout.name_of(run.run_id, entry.file_path) for entry in index.entries}
-    return {
-        name: file
-        for name, file in run.files.items()
-        if (numbers := parse_sequences(name)) and numbers[-1] <= index.pruned_through and name not in named
-    }
+    named = {layout.name_of(run.run_id, entry.file_path) for entry in index.all_entries}
+    named |= {layout.name_of(run.run_id, segment.file_path) for segment in index.segments}
+    closed_through = max((segment.last for segment in index.segments), default=0)
+
+    def is_leftover(name: str) -> bool:
+        if numbers := parse_sequences(name):
+            return numbers[-1] <= index.pruned_through
+        segment = parse_segment_name(name)
+        return bool(segment) and segment[-1] <= max(index.pruned_through, closed_through)
+
+    return {name: file for name, file in run.files.items() if name not in named and is_leftover(name)}
 
 
 def _unrest(run: ScannedRun, layout: Layout) -> Iterator[str]:
@@ -132,12 +149,12 @@ def _unrest_without_index(run: ScannedRun) -> Iterator[str]:
 
 
 def _unrest_of_index(run: ScannedRun, index: Index, layout: Layout) -> Iterator[str]:
-    names = {layout.name_of(run.run_id, entry.file_path) for entry in index.entries}
+    names = {layout.name_of(run.run_id, entry.file_path) for entry in index.all_entries}
     leftovers = find_leftovers(run, index, layout)
     for name in run.files:
         if parse_sequences(name) and name not in names and name not in leftovers:
             yield f"{name} is not in the index: {_UNFINISHED}"
-    for entry in index.entries:
+    for entry in index.all_entries:
         yield from _unrest_of_entry(run, entry, layout)
     if run.snapshot.latest_sequence != index.entries[-1].sequence:
         yield f"latest.json is not the newest checkpoint: {_UNFINISHED}"

@@ -56,7 +56,9 @@ class CheckpointRoutes:
     async def list_checkpoints(self, request: Request) -> Response:
         """List the checkpoints of a run."""
         run_id = parameters.run_id_of(request)
-        return json_response(list_document(await self._service.call(self._holdfast.checkpoints, run_id)))
+        limit = parameters.count(request, "limit")
+        found = await self._service.call(self._holdfast.checkpoints, run_id, limit=limit)
+        return json_response(list_document(found))
 
     async def show_checkpoint(self, request: Request) -> Response:
         """Return one checkpoint, with every number exactly as it was handed in."""

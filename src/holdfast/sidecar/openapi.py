@@ -72,6 +72,7 @@ def _run_operations() -> Iterator[Operation]:
         "List the checkpoints of a run, stored and spooled",
         "Checkpoints",
         {"run_id": "build-42", "checkpoints": [schemas.LISTED_EXAMPLE]},
+        _query("limit", schemas.SEQUENCE, "Only so many of the newest", 20),
     )
     yield _reading(
         "/checkpoints/{at}",

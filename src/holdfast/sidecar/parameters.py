@@ -3,6 +3,7 @@
 from starlette.requests import Request
 
 from holdfast.format.ids import At, parse_at, parse_checkpoint_id, parse_run_id
+from holdfast.format.paths import MOST_DIGITS
 from holdfast.presentation.user_input import parse_number
 from holdfast.sidecar.problems import invalid
 
@@ -40,6 +41,16 @@ def optional_place(request: Request, name: str) -> At | None:
     """Return a checkpoint's number or id from the query, if it is there."""
     text = _single(request, name)
     return None if text is None else place_of(text, name)
+
+
+def count(request: Request, name: str) -> int | None:
+    """Return how many are wanted from the query, if that is there."""
+    text = _single(request, name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS and int(text) > 0):
+        raise invalid(name, "use a whole number from 1 on, or leave it out for all of them")
+    return int(text)
 
 
 def flag(request: Request, name: str) -> bool:

@@ -1,0 +1,130 @@
+"""The index: what it lists, what it closes into segments, and what it refuses to read."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from holdfast.errors import IntegrityFailure
+from holdfast.format.index import Index, IndexEntry, close_segment, open_segment, parse_index
+
+FOLDER = "checkpoints/r"
+
+
+def make_entries(first: int, last: int) -> list[IndexEntry]:
+    return [
+        IndexEntry(
+            number, f"id-{number}", "manual", "t", f"{FOLDER}/cp_{number:03d}_manual.json", "in_progress", ""
+        )
+        for number in range(first, last + 1)
+    ]
+
+
+def grown(count: int) -> Index:
+    index = Index("r")
+    for entry in make_entries(1, count):
+        index = index.with_entries([entry], workflow=None, now="now").folded(FOLDER)
+    return index
+
+
+def test_run_of_a_hundred_has_no_segments_and_looks_as_before() -> None:
+    document = json.loads(grown(100).to_bytes())
+
+    assert len(document["checkpoints"]) == document["checkpoint_count"] == 100
+    assert "segments" not in document
+
+
+def test_one_more_closes_a_segment_and_the_newest_twenty_stay_listed() -> None:
+    index = grown(101)
+
+    assert [entry.sequence for entry in index.entries] == list(range(82, 102))
+    (segment,) = index.segments
+    assert (segment.file_path, segment.first, segment.last, segment.count) == (
+        f"{FOLDER}/index_1_81.json",
+        1,
+        81,
+        81,
+    )
+    assert index.checkpoint_count == 101
+    assert [entry.sequence for entry in index.all_entries] == list(range(1, 102))
+
+
+@pytest.mark.parametrize("count", [101, 150, 400, 1000])
+def test_every_checkpoint_is_listed_once_however_long_the_run(count: int) -> None:
+    index = grown(count)
+
+    assert [entry.sequence for entry in index.all_entries] == list(range(1, count + 1))
+    assert [entry.sequence for entry in index.newest_first()] == list(range(count, 0, -1))
+    assert 20 <= len(index.entries) <= 100
+
+
+def test_bytes_of_the_index_grow_with_the_checkpoints_and_no_faster() -> None:
+    index, totals = Index("r"), {}
+    total = 0
+    for entry in make_entries(1, 2000):
+        before = set(index.segments)
+        index = index.with_entries([entry], workflow=None, now="now").folded(FOLDER)
+        total += len(index.to_bytes())
+        total += sum(len(each.to_bytes("r")) for each in index.segments if each not in before)
+        totals[entry.sequence] = total
+
+    assert totals[1000] < 11 * totals[100]
+    assert totals[2000] < 2.5 * totals[1000]
+
+
+def test_many_at_once_make_segments_of_a_size_that_one_query_gives() -> None:
+    index = Index("r").with_entries(make_entries(1, 2500), workflow=None, now="now").folded(FOLDER)
+
+    assert [segment.count for segment in index.segments] == [1000, 1000, 480]
+
+
+def test_index_comes_back_from_its_bytes_and_its_segments_from_theirs() -> None:
+    index = grown(150)
+
+    stored = parse_index(index.to_bytes(), "index.json")
+    pairs = zip(stored.segments, index.segments, strict=True)
+    opened = [open_segment(each, closed.to_bytes("r"), "r") for each, closed in pairs]
+
+    assert not stored.is_whole
+    assert stored.checkpoint_count == 150
+    assert stored.segments == index.segments
+    whole = replace(stored, segments=tuple(opened))
+    assert whole.is_whole
+    assert whole.all_entries == index.all_entries
+
+
+def test_id_in_a_segment_is_not_added_again() -> None:
+    index = grown(101)
+
+    assert index.with_entries(make_entries(5, 5), workflow=None, now="later").entries == index.entries
+    assert index.by_id["id-5"].sequence == 5
+    assert index.has_number(5)
+    assert not index.has_number(101)
+
+
+def test_segment_loses_what_is_removed_and_goes_with_the_last_of_it() -> None:
+    index = grown(150)
+    first = index.segments[0]
+
+    less = index.without({"id-1", "id-2"})
+    none = index.without({entry.checkpoint_id for entry in first.entries or ()})
+
+    assert (less.segments[0].file_path, less.segments[0].count) == (f"{FOLDER}/index_3_81.json", 79)
+    assert less.segments[1:] == index.segments[1:]
+    assert less.pruned_through == 2
+    assert none.segments == index.segments[1:]
+
+
+@pytest.mark.parametrize("case", ["other bytes", "other run", "other count"])
+def test_segment_that_is_not_the_one_named_is_refused(case: str) -> None:
+    (segment,) = grown(101).segments
+    content = segment.to_bytes("other" if case == "other run" else "r")
+    if case == "other bytes":
+        content += b" "
+    elif case == "other run":
+        segment = close_segment("other", FOLDER, segment.entries or ())
+    else:
+        segment = replace(segment, count=80)
+
+    with pytest.raises(IntegrityFailure):
+        open_segment(segment, content, "r")
