@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import disk
-from holdfast.errors import DiskFailed, SpoolBusy, SpoolUnwritable
+from holdfast.errors import SpoolBusy, SpoolUnwritable
 from holdfast.queue import folder as queue_folder
 from holdfast.queue.folder import DATABASE
 from holdfast.queue.locks import locked
@@ -78,13 +78,6 @@ from tests.fakes.spooling import FakeEntry, open_spool
 spool = open_spool(Path(sys.argv[1]))
 spool.put(FakeEntry(run_id="other"))
 spool.close()
-"""
-
-LIST_IDS = """
-import sys
-from pathlib import Path
-from tests.fakes.spooling import open_spool
-print(*(item.checkpoint_id for item in open_spool(Path(sys.argv[1])).pending()))
 """
 
 
@@ -173,60 +166,6 @@ def test_save_of_a_signal_handler_amid_a_salvage_or_an_opening_is_refused_and_do
     spool.put(FakeEntry())
     assert len(spool.pending()) == 2
     spool.close()
-
-
-def fail_one_sync(monkeypatch: pytest.MonkeyPatch, number: int) -> list[int]:
-    """Let the disk refuse the sync of this number, counted from now on; return the list of those refused."""
-    sync, numbers, refused = os.fsync, count(1), list[int]()
-
-    def sync_or_fail(descriptor: int) -> None:
-        if next(numbers) == number:
-            refused.append(number)
-            raise OSError(errno.EIO, "Input/output error")
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", sync_or_fail)
-    return refused
-
-
-@pytest.mark.parametrize("number", range(1, 7))
-def test_folder_that_the_disk_did_not_confirm_takes_nothing_from_this_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    folder = tmp_path / "above" / "spool"
-    refused = fail_one_sync(monkeypatch, number)
-
-    with pytest.raises(DiskFailed, match="Input/output error; check the disk"):
-        open_spool(folder)
-    assert refused
-    for _ in range(2):
-        with pytest.raises(DiskFailed, match=r"failed to confirm a write.*start Holdfast again"):
-            open_spool(folder)
-
-    run_python(PUT_AND_CLOSE, str(folder))
-
-
-# The fifth is that of the report, which nobody's checkpoint depends on.
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 6, 7])
-def test_salvage_that_the_disk_did_not_confirm_is_never_acknowledged_by_this_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    spool = open_spool(tmp_path)
-    kept = spool.put(FakeEntry(run_id="kept"))
-    refused = fail_one_sync(monkeypatch, number)
-
-    with pytest.raises(DiskFailed, match="Input/output error; check the disk"):
-        spool._folder._replace(spool._folder._file, is_damaged=True)
-    assert refused
-    for _ in range(2):
-        with pytest.raises(DiskFailed, match=r"failed to confirm a write.*start Holdfast again"):
-            spool.put(FakeEntry())
-    spool.close()
-
-    run_python(PUT_AND_CLOSE, str(tmp_path))
-    found = run_python(LIST_IDS, str(tmp_path)).split()
-    assert len(found) == 2
-    assert kept.checkpoint_id in found
 
 
 def test_every_opening_makes_the_disk_confirm_the_folders(
