@@ -22,6 +22,7 @@ from holdfast.ratelimit.limits import Limits
 from holdfast.retention.rules import RetentionRules
 from holdfast.security.redaction import Redactor
 from holdfast.security.sealing import Keyring
+from holdfast.security.signatures import Signatures
 from holdfast.security.trust import Trust
 from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH, Settings
 
@@ -124,8 +125,16 @@ class Assembly:
     def secrets(self) -> list[str]:
         """Return every token that is in force now: none of them is ever stored or shown."""
         held = (self.tokens.token(), self.api_tokens.token())
-        of_keys = (secret for key in self.keyring.keys for secret in key.secrets)
+        keys = (*self.keyring.keys, *self.signatures.keys)
+        of_keys = (secret for key in keys for secret in key.secrets)
         return [*self.settings.secrets(), *(token for token in held if token), *of_keys]
+
+    @cached_property
+    def signatures(self) -> Signatures:
+        """Return the keys that sign checkpoints and verify them. Raises InvalidSettings."""
+        settings = self.settings
+        keys = load_keys("signing", settings.signing_key, settings.signing_key_file)
+        return Signatures(keys, settings.allow_unsigned)
 
     @cached_property
     def keyring(self) -> Keyring:
@@ -352,8 +361,12 @@ class Assembly:
         parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, deadline)
         return Worker(
             spool=self.spool,
-            contents=ContentsWriter(*parts, self.settings.max_checkpoint_bytes, self.breathe),
-            commits=CommitWriter(*parts, self.settings.max_checkpoint_bytes, self.breathe),
+            contents=ContentsWriter(
+                *parts, self.settings.max_checkpoint_bytes, self.breathe, self.signatures.sign
+            ),
+            commits=CommitWriter(
+                *parts, self.settings.max_checkpoint_bytes, self.breathe, self.signatures.sign
+            ),
             rate_limiter=self.rate_limiter,
             policy=self.policy,
             layout=self.layout,
@@ -386,7 +399,7 @@ class Assembly:
             self._graphql,
             self.clock.now,
             self.settings.warn_age,
-            Trust(self.keyring),
+            Trust(self.keyring, self.signatures),
         )
 
     @property

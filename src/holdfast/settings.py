@@ -72,6 +72,13 @@ def _encryption_keys(text: SecretStr) -> SecretStr:
     return text
 
 
+def _signing_keys(text: SecretStr) -> SecretStr:
+    from holdfast.security.keys import parse_keys
+
+    parse_keys(text.get_secret_value(), "signing")
+    return text
+
+
 def _names(value: object) -> object:
     """Return the names that a text lists between commas."""
     if not isinstance(value, str):
@@ -129,6 +136,9 @@ class Settings(BaseModel):
     redact: Literal["off", "known", "strict"] = "known"
     encryption_key: Annotated[SecretStr, AfterValidator(_encryption_keys)] | None = None
     encryption_key_file: Path | None = None
+    signing_key: Annotated[SecretStr, AfterValidator(_signing_keys)] | None = None
+    signing_key_file: Path | None = None
+    allow_unsigned: bool = False
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
     enabled: bool = True
@@ -137,7 +147,7 @@ class Settings(BaseModel):
 
     def secrets(self) -> list[str]:
         """Return what must never be shown."""
-        held = (self.token, self.api_token, self.database_url, self.encryption_key)
+        held = (self.token, self.api_token, self.database_url, self.encryption_key, self.signing_key)
         secrets = [secret.get_secret_value() for secret in held if secret]
         if self.database_url and (password := urlsplit(self.database_url.get_secret_value()).password):
             secrets += [password, unquote(password)]

@@ -105,10 +105,11 @@ def print_checkpoints(index: "Index", session: Session, screen: Screen) -> None:
     from holdfast.presentation.documents import list_document
 
     if screen.is_json:
-        screen.document(list_document(index))
+        screen.document(list_document(index, session.holdfast.signatures(index.run_id)))
         return
+    marks = session.holdfast.signatures(index.run_id)
     waiting = {item.checkpoint_id for item in session.assembly.spool.pending()}
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             str(entry.sequence),
             entry.trigger,
@@ -120,7 +121,10 @@ def print_checkpoints(index: "Index", session: Session, screen: Screen) -> None:
         )
         for entry in index.entries
     ]
-    columns = ("#", "trigger", "status", "where", "timestamp", "file", "checkpoint")
+    columns: tuple[str, ...] = ("#", "trigger", "status", "where", "timestamp", "file", "checkpoint")
+    if marks:
+        columns = (*columns, "signature")
+        rows = [(*row, marks.get(row[-1], "")) for row in rows]
     screen.table(columns, rows, right=("#",))
 
 

@@ -48,6 +48,7 @@ class CommitWriter:
     deadline: Deadline
     max_file_bytes: int = MAX_FILE_BYTES
     breathe: Callable[[], None] = lambda: None
+    sign: Callable[[bytes], str] | None = None
     machine: str = field(default_factory=platform.node)
     _head_sha: str = ""
     _views: dict[str, RunSnapshot] = field(default_factory=dict)
@@ -129,7 +130,9 @@ class CommitWriter:
             view = without_unproved(view, [item.checkpoint_id for item in own], self.layout)
             self._views[run_id] = view
             folder = self.layout.run_folder(run_id)
-            stamp = partial(stamp_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder)
+            stamp = partial(
+                stamp_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder, sign=self.sign
+            )
             stamped = stamp_items(self.spool, view, own, stamp, breathe=self.breathe)
             items += [each.item for each in stamped]
             write_plans[run_id] = plan_write(

@@ -54,6 +54,7 @@ class ContentsWriter:
     deadline: Deadline
     max_file_bytes: int = MAX_FILE_BYTES
     breathe: Callable[[], None] = lambda: None
+    sign: Callable[[bytes], str] | None = None
     machine: str = field(default_factory=platform.node)
     orphans: OrphanFiles = field(init=False)
     _verifier: Verifier = field(init=False)
@@ -105,7 +106,7 @@ class ContentsWriter:
             self.spool,
             self.orphans.hide_batches(view),
             work.items,
-            partial(stamp_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder),
+            partial(stamp_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder, sign=self.sign),
             locate=partial(own_files, view, is_batch=is_batch, layout=self.layout),
             tried=[(self.layout.name_of(view.run_id, path), sha) for path, sha in tried.items()],
             breathe=self.breathe,

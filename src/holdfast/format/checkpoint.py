@@ -23,7 +23,13 @@ from holdfast.format.state import ContextFields, StateSnapshot
 from holdfast.format.triggers import Priority, Trigger, parse_trigger
 from holdfast.format.versions import FORMAT_VERSION
 from holdfast.jsontext.encode import encode
-from holdfast.jsontext.members import Document, canonical_sha256, join_members, parse_document
+from holdfast.jsontext.members import (
+    Document,
+    canonical_bytes,
+    canonical_sha256,
+    join_members,
+    parse_document,
+)
 
 UNNAMED_PHASE = "unspecified"
 PARTS_MEMBER = "parts"
@@ -267,9 +273,15 @@ def renumber_body(body: bytes, sequence: int) -> bytes:
     return b"".join((orjson.dumps(header)[:-1], memoryview(body)[end:]))
 
 
-def stamp(body: bytes) -> Envelope:
-    """Return the checkpoint as the repository will hold it. The same body always gives the same bytes."""
-    integrity = b',"integrity":{"sha256":"%b"}}' % canonical_sha256(body).encode()
+def stamp(body: bytes, sign: Callable[[bytes], str] | None = None) -> Envelope:
+    """Return the checkpoint as the repository will hold it. The same body always gives the same bytes.
+
+    `sign` gives a signature over the canonical form of the body.
+    """
+    values = {"sha256": canonical_sha256(body)}
+    if sign:
+        values["signature"] = sign(canonical_bytes(body))
+    integrity = b',"integrity":%b}' % orjson.dumps(values)
     return Envelope(read_header(body), b"".join((memoryview(body)[:-1], integrity)))
 
 

@@ -73,10 +73,12 @@ def _split(body: bytes, limit_bytes: int, worth_bytes: int, run_folder: str) -> 
     return Split(_replace(body, shrinking.references), shrinking.parts)
 
 
-def stamp_in_parts(body: bytes, *, limit_bytes: int, run_folder: str) -> Envelope:
+def stamp_in_parts(
+    body: bytes, *, limit_bytes: int, run_folder: str, sign: Callable[[bytes], str] | None = None
+) -> Envelope:
     """Return the checkpoint as the repository will hold it, in several files if it is too large for one."""
     split = split_body(body, limit_bytes=limit_bytes, run_folder=run_folder)
-    return replace(stamp(split.body), parts=split.parts)
+    return replace(stamp(split.body, sign), parts=split.parts)
 
 
 def join_envelope(envelope: Envelope, read: Callable[[str], bytes], path: str) -> Envelope:

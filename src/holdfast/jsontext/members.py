@@ -66,6 +66,19 @@ class Document:
             return sha256_hex(write_sorted({each: self.value[each] for each in self.value if each != name}))
         return canonical_sha256(join_members({each: self.view(each) for each in self._spans if each != name}))
 
+    def canonical_without(self, name: str) -> bytes:
+        """Return its canonical form without the member called `name`."""
+        return canonical_bytes(join_members({each: self.view(each) for each in self._spans if each != name}))
+
+
+def canonical_bytes(text: bytes) -> bytes:
+    """Return the canonical form of valid JSON `text`, of any size."""
+    if root := cut_apart(text, text[:1]):
+        pieces = bytearray()
+        write_canonical(text, root, pieces.extend)
+        return bytes(pieces)
+    return canonical(text)
+
 
 class _Spans(Mapping[str, Any]):
     """What a text holds at each of some places, by name."""

@@ -58,6 +58,13 @@ class Reading(OpenLibrary):
         """Return the run that a checkpoint belongs to, by its id. Raises UnknownRun."""
         return self._assembly.reader.find_run(checkpoint_id)
 
+    def signatures(self, run_id: str) -> dict[str, str]:
+        """Return what each stored checkpoint's signature is worth: `valid`, `missing` or `forged`, by id.
+
+        Nothing where no signing key is set; nor of what is spooled here, which is signed when it is drained.
+        """
+        return self._assembly.reader.read_signatures(run_id)
+
     def resume(
         self,
         run_id: str,

@@ -1,6 +1,6 @@
 """The JSON documents that commands print and the sidecar answers, as users rely on them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,13 @@ class ListedCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class SignedCheckpoint(ListedCheckpoint):
+    """One checkpoint of a run where a key says that all must be signed: `valid`, `missing` or `forged`."""
+
+    signature: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointList:
     """The checkpoints of a run, in the order of their numbers."""
 
@@ -45,10 +52,13 @@ def runs_document(runs: Iterable["RunSummary"]) -> dict[str, Any]:
     return {"runs": list(runs)}
 
 
-def list_document(index: "Index") -> CheckpointList:
-    """Return the checkpoints of a run."""
+def list_document(index: "Index", marks: Mapping[str, str] | None = None) -> CheckpointList:
+    """Return the checkpoints of a run; with `marks`, what each one's signature is worth."""
     names = [field.name for field in fields(ListedCheckpoint)]
     lines = [ListedCheckpoint(**{name: getattr(entry, name) for name in names}) for entry in index.entries]
+    if marks:
+        signed = [SignedCheckpoint(**asdict(line), signature=marks.get(line.checkpoint_id)) for line in lines]
+        return CheckpointList(index.run_id, [*signed])
     return CheckpointList(index.run_id, lines)
 
 

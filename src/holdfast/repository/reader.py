@@ -117,6 +117,13 @@ class Reader:
         whole = stored.with_entries(entries, workflow=None, now="") if entries else stored
         return whole.unfolded(newest)
 
+    def read_signatures(self, run_id: str) -> dict[str, str]:
+        """Return what the signature of each stored checkpoint is worth, by id; nothing without a key."""
+        if not self.trust.signatures.keys:
+            return {}
+        nothing: dict[str, str] = {}
+        return self._stored_beside_spool(run_id, StoredRun.mark_signatures, nothing, is_spooled=True)[0]
+
     def find_run(self, checkpoint_id: str) -> str:
         """Return the run that a checkpoint belongs to. Raises UnknownRun."""
         receipt = self.spool.receipt(checkpoint_id)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, UnknownRun
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint, KeyMissing, NewerFormat, UnknownRun
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import At
 from holdfast.format.index import Index, IndexEntry, Segment, open_segment
@@ -18,6 +18,7 @@ from holdfast.format.stored_file import Contents, open_checkpoint, open_contents
 from holdfast.repository.candidates import Candidate, find_candidates, has_rivals
 from holdfast.repository.snapshot import RunFiles, check_owner, read_index, take_snapshot
 from holdfast.repository.sources import Files, RunSource
+from holdfast.security.signatures import Forged, Unsigned
 from holdfast.security.trust import Trust
 
 MAX_PARTS_BYTES = 100 * 1024 * 1024
@@ -306,7 +307,8 @@ class StoredRun:
             return None
 
     def _join(self, envelope: Envelope, path: str, *, is_stamped: bool) -> Envelope:
-        """Return a checkpoint put together again from its parts, and opened if it is sealed."""
+        """Return a checkpoint put together again from its parts, proved if it must be signed, and opened."""
+        self.trust.check(envelope, path)
         if not is_stamped:
             self._warn(f"{path}: it has no integrity.sha256, so nothing shows that it is whole")
         try:
@@ -359,6 +361,27 @@ class StoredRun:
             latest = self._try_latest()
             return [latest] if latest else []
         return [envelope for candidate in candidates if (envelope := self.try_open(candidate))]
+
+    def mark_signatures(self) -> dict[str, str]:
+        """Return what the signature of each checkpoint of the index is worth: valid, missing or forged."""
+        self.fetch_all()
+        marks: dict[str, str] = {}
+        for candidate in self.candidates():
+            if candidate.entry is None:
+                continue
+            mark = "valid"
+            try:
+                self.open(candidate)
+            except Unsigned:
+                mark = "missing"
+            except Forged:
+                mark = "forged"
+            except KeyMissing:
+                pass  # signed, and sealed as well
+            except IntegrityFailure:
+                continue  # it is damaged: validate says how
+            marks[candidate.entry.checkpoint_id] = mark
+        return marks
 
     def fetch_all(self) -> None:
         """Get every checkpoint file with as few requests as can be."""

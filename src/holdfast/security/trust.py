@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from holdfast.errors import KeyMissing
 from holdfast.format.checkpoint import Envelope
 from holdfast.security.sealing import Keyring
+from holdfast.security.signatures import Signatures
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,12 @@ class Trust:
     """
 
     keyring: Keyring = field(default_factory=Keyring)
+    signatures: Signatures = field(default_factory=Signatures)
     is_lenient: bool = False
+
+    def check(self, envelope: Envelope, path: str) -> None:
+        """Raise IntegrityFailure unless a checkpoint, as it is stored, is signed as it must be."""
+        self.signatures.check(envelope, path)
 
     def open(self, envelope: Envelope, path: str) -> Envelope:
         """Return a checkpoint with everything in it readable. Raises KeyMissing, IntegrityFailure."""

@@ -58,7 +58,8 @@ class CheckpointRoutes:
         run_id = parameters.run_id_of(request)
         limit = parameters.count(request, "limit")
         found = await self._service.call(self._holdfast.checkpoints, run_id, limit=limit)
-        return json_response(list_document(found))
+        marks = await self._service.call(self._holdfast.signatures, run_id)
+        return json_response(list_document(found, marks))
 
     async def show_checkpoint(self, request: Request) -> Response:
         """Return one checkpoint, with every number exactly as it was handed in."""
