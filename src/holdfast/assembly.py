@@ -462,7 +462,7 @@ class Assembly:
         def open_sweeper() -> "Sweeper":
             return self._make_sweeper(self._drain_deadline)
 
-        Pruner(open_sweeper, self.cache, self.layout, self.rules, self._server_clock).prune(run_ids)
+        Pruner(open_sweeper, self.cache, self.layout, self.rules).prune(run_ids)
 
     @property
     def squash(self) -> "Squash":

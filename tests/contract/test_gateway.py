@@ -452,6 +452,21 @@ def test_history_is_read_in_pages_and_counted(started: Gateway) -> None:
     assert started.perform(CountCommits("long")) == 101
 
 
+def test_history_ends_at_a_moment(started: Gateway) -> None:
+    tree_sha = started.perform(WriteTree({"a.txt": "a"}))
+    days = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z")
+    head, made = "", []
+    for day in days:
+        someone = Signature("Someone", "someone@example.com", day)
+        head = started.perform(WriteCommit(tree_sha, day, (head,) if head else (), someone, someone))
+        made.append(head)
+
+    found = started.perform(ReadHistory(head, until="2026-01-02T12:00:00.000Z"))
+
+    assert [commit.sha for commit in found] == made[1::-1]
+    assert started.perform(ReadHistory(head, until="2025-12-31T00:00:00.000Z")) == ()
+
+
 def test_commit_keeps_the_people_and_dates_that_it_is_given(started: Gateway) -> None:
     tree_sha = started.perform(ReadCommit(started.perform(ReadHead("main")))).tree_sha
     author = Signature("Ada", "ada@example.com", "2026-11-01T10:00:00Z")

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from holdfast.errors import Conflict, GatewayError, Missing, Refused
 from holdfast.format.git_ids import blob_sha
+from holdfast.format.moments import epoch
 from holdfast.github.calls import (
     HISTORY_PAGE,
     NO_GRAPHQL,
@@ -345,7 +346,12 @@ class MemoryGateway:
         if call.sha not in self._commits:
             raise Missing(call.sha, "there is no such commit")
         start = (call.page - 1) * HISTORY_PAGE
-        return tuple(self._walk(call.sha)[start : start + HISTORY_PAGE])
+        commits = [
+            commit
+            for commit in self._walk(call.sha)
+            if not call.until or (commit.committer and epoch(commit.committer.date) <= epoch(call.until))
+        ]
+        return tuple(commits[start : start + HISTORY_PAGE])
 
     @_answer.register
     def _count_commits(self, call: CountCommits) -> int:

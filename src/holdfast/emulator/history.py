@@ -1,5 +1,6 @@
 """Commits as the history shows them."""
 
+from datetime import datetime
 from itertools import islice
 from urllib.parse import quote
 
@@ -23,11 +24,21 @@ def list_commits(visit: Visit) -> Answer:
         raise not_found()
     page, size = read_page(visit.request)
     walk = git.history(start, query.get("path", "").strip("/"))
+    if until := query.get("until"):
+        latest = _parse_time(until)
+        walk = (commit for commit in walk if commit.committer.time <= latest)
     # One more than asked for tells whether there is a next page without walking to the end.
     found = list(islice(walk, (page - 1) * size, page * size + 1))
     shapes = [commit_shape(visit.links, commit, visit.options.login) for commit in found[:size]]
     headers = link_header(visit.request, page, has_next=len(found) > size)
     return json_answer(shapes, headers=headers)
+
+
+def _parse_time(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise Refusal(422, f"{text} is no time") from None
 
 
 def get_commit(visit: Visit) -> Answer:

@@ -228,11 +228,12 @@ class ReadCommit(Call[CommitRecord]):
 class ReadHistory(Call[tuple[CommitRecord, ...]]):
     """Read one page of the history of the commit `sha`, newest first; only the last has under HISTORY_PAGE.
 
-    Raises Missing.
+    With `until`, only commits that GitHub dates before that moment. Raises Missing.
     """
 
     sha: str
     page: int = 1
+    until: str = ""
 
 
 @dataclass(frozen=True, slots=True)

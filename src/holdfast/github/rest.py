@@ -233,6 +233,7 @@ def _read_history(call: ReadHistory) -> Request[tuple[CommitRecord, ...]]:
         return tuple(_commit_record(each["sha"], each["parents"], each["commit"]) for each in reply.json())
 
     query = {"sha": call.sha, "per_page": str(HISTORY_PAGE), "page": str(call.page)}
+    query |= {"until": call.until} if call.until else {}
     return Request("GET", "/commits", read, query=query)
 
 

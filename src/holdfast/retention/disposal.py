@@ -1,6 +1,6 @@
 """What becomes of one run: kept, pruned, trimmed to its latest, archived as a summary, or left alone."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -10,7 +10,7 @@ from holdfast.format.moments import epoch
 from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.retention.records import RunRecord
-from holdfast.retention.rules import DAY_S, RetentionRules
+from holdfast.retention.rules import RetentionRules
 from holdfast.retention.scanned_run import ScannedRun, find_leftovers, find_unrest, is_ours
 from holdfast.styles.review import is_waiting
 
@@ -64,13 +64,6 @@ class RetentionCase:
     record: RunRecord | None
     rules: RetentionRules
     layout: Layout
-    now: float
-
-    @property
-    def age_days(self) -> float:
-        """Return for how long nothing was written to it; 0 if that is not known."""
-        written_at = epoch(self.last_written)
-        return (self.now - written_at) / DAY_S if written_at else 0.0
 
     @property
     def started_at(self) -> str:
@@ -119,14 +112,14 @@ def _is_latest_needed(case: RetentionCase) -> bool:
 
 def _choose(case: RetentionCase) -> tuple[Action, str]:
     """Return whether the run is kept (and pruned), trimmed or archived, and why."""
-    run, rules, age = case.run, case.rules, case.age_days
+    run, rules = case.run, case.rules
     if run.is_resumable:
-        if rules.abandoned_days is not None and age > rules.abandoned_days:
-            return Action.ARCHIVE, f"abandoned: nothing was written for {age:.0f} days"
+        if rules.abandoned_days is not None and run.is_at_rest_since(rules.abandoned_days):
+            return Action.ARCHIVE, f"abandoned: nothing was written for {rules.abandoned_days:g} days"
     elif rules.deletes_completed and run.latest and not run.latest.is_kept:
         return Action.ARCHIVE, "completed, and completed runs are deleted"
-    elif rules.days is not None and age > rules.days:
-        return Action.ARCHIVE, f"completed {age:.0f} days ago"
+    elif rules.days is not None and run.is_at_rest_since(rules.days):
+        return Action.ARCHIVE, f"completed more than {rules.days:g} days ago"
     if run.index is not None and is_waiting(run.index):
         return Action.KEEP, "it waits for a review, of which its latest checkpoint alone may not tell"
     if case.place < rules.full_runs:
@@ -162,7 +155,7 @@ def _prune(case: RetentionCase, reason: str) -> RunPlan:
     if run.latest is None and _is_style_needed(case, index):
         return _ask(case, LATEST)
     style = run.latest.style if run.latest else ""
-    removed = find_prunable(index, style, case.rules, case.layout, now=case.now)
+    removed = find_prunable(index, style, case.rules, case.layout, is_old=_is_old_in(case))
     leftovers = find_leftovers(run, index, case.layout)
     if not removed:
         return _plan(case, Action.PRUNE if leftovers else Action.KEEP, reason, delete=leftovers)
@@ -209,14 +202,28 @@ def _is_style_needed(case: RetentionCase, index: Index) -> bool:
     return rules.checkpoints is None and count > (rules.least_limit or count)
 
 
+def _is_old_in(case: RetentionCase) -> Callable[[IndexEntry], bool]:
+    """Return what tells whether a checkpoint is older than the rules let it be."""
+    run, days = case.run, case.rules.days
+    if days is None:
+        return lambda _: False
+    return lambda entry: run.is_older(case.layout.name_of(run.run_id, entry.file_path), days)
+
+
 def find_prunable(
-    index: Index, style: str, rules: RetentionRules, layout: Layout, *, now: float
+    index: Index,
+    style: str,
+    rules: RetentionRules,
+    layout: Layout,
+    *,
+    is_old: Callable[[IndexEntry], bool] = lambda _: False,
 ) -> dict[str, list[IndexEntry]]:
     """Return the checkpoints that the rules within a run take from it, by file.
 
-    A batch goes as a whole or not at all, and the newest checkpoint always stays.
+    A batch goes as a whole or not at all, and the newest checkpoint always stays. `is_old` tells which are
+    older than the rules let them be: only GitHub knows.
     """
-    kept = _kept(index, style, rules, now)
+    kept = _kept(index, style, rules, is_old)
     files: dict[str, list[IndexEntry]] = {}
     for entry in index.all_entries:
         files.setdefault(layout.name_of(index.run_id, entry.file_path), []).append(entry)
@@ -227,15 +234,13 @@ def find_prunable(
     }
 
 
-def _kept(index: Index, style: str, rules: RetentionRules, now: float) -> set[str]:
+def _kept(index: Index, style: str, rules: RetentionRules, is_old: Callable[[IndexEntry], bool]) -> set[str]:
     limit = rules.limit_for(style)
     entries = index.all_entries[-limit:] if limit else index.all_entries
     if rules.per_phase is not None:
         entries = tuple(_newest_of_each_phase(entries, rules.per_phase))
-    if rules.days is not None:
-        oldest = now - rules.days * DAY_S
-        entries = tuple(entry for entry in entries if epoch(entry.timestamp) >= oldest)
-    return {entry.checkpoint_id for entry in (*entries, *index.entries[-1:])}
+    young = [entry for entry in entries if not is_old(entry)]
+    return {entry.checkpoint_id for entry in (*young, *index.entries[-1:])}
 
 
 def _newest_of_each_phase(entries: Iterable[IndexEntry], limit: int) -> list[IndexEntry]:

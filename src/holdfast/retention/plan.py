@@ -1,4 +1,4 @@
-"""From what the repository holds to what may go: a listing, the rules and the time give a plan.
+"""From what the repository holds to what may go: a listing and the rules give a plan.
 
 Nothing is ever deleted that someone may still need: a protected run, the checkpoint that a run would be
 resumed from, a part that a kept checkpoint refers to, a file that we did not write. A run that is not at
@@ -58,7 +58,6 @@ def plan_retention(
     protected: Mapping[str, str],
     log: RetentionLog,
     layout: Layout,
-    now: float,
 ) -> RetentionPlan:
     """Return what becomes of each run. `protected` has, by run, why it must not be touched.
 
@@ -73,7 +72,7 @@ def plan_retention(
     place = 0
     for run in sorted(runs, key=recency, reverse=True):
         moment = written[run.run_id]
-        case = RetentionCase(run, place, moment, log.records.get(run.run_id), rules, layout, now)
+        case = RetentionCase(run, place, moment, log.records.get(run.run_id), rules, layout)
         plans.append(decide(case, protected.get(run.run_id, "")))
         place += bool(moment) and not run.is_archived
     return RetentionPlan(tuple(plans))
@@ -86,13 +85,12 @@ def plan_pruning(
     protected: Mapping[str, str],
     log: RetentionLog,
     layout: Layout,
-    now: float,
 ) -> RetentionPlan:
     """Return what the rules within a run take from each of these; which tier it is in does not matter."""
     plans = []
     for run in runs:
         record = log.records.get(run.run_id)
-        case = RetentionCase(run, 0, last_written(run, log), record, rules, layout, now)
+        case = RetentionCase(run, 0, last_written(run, log), record, rules, layout)
         plans.append(decide_pruning(case, protected.get(run.run_id, "")))
     return RetentionPlan(tuple(plans))
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from holdfast.cache.local_copy import RepositoryCache
-from holdfast.clock import Clock
 from holdfast.errors import HoldfastError, IntegrityFailure
 from holdfast.format.checkpoint import RunStatus
 from holdfast.format.index import Index
@@ -29,7 +28,6 @@ class Pruner:
     cache: RepositoryCache
     layout: Layout
     rules: RetentionRules
-    clock: Clock
 
     def prune(self, run_ids: Iterable[str]) -> None:
         """Prune those of the runs that need it. What goes wrong is logged: the next drain tries again."""
@@ -50,7 +48,7 @@ class Pruner:
         if not self._may_exceed(index, style):
             return False
         index = run.whole_index() or index
-        prunable = find_prunable(index, style, self.rules, self.layout, now=self.clock.now())
+        prunable = find_prunable(index, style, self.rules, self.layout)
         excess = sum(len(entries) for entries in prunable.values())
         return excess >= self._worth_a_sweep(index, style, excess)
 

@@ -26,6 +26,11 @@ class RetentionRules:
     abandoned_days: float | None = None
 
     @property
+    def ages(self) -> tuple[float, ...]:
+        """Return the ages in days that matter."""
+        return tuple(days for days in (self.days, self.abandoned_days) if days is not None)
+
+    @property
     def least_limit(self) -> int | None:
         """Return how many checkpoints any run may have, whatever its style."""
         return (self.layers_checkpoints if self.checkpoints is None else self.checkpoints) or None

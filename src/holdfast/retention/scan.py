@@ -14,6 +14,7 @@ from holdfast.errors import IntegrityFailure, Missing, NewerFormat
 from holdfast.format.checkpoint import open_stored
 from holdfast.format.ids import parse_run_id
 from holdfast.format.index import Index
+from holdfast.format.moments import format_moment
 from holdfast.format.parts import join_envelope, part_paths
 from holdfast.format.paths import (
     INDEX,
@@ -31,6 +32,7 @@ from holdfast.github.calls import (
     Gateway,
     ListingEntry,
     ReadHead,
+    ReadHistory,
     ReadTree,
 )
 from holdfast.github.listing import find_tree, read_whole_tree
@@ -40,6 +42,7 @@ from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader, cut
 from holdfast.repository.snapshot import RunFiles, check_owner, take_snapshot
 from holdfast.retention.records import RetentionLog, describe_last, parse_log, parse_summary
+from holdfast.retention.rules import DAY_S
 from holdfast.retention.scanned_run import ScannedRun
 
 # From so many unknown folders on, one listing of everything is worth trying.
@@ -102,6 +105,28 @@ class Scanner:
             if not {INDEX, LATEST} & run.files.keys() and any(map(parse_sequences, run.files)):
                 survey.runs[run_id] = self._with_snapshot(run, {})
         return survey
+
+    def look_back(self, survey: Scan, days: float, now: float) -> None:
+        """Learn which files of the runs were there `days` ago; `now` is GitHub's time.
+
+        Only the dates that GitHub gives to commits count. Where its history does not go back so far, as after
+        a squash, nothing is known to be so old.
+        """
+        until = format_moment(now - days * DAY_S)
+        commits = self.gateway.perform(ReadHistory(survey.head_sha, until=until)) if survey.runs else ()
+        then = self._list_at(commits[0].sha, survey.runs) if commits else {}
+        for run_id, run in survey.runs.items():
+            files = then[run_id].files if run_id in then else {}
+            survey.runs[run_id] = replace(run, files_before={**run.files_before, days: files})
+
+    def _list_at(self, commit_sha: str, run_ids: Collection[str]) -> dict[str, ScannedRun]:
+        try:
+            base_sha = find_tree(self.gateway, self.layout.base_path, commit_sha)
+        except Missing:
+            return {}
+        entries = read_whole_tree(self.gateway, self.layout.base_path, base_sha)
+        trees = {e.path: e.sha for e in entries if e.kind == "folder" and e.path in run_ids}
+        return self._list_folders(base_sha, trees)
 
     def open(self, runs: dict[str, ScannedRun], wanted: Mapping[str, Iterable[str]]) -> None:
         """Open files of runs; what they say, or that they are damaged, is in `runs` afterwards."""

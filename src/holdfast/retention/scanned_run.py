@@ -28,7 +28,8 @@ class ScannedRun:
 
     `latest` and `summary` are None when they are not there or were not opened. `parts_of` has, for each
     checkpoint file that was opened, the parts that it refers to. `damage` says what is wrong with a file that
-    was opened.
+    was opened. `files_before` has, for each age in days that was asked for, the files that lay here so long
+    ago by GitHub's time: the clock of whoever wrote them may be wrong.
     """
 
     files: Mapping[str, RemoteFile]
@@ -37,6 +38,7 @@ class ScannedRun:
     summary: Summary | None = None
     parts_of: Mapping[str, frozenset[str]] = field(default_factory=dict)
     damage: str = ""
+    files_before: Mapping[float, Mapping[str, RemoteFile]] = field(default_factory=dict)
 
     @property
     def run_id(self) -> str:
@@ -67,6 +69,15 @@ class ScannedRun:
         """Return when its newest checkpoint was made; empty if there is none."""
         newest = self.snapshot.index.newest
         return newest.timestamp if newest else ""
+
+    def is_older(self, name: str, days: float) -> bool:
+        """Whether a file lay here as it is so many days ago."""
+        return name in self.files and self.files_before.get(days, {}).get(name) == self.files[name]
+
+    def is_at_rest_since(self, days: float) -> bool:
+        """Whether nothing was written to the run for so many days; that retention deletes does not count."""
+        written = [name for name in self.files if name == LATEST or parse_sequences(name)]
+        return bool(written) and all(self.is_older(name, days) for name in written)
 
     @property
     def parts(self) -> list[str]:

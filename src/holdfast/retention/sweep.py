@@ -61,6 +61,7 @@ class Sweeper:
     layout: Layout
     rules: RetentionRules
     clock: Clock
+    """Tells GitHub's time."""
     deadline: Deadline
     lock_folder: Path
     max_files: int = MAX_FILES
@@ -140,6 +141,8 @@ class Sweeper:
     def _plan(self, only: Collection[str] | None, make: MakePlan) -> tuple[Scan, RetentionPlan]:
         """Scan, and plan; what the plan must know of single files is read until it is complete."""
         survey = self.scanner.survey(only)
+        for days in self.rules.ages:
+            self.scanner.look_back(survey, days, self.clock.now())
         while True:
             plan = make(
                 list(survey.runs.values()),
@@ -147,7 +150,6 @@ class Sweeper:
                 protected=self._protected(survey),
                 log=survey.log,
                 layout=self.layout,
-                now=self.clock.now(),
             )
             if not plan.unread:
                 return survey, plan

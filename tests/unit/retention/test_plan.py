@@ -1,7 +1,7 @@
 """What becomes of runs: tiers, limits within a run, and what is never touched."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,7 +52,7 @@ def summary_file(run_id: str, at: float) -> bytes:
 
 
 def plan(*folders: ScannedRun, rules: RetentionRules = SMALL, **options: Any) -> RetentionPlan:
-    known: dict[str, Any] = {"protected": {}, "log": RetentionLog(), "layout": LAYOUT, "now": NOON, **options}
+    known: dict[str, Any] = {"protected": {}, "log": RetentionLog(), "layout": LAYOUT, **options}
     return plan_retention(folders, rules, **known)
 
 
@@ -236,8 +236,13 @@ def test_file_that_we_did_not_write_stays() -> None:
     assert not {"notes.txt", "parts/notes.txt"} & run.delete.keys()
 
 
-def pruned(files: dict[str, bytes], rules: RetentionRules, **options: Any) -> RunPlan:
-    found = plan(folder("r", files), rules=rules, **options)
+def pruned(
+    files: dict[str, bytes], rules: RetentionRules, before: Mapping[float, Sequence[str]] | None = None
+) -> RunPlan:
+    """Return what becomes of a run; `before` has the files that were there so many days ago."""
+    run = folder("r", files)
+    known = {days: {name: run.files[name] for name in names} for days, names in (before or {}).items()}
+    found = plan(replace(run, files_before=known), rules=rules)
     return by_run(found)["r"]
 
 
@@ -281,27 +286,50 @@ def test_each_phase_keeps_only_so_many() -> None:
 
 
 def test_checkpoints_beyond_an_age_go_but_never_the_newest() -> None:
-    envelopes = [make_envelope("r", n, at=NOON - (5 - n) * 10 * DAY_S) for n in range(1, 5)]
-    files = run_files("r", envelopes, last_updated=format_moment(NOON))
+    files = make_run("r", 4, at=NOON - 40 * DAY_S, status="failed")
+    two, all_of_them = sorted(files)[:2], list(files)
 
-    assert kept_numbers(pruned(files, RetentionRules(days=25))) == [3, 4]
-    assert kept_numbers(pruned(files, RetentionRules(days=5))) == [4]
+    assert kept_numbers(pruned(files, RetentionRules(days=25), {25: two})) == [3, 4]
+    assert kept_numbers(pruned(files, RetentionRules(days=5), {5: all_of_them})) == [4]
+
+
+def test_checkpoint_is_as_old_as_github_says_whatever_its_own_time_is() -> None:
+    files = make_run("r", 4, at=NOON - 40 * DAY_S, status="failed")
+
+    assert not pruned(files, RetentionRules(days=25), {25: []}).is_change
+
+
+def test_file_that_was_another_one_before_is_not_old() -> None:
+    run = folder("r", make_run("r"))
+    before = {name: replace(file, sha="another") for name, file in run.files.items()}
+    aged = replace(run, files_before={30.0: before})
+
+    assert not plan(aged, rules=RetentionRules(days=30)).changes
 
 
 def test_completed_run_beyond_the_age_is_archived_and_one_that_can_be_resumed_is_not() -> None:
-    old = NOON - 40 * DAY_S
+    files, rules = make_run("r"), RetentionRules(days=30)
 
-    assert pruned(make_run("r", at=old), RetentionRules(days=30)).action is Action.ARCHIVE
-    run = pruned(make_run("r", at=old, status="failed"), RetentionRules(days=30))
-    assert kept_numbers(run) == [3]
+    assert pruned(files, rules, {30: list(files)}).action is Action.ARCHIVE
+    assert not pruned(files, rules, {30: []}).is_change
+    failed = make_run("r", status="failed")
+    assert kept_numbers(pruned(failed, rules, {30: list(failed)})) == [3]
 
 
 def test_abandoned_run_is_archived_only_beyond_its_own_limit() -> None:
     files = make_run("r", at=NOON - 40 * DAY_S, status="in_progress")
+    before: dict[float, list[str]] = {30: list(files), 50: []}
 
-    assert not pruned(files, RetentionRules()).is_change
-    assert not pruned(files, RetentionRules(abandoned_days=50)).is_change
-    assert pruned(files, RetentionRules(abandoned_days=30)).action is Action.ARCHIVE
+    assert not pruned(files, RetentionRules(), before).is_change
+    assert not pruned(files, RetentionRules(abandoned_days=50), before).is_change
+    assert pruned(files, RetentionRules(abandoned_days=30), before).action is Action.ARCHIVE
+
+
+def test_run_that_has_got_one_more_checkpoint_since_is_not_abandoned() -> None:
+    files = make_run("r", status="in_progress")
+    before = [name for name in files if name != "cp_002_manual.json"]
+
+    assert not pruned(files, RetentionRules(abandoned_days=30), {30: before}).is_change
 
 
 def test_completed_run_is_deleted_on_success_unless_it_is_marked() -> None:
@@ -372,7 +400,7 @@ def test_index_of_others_without_blobs_is_trusted_only_once_the_latest_was_read(
 
 
 def test_pruning_alone_never_trims_or_archives() -> None:
-    known: dict[str, Any] = {"protected": {}, "log": RetentionLog(), "layout": LAYOUT, "now": NOON}
+    known: dict[str, Any] = {"protected": {}, "log": RetentionLog(), "layout": LAYOUT}
     runs = [folder("r", make_run("r", 3))]
 
     found = plan_pruning(runs, RetentionRules(0, 0, checkpoints=2, deletes_completed=True), **known)
