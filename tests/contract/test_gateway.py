@@ -21,6 +21,7 @@ from holdfast.github.calls import (
     ReadHeadIfChanged,
     ReadHistory,
     ReadPage,
+    ReadReplacedHead,
     ReadRepository,
     ReadTree,
     ReplaceBranch,
@@ -485,6 +486,18 @@ def test_branch_moves_forward_to_a_commit_on_top_of_it(started: Gateway) -> None
     started.perform(MoveBranch("main", commit_sha))
 
     assert started.perform(ReadHead("main")) == commit_sha
+
+
+def test_head_that_a_forced_move_replaced_is_told(started: Gateway) -> None:
+    head = started.perform(ReadHead("main"))
+    tree_sha = started.perform(WriteTree({"a.txt": "a"}))
+    root_sha = started.perform(WriteCommit(tree_sha, "Another history", ()))
+
+    with pytest.raises(Missing):
+        started.perform(ReadReplacedHead("main", root_sha))
+    started.perform(MoveBranch("main", root_sha, is_forced=True))
+
+    assert started.perform(ReadReplacedHead("main", root_sha)) == head
 
 
 def test_branch_moves_to_another_history_only_by_force(started: Gateway) -> None:

@@ -37,6 +37,7 @@ from holdfast.github.calls import (
     ReadHeadIfChanged,
     ReadHistory,
     ReadPage,
+    ReadReplacedHead,
     ReadRepository,
     ReadTree,
     ReplaceBranch,
@@ -76,6 +77,7 @@ class MemoryGateway:
         self._trees: dict[str, Tree] = {}
         self._commits: dict[str, CommitRecord] = {}
         self._failures: list[_Failure] = []
+        self._replaced: dict[tuple[str, str], str] = {}
 
     def perform(self, call: Call[ResultT]) -> ResultT:
         self.calls.append(call)
@@ -354,6 +356,12 @@ class MemoryGateway:
         return tuple(commits[start : start + HISTORY_PAGE])
 
     @_answer.register
+    def _read_replaced_head(self, call: ReadReplacedHead) -> str:
+        if (call.branch, call.sha) not in self._replaced:
+            raise Missing(call.branch, "there is no such move")
+        return self._replaced[call.branch, call.sha]
+
+    @_answer.register
     def _count_commits(self, call: CountCommits) -> int:
         self._refuse_graphql()
         return len(self._walk(self._head(call.branch)))
@@ -365,6 +373,8 @@ class MemoryGateway:
             raise Missing(call.branch, "there is no such commit")
         if not call.is_forced and head not in {commit.sha for commit in self._walk(call.commit_sha)}:
             raise Conflict(call.branch, "the update is not a fast forward", kind="head_moved")
+        if call.is_forced:
+            self._replaced[call.branch, call.commit_sha] = head
         self.branches[call.branch] = call.commit_sha
 
     @_answer.register

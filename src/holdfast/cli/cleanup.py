@@ -42,6 +42,11 @@ def register(commands: Commands) -> None:
     cleanup.add_argument(
         "--force", metavar="BRANCH", default="", help="squash even the default branch, which this must name"
     )
+    cleanup.add_argument(
+        "--unguarded",
+        action="store_true",
+        help="squash even where the server has no GraphQL; nobody may write meanwhile",
+    )
     preserve = commands.add(
         "preserve",
         preserve_run,
@@ -55,8 +60,11 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Clean up, or say what that would do."""
-    if not arguments.squash_history and (arguments.keep_days is not None or arguments.force):
-        raise WrongUse("--keep-days and --force go with --squash-history; see holdfast cleanup --help")
+    is_about_squash = arguments.keep_days is not None or arguments.force or arguments.unguarded
+    if is_about_squash and not arguments.squash_history:
+        raise WrongUse(
+            "--keep-days, --force and --unguarded go with --squash-history; see holdfast cleanup --help"
+        )
     if arguments.squash_history and arguments.dry_run:
         raise WrongUse("--squash-history has no dry run; leave one of them out")
     with stop_on_signals() as stop, open_session(arguments, stop=stop) as session:
@@ -74,7 +82,9 @@ def _clean_up(arguments: argparse.Namespace, session: Session, screen: Screen) -
     try:
         report = holdfast.cleanup(dry_run=arguments.dry_run)
         if arguments.squash_history and not report.rest_because:
-            squashed = holdfast.squash_history(keep_days=arguments.keep_days, force=arguments.force)
+            squashed = holdfast.squash_history(
+                keep_days=arguments.keep_days, force=arguments.force, unguarded=arguments.unguarded
+            )
     except (Throttled, SweepBusy, Stopped) as error:
         report.rest_because = str(error)
     if screen.is_json:

@@ -11,8 +11,8 @@ from holdfast.emulator.exchange import (
 )
 from holdfast.emulator.objects import BlockedPath
 from holdfast.emulator.paging import page_answer
-from holdfast.emulator.repository import RefMoved
-from holdfast.emulator.shapes import commit_shape
+from holdfast.emulator.repository import ForcedMove, RefMoved
+from holdfast.emulator.shapes import commit_shape, format_time
 from holdfast.emulator.visit import Visit
 
 EMPTY_MESSAGE = "Git Repository is empty."
@@ -127,7 +127,29 @@ def update_ref(visit: Visit) -> Answer:
         if not force and not git.is_ancestor(head, sha):
             raise Refusal(422, "Update is not a fast forward")
         git.move_ref(ref, sha, head)
+        if not git.is_ancestor(head, sha):
+            git.forced_moves.insert(0, ForcedMove(ref, head, sha, visit.now))
     return json_answer(_ref_shape(visit, ref, sha))
+
+
+def list_activities(visit: Visit) -> Answer:
+    """Answer how branches were moved by force, the newest first; GitHub lists the other moves as well."""
+    query = visit.request.query
+    shapes = [
+        {
+            "id": number,
+            "before": move.before,
+            "after": move.after,
+            "ref": move.ref,
+            "timestamp": format_time(move.at),
+            "activity_type": "force_push",
+            "actor": None,
+        }
+        for number, move in enumerate(visit.git.forced_moves, 1)
+        if query.get("ref", move.ref) in (move.ref, move.ref.removeprefix("refs/heads/"))
+        and query.get("activity_type", "force_push") == "force_push"
+    ]
+    return page_answer(visit.request, shapes)
 
 
 def delete_ref(visit: Visit) -> Answer:

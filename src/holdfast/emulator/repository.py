@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pygit2
@@ -37,6 +38,16 @@ class RefMoved(Exception):
         self.found = found
 
 
+@dataclass(frozen=True)
+class ForcedMove:
+    """How a branch was moved to another history: from where to where, and when (epoch seconds)."""
+
+    ref: str
+    before: str
+    after: str
+    at: float
+
+
 class GitRepository(ObjectStore):
     """One bare repository on disk, safe for many threads and processes."""
 
@@ -49,6 +60,8 @@ class GitRepository(ObjectStore):
         head = (folder / "HEAD").read_text().strip()
         #: The branch that HEAD names, whether it exists yet or not.
         self.default_branch = head.removeprefix("ref: ").removeprefix("refs/heads/")
+        #: The newest first. GitHub lists every move of a branch; these are those that nobody else can tell.
+        self.forced_moves: list[ForcedMove] = []
         self._thread_lock = threading.RLock()
         self._depth = 0
         self._lock_handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

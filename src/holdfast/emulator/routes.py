@@ -49,6 +49,7 @@ ROUTES = (
     _route("GET", "{repository}/commits", history.list_commits),
     _route("GET", "{repository}/commits/{ref*}", history.get_commit),
     _route("GET", r"{repository}/compare/(?P<base>.+)\.\.\.(?P<head>.+)", history.compare),
+    _route("GET", "{repository}/activity", refs.list_activities),
     _route("GET", "{repository}/git/ref/{ref*}", refs.get_ref),
     _route("GET", r"{repository}/git/matching-refs/(?P<ref>.*)", refs.list_matching_refs),
     _route("POST", "{repository}/git/refs", refs.create_ref, is_content=True),

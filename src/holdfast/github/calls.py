@@ -237,6 +237,17 @@ class ReadHistory(Call[tuple[CommitRecord, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadReplacedHead(Call[str]):
+    """Read where the branch was just before it was moved by force to `sha`.
+
+    Raises Missing where the server keeps no such list, or the move is not in it yet.
+    """
+
+    branch: str
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
 class CountCommits(Call[int]):
     """Count the commits of the branch, through GraphQL. Raises Missing, with NO_GRAPHQL without GraphQL."""
 

@@ -30,6 +30,7 @@ from holdfast.github.calls import (
     ReadHead,
     ReadHeadIfChanged,
     ReadHistory,
+    ReadReplacedHead,
     ReadRepository,
     ReadTree,
     RepositoryRecord,
@@ -237,6 +238,17 @@ def _read_history(call: ReadHistory) -> Request[tuple[CommitRecord, ...]]:
     return Request("GET", "/commits", read, query=query)
 
 
+def _read_replaced_head(call: ReadReplacedHead) -> Request[str]:
+    def read(reply: Reply) -> str:
+        for move in reply.json():
+            if move["after"] == call.sha:
+                return str(move["before"])
+        raise Missing(call.branch, "GitHub does not list yet that it was moved")
+
+    query = {"ref": f"refs/heads/{call.branch}", "activity_type": "force_push"}
+    return Request("GET", "/activity", read, query=query)
+
+
 def _commit_record(sha: str, parents: list[dict[str, Any]], content: dict[str, Any]) -> CommitRecord:
     return CommitRecord(
         sha=sha,
@@ -336,6 +348,7 @@ _BUILDERS: dict[type[Call[Any]], Callable[[Any], Request[Any]]] = {
     WriteCommit: _write_commit,
     CreateBranch: _create_branch,
     ReadHistory: _read_history,
+    ReadReplacedHead: _read_replaced_head,
     MoveBranch: _move_branch,
     ReadViewer: _read_viewer,
     ReadProtection: _read_protection,

@@ -20,12 +20,15 @@ class Keeping(OpenLibrary):
         sweeper = self._assembly.sweeper
         return sweeper.plan() if dry_run else sweeper.sweep()
 
-    def squash_history(self, *, keep_days: float | None = None, force: str = "") -> "SquashReport":
+    def squash_history(
+        self, *, keep_days: float | None = None, force: str = "", unguarded: bool = False
+    ) -> "SquashReport":
         """Rewrite the branch so that what was deleted is no longer in its history. Raises Refused.
 
-        `force` must name the branch if it is the repository's default one.
+        `force` must name the branch if it is the repository's default one. `unguarded` allows it where the
+        server has no GraphQL, so that nothing compares the branch as it is moved.
         """
-        return self._assembly.squash.run(keep_days=keep_days, forced_branch=force)
+        return self._assembly.squash.run(keep_days=keep_days, forced_branch=force, may_be_unguarded=unguarded)
 
     def preserve(self, run_id: str) -> bool:
         """Keep a run from ever being cleaned up; return whether that is new."""

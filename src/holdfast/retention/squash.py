@@ -2,7 +2,8 @@
 
 The new history begins with a parentless commit of a tree; commits that are to stay are made again on top of
 it, with their trees, messages, people and dates. The branch is moved only if it is still where it was, so a
-checkpoint that was written meanwhile is never lost: then everything is done again from the new head.
+checkpoint that was written meanwhile is never lost: then everything is done again from the new head. A server
+without GraphQL cannot compare: there it is looked afterwards what came between, and that is put back.
 """
 
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from holdfast.github.calls import (
     ReadCommit,
     ReadHead,
     ReadHistory,
+    ReadReplacedHead,
     ReadRepository,
     ReadTree,
     ReplaceBranch,
@@ -27,6 +29,7 @@ from holdfast.github.calls import (
 )
 from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, plan_and_repeat
 from holdfast.logs import log
+from holdfast.retention.restoring import Restoring
 from holdfast.retention.rules import DAY_S
 
 MAX_KEPT_COMMITS = 400
@@ -62,18 +65,23 @@ class Squash:
     _made: dict[str, str] = field(default_factory=dict)
     """The new commit for each old one; a second attempt makes only what has come since."""
 
-    def run(self, *, keep_days: float | None = None, forced_branch: str = "") -> SquashReport:
+    def run(
+        self, *, keep_days: float | None = None, forced_branch: str = "", may_be_unguarded: bool = False
+    ) -> SquashReport:
         """Rewrite the branch to its present tree, or to the commits of the last `keep_days` on such a tree.
 
-        `forced_branch` must name the branch if it is the repository's default one, or if the server has no
-        GraphQL and so cannot guard the move. Raises Refused, and Missing when there is no such branch.
+        `forced_branch` must name the branch if it is the repository's default one. Only if it
+        `may_be_unguarded` is it moved where the server has no GraphQL, and so cannot compare. Raises Refused,
+        and Missing when there is no such branch.
         """
         repository = self.gateway.perform(ReadRepository())
-        is_forced = forced_branch == self.branch
-        if repository.default_branch == self.branch and not is_forced:
-            raise _refuse(self.branch, "it is the repository's default branch")
+        if repository.default_branch == self.branch and forced_branch != self.branch:
+            advice = f"If that is what you want, say so with --force {self.branch}."
+            raise _refuse(self.branch, "it is the repository's default branch", advice)
         commits_before = self._count()
-        head_before, head_after = self._rewrite(repository.node_id, keep_days, is_forced=is_forced)
+        head_before, head_after = self._rewrite(
+            repository.node_id, keep_days, may_be_unguarded=may_be_unguarded
+        )
         report = SquashReport(
             branch=self.branch,
             commits_before=commits_before,
@@ -87,7 +95,9 @@ class Squash:
         log.info("history_squashed", branch=self.branch, head_before=head_before, head_after=head_after)
         return report
 
-    def _rewrite(self, repository_id: str, keep_days: float | None, *, is_forced: bool) -> tuple[str, str]:
+    def _rewrite(
+        self, repository_id: str, keep_days: float | None, *, may_be_unguarded: bool
+    ) -> tuple[str, str]:
         """Return the head before and after; on a moved branch, begin again from its new head."""
 
         def remake() -> tuple[str, str]:
@@ -97,7 +107,7 @@ class Squash:
         def move(heads: tuple[str, str]) -> tuple[str, str]:
             head_sha, new_sha = heads
             if new_sha != head_sha:
-                self._move(repository_id, head_sha, new_sha, is_forced=is_forced)
+                self._move(repository_id, head_sha, new_sha, may_be_unguarded=may_be_unguarded)
             return heads
 
         def note(number: int, error: GatewayError) -> None:
@@ -154,18 +164,31 @@ class Squash:
             self._made[key] = self.gateway.perform(call)
         return self._made[key]
 
-    def _move(self, repository_id: str, head_sha: str, new_sha: str, *, is_forced: bool) -> None:
+    def _move(self, repository_id: str, head_sha: str, new_sha: str, *, may_be_unguarded: bool) -> None:
         try:
             self.gateway.perform(ReplaceBranch(self.branch, repository_id, head_sha, new_sha))
         except Missing as error:
             if error.path != NO_GRAPHQL:
                 raise
-            if not is_forced:
+            if not may_be_unguarded:
                 reason = "this server has no GraphQL, so that nothing guards what is written meanwhile"
-                raise _refuse(self.branch, reason) from error
+                advice = "If nobody is writing to it, say so with --unguarded."
+                raise _refuse(self.branch, reason, advice) from error
             if self.gateway.perform(ReadHead(self.branch)) != head_sha:
                 raise Conflict(self.branch, "the branch has moved on", kind="head_moved") from error
             self.gateway.perform(MoveBranch(self.branch, new_sha, is_forced=True))
+            self._look_again(head_sha, new_sha)
+
+    def _look_again(self, head_sha: str, new_sha: str) -> None:
+        """Put back what was written between the last look at the branch and its move."""
+        try:
+            replaced_sha = self.gateway.perform(ReadReplacedHead(self.branch, new_sha))
+        except Missing as error:
+            log.warning("squash_not_looked_after", branch=self.branch, cause=str(error))
+            return
+        if replaced_sha != head_sha:
+            log.warning("squash_put_back", branch=self.branch, head_before=head_sha, replaced=replaced_sha)
+            Restoring(self.gateway, self.branch, self.deadline).put_back(head_sha, replaced_sha)
 
     def _count(self) -> int | None:
         try:
@@ -184,12 +207,12 @@ def _date_of(commit: CommitRecord) -> str:
     return commit.committer.date if commit.committer else ""
 
 
-def _refuse(branch: str, reason: str) -> Refused:
+def _refuse(branch: str, reason: str, advice: str) -> Refused:
     return Refused(
         branch,
         f"the history of {branch} is not rewritten: {reason}",
         kind="protected_branch",
-        advice=f"If that is what you want and nobody is writing to it, say so with --force {branch}.",
+        advice=advice,
     )
 
 

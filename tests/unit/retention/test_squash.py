@@ -11,7 +11,7 @@ from holdfast.emulator.app import Emulator
 from holdfast.emulator.options import EmulatorOptions
 from holdfast.emulator.transport import EmulatorTransport
 from holdfast.errors import Conflict, Refused, Unavailable
-from holdfast.github.calls import ReadHistory, ReplaceBranch, WriteCommit, WriteFile
+from holdfast.github.calls import MoveBranch, ReadHistory, ReplaceBranch, WriteCommit, WriteFile
 from holdfast.github.client import GitHubClient
 from holdfast.retention import Squash
 from holdfast.retention.squash import MAX_KEPT_COMMITS
@@ -123,9 +123,38 @@ def test_without_graphql_nothing_guards_the_move_so_it_must_be_forced(
         squash(repository, clock)
     assert len(repository.history(BRANCH)) == 5
 
-    report = squash(repository, clock, forced_branch=BRANCH)
+    with pytest.raises(Refused, match="GraphQL"):
+        squash(repository, clock, forced_branch=BRANCH)  # the other guard is not this one
+    report = squash(repository, clock, may_be_unguarded=True)
     assert len(repository.history(BRANCH)) == 1
     assert report.commits_before is None
+
+
+def test_unguarded_squash_does_not_waive_the_guard_of_the_default_branch(clock: VirtualClock) -> None:
+    repository = MemoryGateway(default_branch=BRANCH, has_graphql=False)
+    repository.write_as_someone_else(BRANCH, {"0.json": b"{}"})
+
+    with pytest.raises(Refused, match="default branch"):
+        squash(repository, clock, may_be_unguarded=True)
+
+
+def test_what_came_between_the_look_and_an_unguarded_move_is_put_back(
+    repository: MemoryGateway, clock: VirtualClock
+) -> None:
+    repository.has_graphql = False
+    gone = min(repository.files(BRANCH))
+
+    def write(_: Any) -> bool:
+        repository.write_as_someone_else(BRANCH, {"between.json": b"{}", gone: None})
+        return False
+
+    repository.fail_next(MoveBranch, Unavailable("", ""), when=_once(write))
+
+    squash(repository, clock, may_be_unguarded=True)
+
+    assert repository.files(BRANCH)["between.json"] == b"{}"
+    assert gone not in repository.files(BRANCH)
+    assert len(repository.history(BRANCH)) == 2
 
 
 def test_commits_of_the_last_days_are_made_again_on_top(clock: VirtualClock) -> None:
