@@ -4,10 +4,11 @@
 FROM python:3.13-slim AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
-COPY scripts/constraints.txt scripts/constraints.txt
+COPY scripts/requirements.txt scripts/requirements.txt
 COPY src src
 RUN python -m venv /venv \
-    && /venv/bin/pip install --no-cache-dir --constraint scripts/constraints.txt .
+    && /venv/bin/pip install --no-cache-dir --require-hashes --requirement scripts/requirements.txt \
+    && /venv/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.13-slim
 RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin holdfast \

@@ -81,7 +81,8 @@ class Environment:
         python = sys.executable if has_capable_pip else str(self.python)
         # Everything is pinned, so nothing is left to resolve; only what is imported needs to be compiled.
         command = [python, "-I", "-m", "pip", *own, "--disable-pip-version-check", "-qq", "install"]
-        options = ["--no-deps", "--no-compile", "--only-binary", ":all:", "--requirement", str(REQUIREMENTS)]
+        options = ["--no-deps", "--no-compile", "--only-binary", ":all:"]
+        options += ["--require-hashes", "--requirement", str(REQUIREMENTS)]
         if subprocess.run(
             [*command, *options], env=clean_variables(), stdout=sys.stderr, check=False
         ).returncode:

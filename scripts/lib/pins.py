@@ -1,4 +1,8 @@
-"""Write the constraints file from a fresh resolve of what pyproject.toml asks for, and the action's part."""
+"""Write the constraints file from a fresh resolve of what pyproject.toml asks for, and its parts with hashes.
+
+The constraints say versions alone, as pip takes them beside a folder to install. The other files have the
+digests of every file of each release, for whatever machine: pip then installs nothing else.
+"""
 
 import json
 import re
@@ -8,10 +12,19 @@ import tomllib
 from pathlib import Path
 
 from environment import CONSTRAINTS, PYPROJECT, ROOT, clean_variables, read_requirements
+from releases import find_digests
 
+HASHES = ROOT / "scripts" / "hashes.txt"
+REQUIREMENTS = ROOT / "scripts" / "requirements.txt"
 ACTION_REQUIREMENTS = ROOT / "scripts" / "action-requirements.txt"
 HEADER = """\
 # Every version that was tested, direct and transitive. Written by scripts/pin.
+"""
+HASHES_HEADER = """\
+# The same versions as in constraints.txt, with the digests of all their files. Written by scripts/pin.
+"""
+REQUIREMENTS_HEADER = """\
+# What Holdfast needs to be built and to run, direct and transitive. Written by scripts/pin.
 """
 ACTION_HEADER = """\
 # What a step of the GitHub Action needs, direct and transitive. Written by scripts/pin.
@@ -36,6 +49,12 @@ def read_action_requirements() -> list[str]:
     return [each for each in dependencies if re.split(r"[^\w-]", each)[0] not in NOT_FOR_THE_ACTION]
 
 
+def read_package_requirements() -> list[str]:
+    """Return what the package needs to be built and to run."""
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))
+    return [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+
+
 def resolve(requirements: list[str], *options: str) -> dict[str, str]:
     """Return the version that an empty environment would get of each distribution, by normalized name."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--quiet", "install"]
@@ -56,12 +75,30 @@ def write(path: Path, header: str, pins: dict[str, str]) -> None:
     print(f"{path.name}: {len(pins)} versions pinned")
 
 
+def write_hashed(path: Path, header: str, pins: dict[str, str], digests: dict[str, list[str]]) -> None:
+    """Write names and versions, each with the digests of all files of that release."""
+    blocks = [
+        " \\\n".join([f"{name}=={version}", *(f"    --hash=sha256:{each}" for each in digests[name])])
+        for name, version in sorted(pins.items())
+    ]
+    path.write_text(header + "".join(f"{block}\n" for block in blocks), encoding="utf-8")
+    print(f"{path.name}: {len(pins)} versions pinned by hash")
+
+
 def main() -> int:
-    """Resolve everything, then the action's part of it to the same versions."""
+    """Resolve everything, then its parts to the same versions; `--hashes` keeps the versions there are."""
     try:
-        write(CONSTRAINTS, HEADER, resolve(read_requirements()))
-        pins = resolve(read_action_requirements(), "--constraint", str(CONSTRAINTS))
-        write(ACTION_REQUIREMENTS, ACTION_HEADER, pins)
+        if "--hashes" not in sys.argv:
+            write(CONSTRAINTS, HEADER, resolve(read_requirements()))
+        lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
+        pins = dict(line.split("==") for line in lines if not line.startswith("#"))
+        digests = {name: find_digests(name, version) for name, version in pins.items()}
+        write_hashed(HASHES, HASHES_HEADER, pins, digests)
+        for path, header, wanted in (
+            (REQUIREMENTS, REQUIREMENTS_HEADER, read_package_requirements()),
+            (ACTION_REQUIREMENTS, ACTION_HEADER, read_action_requirements()),
+        ):
+            write_hashed(path, header, resolve(wanted, "--constraint", str(CONSTRAINTS)), digests)
     except subprocess.CalledProcessError as error:
         return error.returncode
     return 0

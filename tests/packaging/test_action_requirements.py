@@ -43,7 +43,7 @@ MODULES = (
 
 def read_pins(name: str) -> dict[str, str]:
     lines = (ROOT / "scripts" / name).read_text(encoding="utf-8").splitlines()
-    return dict(line.split("==") for line in lines if not line.startswith("#"))
+    return dict(line.removesuffix(" \\").split("==") for line in lines if line[:1].isalnum())
 
 
 def test_the_action_has_the_versions_that_were_tested() -> None:
@@ -68,4 +68,5 @@ def test_the_action_has_everything_that_it_imports() -> None:
 def test_a_line_names_no_place_to_fetch_from() -> None:
     lines = (ROOT / "scripts" / "action-requirements.txt").read_text(encoding="utf-8").splitlines()
 
-    assert all(re.fullmatch(r"[a-z0-9-]+==[0-9][a-z0-9.]*", line) for line in lines[1:])
+    allowed = r"[a-z0-9-]+==[0-9][a-z0-9.]* \\|    --hash=sha256:[0-9a-f]{64}( \\)?"
+    assert all(re.fullmatch(allowed, line) for line in lines[1:])
