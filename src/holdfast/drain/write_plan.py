@@ -7,8 +7,6 @@ the union of two indexes, and which checkpoint becomes `latest.json`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import orjson
-
 from holdfast.drain.numbering import StoredFile
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.git_ids import blob_sha
@@ -21,7 +19,7 @@ from holdfast.format.paths import (
     format_checkpoint_name,
 )
 from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.format.stored_file import entry_of
+from holdfast.format.stored_file import entry_of, join_batch
 from holdfast.jsontext.weight import is_heavier
 from holdfast.styles.lateness import mark_late
 from holdfast.styles.review import carry_review
@@ -210,11 +208,7 @@ def _parts(run_id: str, envelope: Envelope, layout: Layout) -> list[FileWrite]:
 def _batch(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list[tuple[FileWrite, list[str]]]:
     first, last = envelopes[0].sequence, envelopes[-1].sequence
     identities = [envelope.checkpoint_id for envelope in envelopes]
-    metadata = {"first_sequence": first, "last_sequence": last, "checkpoint_count": len(envelopes)}
-    content = b'{"checkpoints":[%s],"batch_metadata":%s}' % (
-        b",".join(envelope.content for envelope in envelopes),
-        orjson.dumps(metadata),
-    )
+    content = join_batch([envelope.content for envelope in envelopes], [each.sequence for each in envelopes])
     message = f"Checkpoints {first} to {last} of {run_id}\n\n" + "\n".join(
         f"Checkpoint {id_}" for id_ in identities
     )

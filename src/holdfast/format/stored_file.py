@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
+import orjson
+
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat
 from holdfast.format.checkpoint import (
     Envelope,
@@ -146,6 +148,20 @@ def split_batch(content: bytes, path: str) -> list[bytes]:
         return split_items(members[_BATCH_MEMBER])
     except InvalidCheckpoint as error:
         raise IntegrityFailure(path, str(error)) from error
+
+
+def join_batch(texts: Sequence[bytes], numbers: Sequence[int]) -> bytes:
+    """Return the file that holds these checkpoints, in the order of their numbers.
+
+    >>> join_batch([b"{}", b"{}"], [3, 5])
+    b'{"checkpoints":[{},{}],"batch_metadata":{"first_sequence":3,"last_sequence":5,"checkpoint_count":2}}'
+    """
+    metadata = {
+        "first_sequence": numbers[0],
+        "last_sequence": numbers[-1],
+        "checkpoint_count": len(numbers),
+    }
+    return b'{"checkpoints":[%s],"batch_metadata":%s}' % (b",".join(texts), orjson.dumps(metadata))
 
 
 def entry_of(envelope: Envelope, path: str) -> IndexEntry:

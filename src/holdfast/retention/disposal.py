@@ -1,18 +1,23 @@
 """What becomes of one run: kept, pruned, trimmed to its latest, archived as a summary, or left alone."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.moments import epoch
-from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout
+from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout, format_batch_name, format_checkpoint_name
 from holdfast.format.run_snapshot import RemoteFile
+from holdfast.format.stored_file import join_batch
+from holdfast.format.triggers import Trigger
 from holdfast.retention.records import RunRecord
 from holdfast.retention.rules import RetentionRules
 from holdfast.retention.scanned_run import ScannedRun, find_leftovers, find_unrest, is_ours
 from holdfast.styles.review import is_waiting
+
+# A batch is written anew once so many of its checkpoints are beyond the limits.
+WORTH_CUTTING = 10
 
 
 class Action(StrEnum):
@@ -156,8 +161,11 @@ def _prune(case: RetentionCase, reason: str) -> RunPlan:
         return _ask(case, LATEST)
     style = run.latest.style if run.latest else ""
     removed = find_prunable(index, style, case.rules, case.layout, is_old=_is_old_in(case))
+    torn = find_torn(index, style, case.rules, case.layout, is_old=_is_old_in(case))
+    if unread := [name for name in torn if name not in run.texts_of]:
+        return _ask(case, *unread)
     leftovers = find_leftovers(run, index, case.layout)
-    if not removed:
+    if not removed and not torn:
         return _plan(case, Action.PRUNE if leftovers else Action.KEEP, reason, delete=leftovers)
     names = {case.layout.name_of(run.run_id, entry.file_path) for entry in index.all_entries}
     delete = leftovers | {name: run.files[name] for name in names & removed.keys()}
@@ -167,14 +175,18 @@ def _prune(case: RetentionCase, reason: str) -> RunPlan:
             return _ask(case, *unread)
         used = {part for name in kept for part in run.parts_of[name]}
         delete |= {name: run.files[name] for name in run.parts if name not in used}
-    rest = index.without({entry.checkpoint_id for entries in removed.values() for entry in entries})
-    count = sum(len(entries) for entries in removed.values())
-    reason = f"{reason}; {count} of its {index.checkpoint_count} checkpoints are beyond the limits"
-    segments = _rewritten_segments(case, rest)
-    delete |= _dropped_segments(case, index, rest)
-    delete = {name: file for name, file in delete.items() if name not in segments}
-    # The index comes last: it must not name a segment that is not there.
-    return _plan(case, Action.PRUNE, reason, delete=delete, write={**segments, INDEX: rest.to_bytes()})
+    beyond = [entry for entries in (*removed.values(), *torn.values()) for entry in entries]
+    rest = index.without({entry.checkpoint_id for entry in beyond})
+    reason = f"{reason}; {len(beyond)} of its {index.checkpoint_count} checkpoints are beyond the limits"
+    cut = [cut_batch(rest, name, run.texts_of[name], case.layout) for name in torn]
+    moved = {entry.checkpoint_id: entry for each in cut for entry in each.entries}
+    entries = tuple(moved.get(entry.checkpoint_id, entry) for entry in rest.entries)
+    write = {each.name: each.content for each in cut} | _rewritten_segments(case, rest)
+    delete |= {name: run.files[name] for name in torn} | _dropped_segments(case, index, rest)
+    delete = {name: file for name, file in delete.items() if name not in write}
+    # The index comes last: it must not name a file that is not there.
+    write[INDEX] = replace(rest, entries=entries).to_bytes()
+    return _plan(case, Action.PRUNE, reason, delete=delete, write=write)
 
 
 def _rewritten_segments(case: RetentionCase, rest: Index) -> dict[str, bytes]:
@@ -220,8 +232,8 @@ def find_prunable(
 ) -> dict[str, list[IndexEntry]]:
     """Return the checkpoints that the rules within a run take from it, by file.
 
-    A batch goes as a whole or not at all, and the newest checkpoint always stays. `is_old` tells which are
-    older than the rules let them be: only GitHub knows.
+    Here a batch goes as a whole or not at all, see `find_torn`. The newest checkpoint always stays. `is_old`
+    tells which are older than the rules let them be: only GitHub knows.
     """
     kept = _kept(index, style, rules, is_old)
     files: dict[str, list[IndexEntry]] = {}
@@ -232,6 +244,59 @@ def find_prunable(
         for name, entries in files.items()
         if not any(entry.checkpoint_id in kept for entry in entries)
     }
+
+
+def find_torn(
+    index: Index,
+    style: str,
+    rules: RetentionRules,
+    layout: Layout,
+    *,
+    is_old: Callable[[IndexEntry], bool] = lambda _: False,
+) -> dict[str, list[IndexEntry]]:
+    """Return what is beyond the rules in batches of which the rest stays, by file, where it is much.
+
+    A batch can have hundreds of checkpoints. If it went only as a whole, a single one of them that is within
+    the limit would keep them all. One with a checkpoint that stays in a closed segment is left as it is.
+    """
+    kept = _kept(index, style, rules, is_old)
+    closed = kept - {entry.checkpoint_id for entry in index.entries}
+    files: dict[str, list[IndexEntry]] = {}
+    for entry in index.all_entries:
+        files.setdefault(layout.name_of(index.run_id, entry.file_path), []).append(entry)
+    beyond = {
+        name: [entry for entry in entries if entry.checkpoint_id not in kept]
+        for name, entries in files.items()
+    }
+    return {
+        name: entries
+        for name, entries in beyond.items()
+        if WORTH_CUTTING <= len(entries) < len(files[name])
+        and not any(entry.checkpoint_id in closed for entry in files[name])
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class CutBatch:
+    """The file that takes the place of a batch, and what an index says of those in it."""
+
+    name: str
+    content: bytes
+    entries: tuple[IndexEntry, ...]
+
+
+def cut_batch(rest: Index, batch: str, texts: Mapping[str, bytes], layout: Layout) -> CutBatch:
+    """Return what is left of a batch, of which only those in the index `rest` stay, byte for byte."""
+    path = layout.path(rest.run_id, batch)
+    kept = [entry for entry in rest.entries if entry.file_path == path]
+    numbers = [entry.sequence for entry in kept]
+    content = join_batch([texts[entry.checkpoint_id] for entry in kept], numbers)
+    name = format_batch_name(numbers[0], numbers[-1])
+    if len(kept) == 1:
+        content = texts[kept[0].checkpoint_id]
+        name = format_checkpoint_name(numbers[0], Trigger(kept[0].trigger))
+    entries = tuple(replace(entry, file_path=layout.path(rest.run_id, name)) for entry in kept)
+    return CutBatch(name, content, entries)
 
 
 def _kept(index: Index, style: str, rules: RetentionRules, is_old: Callable[[IndexEntry], bool]) -> set[str]:

@@ -55,7 +55,7 @@ class Pruner:
     def _may_exceed(self, index: Index, style: str) -> bool:
         """Whether a run may have more than the rules let it keep, as far as `index.json` alone shows."""
         limit = self.rules.limit_for(style)
-        is_limited = self.rules.per_phase is not None or self.rules.days is not None
+        is_limited = self.rules.per_phase is not None
         return is_limited or (limit is not None and index.checkpoint_count > limit)
 
     def _worth_a_sweep(self, index: Index, style: str, excess: int) -> int:

@@ -23,6 +23,7 @@ from holdfast.format.paths import (
     RETENTION_LOG,
     SUMMARY,
     Layout,
+    is_single,
     parse_sequences,
 )
 from holdfast.format.preserved_list import parse_preserved
@@ -203,11 +204,15 @@ class Scanner:
                 return replace(run, summary=parse_summary(content, path))
             if name == LATEST:
                 return self._with_latest(run, content, path)
-            documents = [open_stored(text, path)[1].value for text in split_file(content, path)]
-            parts = frozenset(self._part_names(run, documents))
+            texts = split_file(content, path)
+            opened = [open_stored(text, path) for text in texts]
+            parts = frozenset(self._part_names(run, [document.value for _, document in opened]))
         except IntegrityFailure as error:
             log.warning("run_damaged", run_id=run.run_id, path=error.path, cause=error.reason)
             return replace(run, damage=f"{run.damage}{name} is damaged: {error.reason}")
+        if not is_single(name):
+            found = {each.checkpoint_id: text for (each, _), text in zip(opened, texts, strict=True)}
+            run = replace(run, texts_of={**run.texts_of, name: found})
         return replace(run, parts_of={**run.parts_of, name: parts})
 
     def _with_snapshot(self, run: ScannedRun, contents: Mapping[str, bytes]) -> ScannedRun:

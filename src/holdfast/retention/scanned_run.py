@@ -38,6 +38,8 @@ class ScannedRun:
     summary: Summary | None = None
     parts_of: Mapping[str, frozenset[str]] = field(default_factory=dict)
     damage: str = ""
+    texts_of: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+    """The checkpoints of each batch that was opened, by id."""
     files_before: Mapping[float, Mapping[str, RemoteFile]] = field(default_factory=dict)
 
     @property
