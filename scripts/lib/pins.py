@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from environment import CONSTRAINTS, PYPROJECT, ROOT, clean_variables, read_requirements
@@ -16,6 +17,7 @@ from releases import find_digests
 
 HASHES = ROOT / "scripts" / "hashes.txt"
 REQUIREMENTS = ROOT / "scripts" / "requirements.txt"
+PAGES_AT_ONCE = 8
 ACTION_REQUIREMENTS = ROOT / "scripts" / "action-requirements.txt"
 HEADER = """\
 # Every version that was tested, direct and transitive. Written by scripts/pin.
@@ -92,7 +94,8 @@ def main() -> int:
             write(CONSTRAINTS, HEADER, resolve(read_requirements()))
         lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines()
         pins = dict(line.split("==") for line in lines if not line.startswith("#"))
-        digests = {name: find_digests(name, version) for name, version in pins.items()}
+        with ThreadPoolExecutor(PAGES_AT_ONCE) as pool:
+            digests = dict(zip(pins, pool.map(find_digests, pins.keys(), pins.values()), strict=True))
         write_hashed(HASHES, HASHES_HEADER, pins, digests)
         for path, header, wanted in (
             (REQUIREMENTS, REQUIREMENTS_HEADER, read_package_requirements()),

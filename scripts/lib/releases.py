@@ -4,6 +4,7 @@ import re
 import ssl
 import subprocess
 import sys
+from functools import cache
 from urllib.request import Request, urlopen
 
 from environment import clean_variables
@@ -39,6 +40,7 @@ def _read_page(name: str) -> str:
     return text
 
 
+@cache
 def _index_url() -> str:
     """Return the package index that pip uses here."""
     command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
