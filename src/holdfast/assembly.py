@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.repository.runs import Runs
     from holdfast.retention import Squash, Sweeper
     from holdfast.retention.preserved import PreservedRuns
+    from holdfast.retention.rotation import Rotator
     from holdfast.retention.schedule import Schedule
 
 ACTIONS_REQUESTS_PER_HOUR = 1000
@@ -444,6 +445,24 @@ class Assembly:
             clock=self._server_clock,
             deadline=deadline,
             lock_folder=self.folder,
+        )
+
+    @cached_property
+    def rotator(self) -> "Rotator":
+        """Return what seals stored checkpoints with the newest key."""
+        from holdfast.retention.commit import Committer
+        from holdfast.retention.rotation import Rotator
+
+        gateway = self._low_priority(self._deadline)
+        return Rotator(
+            gateway=gateway,
+            runs=self._runs(gateway),
+            committer=Committer(self._caching(gateway), self.settings.branch, self._graphql),
+            layout=self.layout,
+            branch=self.settings.branch,
+            trust=Trust(self.keyring, self.signatures),
+            limit_bytes=self.settings.max_checkpoint_bytes,
+            deadline=self._deadline,
         )
 
     @property

@@ -9,7 +9,7 @@ from contextlib import redirect_stderr
 
 from holdfast.action.commands import CANCELLED, ActionStep, carry_out
 from holdfast.action.handover import hand_over
-from holdfast.action.inputs import must_fail, read_inputs, read_matrix, read_settings, read_token
+from holdfast.action.inputs import must_fail, read_inputs, read_matrix, read_secrets, read_settings
 from holdfast.action.job import Job
 from holdfast.action.runner import Runner, StepOutcome, budget_sentence, format_summary
 from holdfast.errors import HoldfastError
@@ -38,7 +38,8 @@ def main(environment: Mapping[str, str]) -> int:
 
 def _main(environment: Mapping[str, str], runner: Runner) -> int:
     is_fatal = must_fail(environment)
-    runner.mask(read_token(environment))
+    for secret in read_secrets(environment):
+        runner.mask(secret)
     try:
         outcome, summary = _run(environment, runner)
     except (HoldfastError, WrongUse, OSError) as error:

@@ -1,5 +1,6 @@
 """What the step was told: the inputs of `action.yml`, which come as environment variables."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +17,9 @@ PREFIX = "HOLDFAST_INPUT_"
 # One request for a checkpoint rather than four: a job's token has 1,000 an hour for the whole repository.
 _WRITE_MODE = "commit"
 _TOKENS = frozenset({"HOLDFAST_TOKEN", "HOLDFAST_TOKEN_FILE", "GITHUB_TOKEN"})
+_KEYS = {"encryption-key": "HOLDFAST_ENCRYPTION_KEY", "signing-key": "HOLDFAST_SIGNING_KEY"}
+# The private part of a JSON Web Key.
+_KEY_PART = re.compile(r'"[kd]"\s*:\s*"([^"]+)"')
 _LONGEST_S = 6 * 3600.0
 _WORDS = {"true": True, "false": False}
 # So that `status: ${{ job.status }}` says it.
@@ -75,6 +79,7 @@ def read_settings(environment: Mapping[str, str], job: Job) -> Settings:
     """
     chosen = {name: value for name, value in environment.items() if name not in _TOKENS}
     own = {"branch": "HOLDFAST_BRANCH", "write-mode": "HOLDFAST_WRITE_MODE", "repository": "HOLDFAST_REPO"}
+    own |= _KEYS
     for name, variable in own.items():
         chosen[variable] = _given(environment, name) or environment.get(variable, "")
     chosen["HOLDFAST_REPO"] = chosen["HOLDFAST_REPO"] or job.repository
@@ -90,6 +95,15 @@ def read_settings(environment: Mapping[str, str], job: Job) -> Settings:
 def read_token(environment: Mapping[str, str]) -> str:
     """Return the token that the step was given."""
     return _given(environment, "token") or environment.get("GITHUB_TOKEN", "")
+
+
+def read_secrets(environment: Mapping[str, str]) -> list[str]:
+    """Return what the runner must show nowhere: the token and the keys, as they were given and in parts."""
+    secrets = [read_token(environment)]
+    for name, variable in _KEYS.items():
+        text = _given(environment, name) or environment.get(variable, "")
+        secrets += [text, *_KEY_PART.findall(text)]
+    return [secret for secret in secrets if secret]
 
 
 def must_fail(environment: Mapping[str, str]) -> bool:

@@ -18,7 +18,7 @@ from holdfast.format.checkpoint import (
 from holdfast.format.index import IndexEntry
 from holdfast.format.paths import is_single, parse_sequences
 from holdfast.format.versions import is_newer, refuse_newer
-from holdfast.jsontext.members import Document, parse_document, split_items
+from holdfast.jsontext.members import Document, join_members, parse_document, split_items
 
 _REQUIRED = (
     "checkpoint_id",
@@ -162,6 +162,13 @@ def join_batch(texts: Sequence[bytes], numbers: Sequence[int]) -> bytes:
         "checkpoint_count": len(numbers),
     }
     return b'{"checkpoints":[%s],"batch_metadata":%s}' % (b",".join(texts), orjson.dumps(metadata))
+
+
+def renew_batch(content: bytes, texts: Sequence[bytes]) -> bytes:
+    """Return a batch with other texts for its checkpoints, in the same order; all else stays as it is."""
+    members = parse_document(content).members
+    renewed = {name: members[name] for name in members}
+    return join_members({**renewed, _BATCH_MEMBER: b"[" + b",".join(texts) + b"]"})
 
 
 def entry_of(envelope: Envelope, path: str) -> IndexEntry:

@@ -2,10 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from holdfast.errors import InvalidSettings
 from holdfast.library.opening import OpenLibrary, parse_run_name
 
 if TYPE_CHECKING:
     from holdfast.retention import SquashReport, SweepReport
+    from holdfast.retention.rotation import RotationReport
 
 
 class Keeping(OpenLibrary):
@@ -19,6 +21,15 @@ class Keeping(OpenLibrary):
         """
         sweeper = self._assembly.sweeper
         return sweeper.plan() if dry_run else sweeper.sweep()
+
+    def rotate_keys(self, run_id: str) -> "RotationReport":
+        """Seal what is stored of a run with the newest key; called again, it goes on with what is left.
+
+        Raises InvalidSettings without an encryption key, UnknownRun, Throttled when the budget is low.
+        """
+        if not self._assembly.keyring.keys:
+            raise InvalidSettings(["HOLDFAST_ENCRYPTION_KEY: there is no key to seal with"])
+        return self._assembly.rotator.rotate(parse_run_name(run_id))
 
     def squash_history(
         self, *, keep_days: float | None = None, force: str = "", unguarded: bool = False

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, KeyMissing
-from holdfast.format.checkpoint import PARTS_MEMBER, Draft, Envelope, stamp
+from holdfast.format.checkpoint import PARTS_MEMBER, Draft, Envelope, Header, stamp
 from holdfast.format.completion import KEEP, RETENTION
 from holdfast.format.redacted import REDACTED_MEMBER
 from holdfast.jsontext.members import join_members, parse_document
@@ -53,7 +53,9 @@ class Keyring:
         if not self.keys:
             return draft
         texts = {
-            name: text if name in sealed or name in PLAIN_MEMBERS else self._seal(text, draft, name)
+            name: text
+            if name in sealed or name in PLAIN_MEMBERS
+            else self._seal(text, draft.run_id, draft.checkpoint_id, name)
             for name, text in draft.texts.items()
         }
         if RETENTION not in texts and _is_kept(draft.texts.get("context_fields", b"")):
@@ -62,11 +64,11 @@ class Keyring:
         kept = self._key_fingerprint(said) if said else None
         return replace(draft, texts=texts, kept_fingerprint=kept)
 
-    def _seal(self, text: Text, draft: Draft, name: str) -> bytes:
+    def _seal(self, text: Text, run_id: str, checkpoint_id: str, name: str) -> bytes:
         from holdfast.security import jose
 
-        protected = _bind(draft.run_id, draft.checkpoint_id, name)
-        return b'{"%b":"%b"}' % (SEALED.encode(), jose.encrypt(bytes(text), self.keys[0], protected).encode())
+        token = jose.encrypt(bytes(text), self.keys[0], _bind(run_id, checkpoint_id, name))
+        return b'{"%b":"%b"}' % (SEALED.encode(), token.encode())
 
     def _key_fingerprint(self, fingerprint: str) -> str:
         """Return a fingerprint that tells nothing of the content to who does not have the key."""
@@ -95,6 +97,25 @@ class Keyring:
             return stamp(join_members(texts))
         except (InvalidCheckpoint, ValueError) as error:
             raise IntegrityFailure(path, f"what is sealed in it is not JSON: {error}") from error
+
+    def reseal(self, envelope: Envelope, path: str) -> bytes | None:
+        """Return the body of a stored checkpoint, sealed with the first key; None if it is already.
+
+        It must be put together from its parts. Raises KeyMissing, IntegrityFailure.
+        """
+        members = parse_document(envelope.content).members
+        texts = {name: members[name] for name in members if name != "integrity"}
+        callers = [name for name in texts if name not in PLAIN_MEMBERS and name not in Header.model_fields]
+        sealed = {name: texts[name] for name in callers if is_sealed(texts[name])}
+        if len(sealed) == len(callers) and sealed_key_ids(sealed, path) == {self.keys[0].kid}:
+            return None
+        opened = parse_document(self.open(envelope, path).content).members
+        header = envelope.header
+        for name in callers:
+            texts[name] = self._seal(opened[name], header.run_id, header.checkpoint_id, name)
+        if RETENTION not in texts and _is_kept(opened.get("context_fields", b"")):
+            texts[RETENTION] = orjson.dumps(KEEP)
+        return join_members(texts)
 
     def _open(self, text: bytes, envelope: Envelope, name: str, path: str) -> bytes:
         token, header = read_sealed(text, path)

@@ -1,10 +1,11 @@
 """What the step was told, and what is refused with the reason."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from holdfast.action.inputs import Command, Inputs, must_fail, read_inputs, read_settings
+from holdfast.action.inputs import Command, Inputs, must_fail, read_inputs, read_secrets, read_settings
 from holdfast.action.job import Job
 from holdfast.errors import InvalidSettings
 from holdfast.presentation.exits import WrongUse
@@ -174,3 +175,15 @@ def test_only_a_settings_file_that_is_named_is_read(tmp_path: Path, monkeypatch:
 
     assert read_settings({}, JOB).base_path == "checkpoints"
     assert read_settings({"HOLDFAST_CONFIG": str(path)}, JOB).base_path == "state"
+
+
+def test_keys_are_settings_and_shown_nowhere() -> None:
+    key = {"kty": "oct", "k": "A" * 43}
+    text = json.dumps(key)
+    given = {"HOLDFAST_INPUT_ENCRYPTION_KEY": text, "HOLDFAST_SIGNING_KEY": text, "GITHUB_TOKEN": "t"}
+    assert read_secrets(given) == ["t", text, key["k"], text, key["k"]]
+    assert read_secrets({}) == []
+    settings = read_settings(given, JOB)
+    assert settings.encryption_key is not None
+    assert settings.signing_key is not None
+    assert settings.redact == "off"

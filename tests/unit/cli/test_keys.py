@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from holdfast.security.keys import parse_keys
 
 from .conftest import Holdfast
@@ -26,3 +28,24 @@ def test_pair_is_printed_whole_and_then_its_public_half(holdfast: Holdfast) -> N
 
 def test_key_is_of_one_kind(holdfast: Holdfast) -> None:
     assert holdfast("keys", "new", "--recipient", "--signing").code == 2
+
+
+def test_rotate_says_what_it_did(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    holdfast("submit", "-", "--run-id", "r", "--wait", stdin='{"n": 1}')
+    monkeypatch.setenv("HOLDFAST_ENCRYPTION_KEY", holdfast("keys", "new").out)
+    done = holdfast("keys", "rotate", "--all")
+    assert (done.code, done.out) == (0, "1 checkpoint sealed with the newest key, in 1 runs.\n")
+    again = holdfast("keys", "rotate", "r", "--json")
+    assert again.document == {"runs": [{"run_id": "r", "sealed": 0, "left": []}]}
+    monkeypatch.setenv("HOLDFAST_ENCRYPTION_KEY", holdfast("keys", "new").out)
+    left = holdfast("keys", "rotate", "r")
+    assert left.code == 1
+    assert "left as it is: " in left.err
+    resumed = holdfast("resume", "r")
+    assert resumed.code == 1
+    assert "which is not here" in resumed.err
+
+
+def test_rotate_takes_one_run_or_all(holdfast: Holdfast) -> None:
+    assert holdfast("keys", "rotate").code == 2
+    assert holdfast("keys", "rotate", "r", "--all").code == 2

@@ -1,0 +1,226 @@
+"""Seals what is stored with the newest key: one commit after the other, each whole in itself.
+
+Killed anywhere, it leaves the old checkpoint or the new one; the next time it goes on with what is left.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from holdfast.clock import Deadline
+from holdfast.errors import Conflict, IntegrityFailure, KeyMissing, Missing, Stopped, UnknownRun
+from holdfast.format.checkpoint import Envelope, open_stored
+from holdfast.format.git_ids import blob_sha
+from holdfast.format.index import Index, IndexEntry, close_segment
+from holdfast.format.parts import join_envelope, stamp_in_parts
+from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
+from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.format.stored_file import is_unstamped, renew_batch, split_file
+from holdfast.github.calls import Gateway, ReadHead
+from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS
+from holdfast.jsontext.members import Document, parse_document
+from holdfast.logs import log
+from holdfast.repository.runs import Runs
+from holdfast.retention.commit import Committer, FileChanges
+from holdfast.security.trust import Trust
+
+# What one commit takes, as a rule: large ones are refused, and lost as a whole.
+_COMMIT_BYTES = 4 * 1024 * 1024
+
+
+@dataclass
+class RotationReport:
+    """What became of one run: how many checkpoints were sealed anew, and why others were left as they are."""
+
+    run_id: str
+    sealed: int = 0
+    left: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Rotator:
+    """Seals the checkpoints of runs with the first key. What is not signed as it must be is left alone."""
+
+    gateway: Gateway
+    runs: Runs
+    committer: Committer
+    layout: Layout
+    branch: str
+    trust: Trust
+    limit_bytes: int
+    deadline: Deadline
+
+    def rotate(self, run_id: str) -> RotationReport:
+        """Seal a run with the newest key. Raises UnknownRun, Stopped, GatewayError when GitHub is away."""
+        report = RotationReport(run_id)
+        attempts = 0
+        while True:
+            if self.deadline.expired():
+                raise Stopped("keys rotate goes on where it stopped when it is called again")
+            head_sha = self.gateway.perform(ReadHead(self.branch))
+            view = self.runs.read_at(run_id, head_sha)
+            if not view.blobs:
+                raise UnknownRun(f"there is no run {run_id!r} in the repository; see holdfast runs")
+            step = _Step(self, view, head_sha)
+            change, report.left = step.plan(), step.left
+            if change is None:
+                return report
+            try:
+                commit_sha = self.committer.commit(head_sha, change)
+            except Conflict as conflict:
+                attempts += 1
+                if attempts == WRITE_ATTEMPTS:
+                    raise
+                log.info("rotation_repeated", run_id=run_id, cause=str(conflict))
+                continue
+            finally:
+                self.runs.forget(run_id)
+            attempts = 0
+            report.sealed += len(step.sealed)
+            log.info("run_sealed_anew", run_id=run_id, checkpoints=len(step.sealed), commit_sha=commit_sha)
+
+
+class _Step:
+    """One commit: as many files of a run as fit in it. `left` has the reasons for what stays as it is."""
+
+    def __init__(self, rotator: Rotator, view: RunSnapshot, ref: str) -> None:
+        self._rotator = rotator
+        self._view = view
+        self._ref = ref
+        self._parts: Mapping[str, str] | None = None
+        self.sealed: dict[str, Envelope] = {}
+        self.left: list[str] = []
+
+    def plan(self) -> FileChanges | None:
+        """Return what is to be committed; None if nothing is left to do."""
+        view, layout = self._view, self._rotator.layout
+        if view.index.entries and not view.is_index_stored:
+            self.left.append(f"{self._path(INDEX)}: it must be mended first; save or drain a checkpoint")
+            return None
+        files = dict(self._files())
+        latest = self._latest()
+        if not files and not latest:
+            return None
+        parts = {
+            layout.path(view.run_id, n): c for each in self.sealed.values() for n, c in each.parts.items()
+        }
+        write = {**parts, **files}
+        if files and view.index.entries:
+            write |= self._index_files(_renew(view.index, self.sealed))
+        headline = f"Seal run {view.run_id} with key {self._rotator.trust.keyring.keys[0].kid}"
+        paths = {layout.path(view.run_id, name): sha for name, sha in view.blobs.items()}
+        return FileChanges(headline, "", {**write, **latest}, (), paths)
+
+    def _files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the files that change, the oldest first, until the commit is full."""
+        names = dict.fromkeys(
+            self._rotator.layout.name_of(self._view.run_id, entry.file_path)
+            for entry in self._view.index.all_entries
+        )
+        room = _COMMIT_BYTES
+        for name in names:
+            if name not in self._view.blobs:
+                continue
+            content = self._rotator.runs.read_blob(self._view.blobs[name])
+            changed = self._reseal_file(name, content)
+            if changed is None:
+                continue
+            yield self._path(name), changed
+            room -= len(changed)
+            if room <= 0:
+                return
+
+    def _reseal_file(self, name: str, content: bytes) -> bytes | None:
+        path = self._path(name)
+        try:
+            texts = split_file(content, path)
+        except IntegrityFailure as failure:
+            self.left.append(str(failure))
+            return None
+        renewed = [self._reseal(text, path) for text in texts]
+        if not any(renewed):
+            return None
+        chosen = [new.content if new else text for new, text in zip(renewed, texts, strict=True)]
+        return chosen[0] if is_single(name) else renew_batch(content, chosen)
+
+    def _reseal(self, text: bytes, path: str) -> Envelope | None:
+        """Return a checkpoint sealed anew; None if it stays as it is, with the reason if it should not."""
+        rotator = self._rotator
+        try:
+            envelope, document = open_stored(text, path)
+            body = self._body(envelope, document, path)
+        except (IntegrityFailure, KeyMissing) as failure:
+            if not is_unstamped(parse_document(text).value):
+                self.left.append(str(failure))
+            return None
+        if body is None:
+            return None
+        folder = rotator.layout.run_folder(self._view.run_id)
+        sign = rotator.trust.signatures.sign
+        renewed = stamp_in_parts(body, limit_bytes=rotator.limit_bytes, run_folder=folder, sign=sign)
+        self.sealed[envelope.checkpoint_id] = renewed
+        return renewed
+
+    def _body(self, envelope: Envelope, document: Document, path: str) -> bytes | None:
+        trust = self._rotator.trust
+        if trust.signatures.sign is None and "signature" in document.value["integrity"]:
+            raise IntegrityFailure(path, "it is signed, and no key that signs is here")
+        trust.check(envelope, path)
+        return trust.keyring.reseal(join_envelope(envelope, self._read_part, path), path)
+
+    def _read_part(self, path: str) -> bytes:
+        if self._parts is None:
+            folder = f"{self._view.run_id}/{PARTS}"
+            try:
+                self._parts = self._rotator.runs.list_files(folder, self._ref)
+            except Missing:
+                self._parts = {}
+        name = path.rpartition("/")[2]
+        if name not in self._parts:
+            raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there")
+        return self._rotator.runs.read_blob(self._parts[name])
+
+    def _latest(self) -> dict[str, bytes]:
+        """Return `latest.json` if it has to change with its checkpoint, or alone where only it is kept."""
+        if LATEST not in self._view.blobs:
+            return {}
+        path = self._path(LATEST)
+        content = self._rotator.runs.read_blob(self._view.blobs[LATEST])
+        try:
+            envelope, _ = open_stored(content, path)
+        except IntegrityFailure:
+            return {}
+        renewed = self.sealed.get(envelope.checkpoint_id)
+        if renewed is None and envelope.checkpoint_id not in self._stored_ids():
+            renewed = self._reseal(content, path)
+        return {path: renewed.content} if renewed else {}
+
+    def _stored_ids(self) -> set[str]:
+        name_of, run_id = self._rotator.layout.name_of, self._view.run_id
+        entries = self._view.index.all_entries
+        return {each.checkpoint_id for each in entries if name_of(run_id, each.file_path) in self._view.blobs}
+
+    def _index_files(self, index: Index) -> dict[str, bytes]:
+        before = {segment.sha256 for segment in self._view.index.segments}
+        closed = [segment for segment in index.segments if segment.sha256 not in before]
+        files = {segment.file_path: segment.to_bytes(index.run_id) for segment in closed}
+        return files | {self._path(INDEX): index.to_bytes()}
+
+    def _path(self, name: str) -> str:
+        return self._rotator.layout.path(self._view.run_id, name)
+
+
+def _renew(index: Index, sealed: Mapping[str, Envelope]) -> Index:
+    """Return the index that names the new bytes of these checkpoints."""
+    segments = []
+    for segment in index.segments:
+        entries = tuple(_renewed(segment.entries or (), sealed))
+        is_same = segment.entries is None or entries == segment.entries
+        folder = segment.file_path.rpartition("/")[0]
+        segments.append(segment if is_same else close_segment(index.run_id, folder, entries))
+    return replace(index, entries=tuple(_renewed(index.entries, sealed)), segments=tuple(segments))
+
+
+def _renewed(entries: Iterable[IndexEntry], sealed: Mapping[str, Envelope]) -> Iterator[IndexEntry]:
+    for entry in entries:
+        envelope = sealed.get(entry.checkpoint_id)
+        yield replace(entry, blob_sha=blob_sha(envelope.content)) if envelope else entry
