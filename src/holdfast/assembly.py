@@ -28,6 +28,7 @@ from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH, Settings
 
 if TYPE_CHECKING:
     from holdfast.cache.local_copy import RepositoryCache
+    from holdfast.decisions.deletion import Deletion
     from holdfast.drain.worker import Worker
     from holdfast.emulator import EmulatorServer
     from holdfast.github.calls import Answer, Gateway, Meter
@@ -463,6 +464,24 @@ class Assembly:
             trust=Trust(self.keyring, self.signatures),
             limit_bytes=self.settings.max_checkpoint_bytes,
             deadline=self._deadline,
+        )
+
+    @property
+    def deletion(self) -> "Deletion":
+        """Return what deletes single runs."""
+        from holdfast.decisions.deletion import Deletion
+        from holdfast.retention.commit import Committer
+        from holdfast.retention.scan import Scanner
+
+        gateway, branch = self._gateway(self._deadline), self.settings.branch
+        return Deletion(
+            scanner=Scanner(gateway, self.cache, self.layout, branch, self._graphql),
+            committer=Committer(self._caching(gateway), branch, self._graphql),
+            spool=self.spool,
+            cache=self.cache,
+            layout=self.layout,
+            deadline=self._deadline,
+            orphans=lambda: self.worker.contents.orphans,
         )
 
     @property

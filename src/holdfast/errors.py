@@ -14,8 +14,10 @@ HoldfastError
 │   ├── SpoolBusy                another process is draining this spool
 │   └── SpoolDamaged             stored bytes do not match their digest
 ├── Stopped                  we were asked to stop; what is not done stays in the spool
+├── DecisionRefused          the run is not such that this can be decided: preserved, nothing waits, …
 ├── SweepBusy                another process is cleaning up this repository
 ├── UnknownRun               no such run or checkpoint, neither stored nor spooled
+│   └── RunArchived              of its checkpoints only a summary is left
 ├── IntegrityFailure         a stored file is not what was written: the file and the reason
 │   ├── NewerFormat              it is whole, but a newer Holdfast wrote it: the version
 │   └── NotInCopy                nobody knows: GitHub is away, and the local copy does not have it
@@ -133,12 +135,24 @@ class Stopped(HoldfastError):
     """We were asked to stop before this could be done; it stays in the spool."""
 
 
+class DecisionRefused(HoldfastError):
+    """The run is not such that this can be decided; `code` says why, for programs."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
 class SweepBusy(HoldfastError):
     """Another process on this machine is cleaning up the same repository."""
 
 
 class UnknownRun(HoldfastError):
     """The run, or the checkpoint of it that was asked for, is neither stored nor spooled."""
+
+
+class RunArchived(UnknownRun):
+    """Retention has archived the run: only its summary is left."""
 
 
 class IntegrityFailure(HoldfastError):

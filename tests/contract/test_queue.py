@@ -455,6 +455,32 @@ def test_purge_drops_old_receipts_of_verified_checkpoints_alone(spool: Queue, cl
     assert known == [False, False, False, True, True, True]
 
 
+def test_what_is_discarded_leaves_nothing_but_its_number(spool: Queue) -> None:
+    entries = [FakeEntry() for _ in range(4)]
+    spool.put_all(entries)
+    first, second, third, fourth = spool.pending()
+    spool.set_aside(second, "refused")
+    spool.acknowledge({third.checkpoint_id: delivery(third.sequence)})
+
+    count = spool.discard([first.checkpoint_id, second.checkpoint_id, third.checkpoint_id, "unknown"])
+
+    assert count == 2
+    assert spool.pending() == [fourth]
+    assert spool.set_aside_entries() == []
+    assert spool.receipt(first.checkpoint_id) is None
+    assert spool.receipt(third.checkpoint_id) is not None
+    status = spool.status(0)
+    assert (status.depth, status.bytes, status.set_aside, status.set_aside_bytes) == (
+        1,
+        fourth.size_bytes,
+        0,
+        0,
+    )
+    assert spool.discard([]) == 0
+    spool.discard([fourth.checkpoint_id])
+    assert spool.put(FakeEntry()).sequence_number == 5
+
+
 def test_second_drainer_is_told_who_drains(spool: Queue, open_queue: OpenQueue) -> None:
     other = open_queue()
     with spool.drainer(), pytest.raises(SpoolBusy, match=r"process \d+ is draining"), other.drainer():

@@ -48,13 +48,15 @@ class Folder:
 class ListedRun:
     """One run in the list of all: the tree of its folder, and its `index.json` and `latest.json`, if any.
 
-    A run is headless if it has neither, and is not archived either: only its files can tell what it is.
+    A run is headless if it has neither, and is not archived either: only its files can tell what it is. An
+    archived one has a summary instead.
     """
 
     tree_sha: str
     index_sha: str | None
     latest_sha: str | None
     is_headless: bool = False
+    summary_sha: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +154,14 @@ class RepositoryCache:
         """Return the runs as we last listed them."""
 
         def read(known: Any) -> RunList:
-            return RunList(known[0], {run_id: ListedRun(*run) for run_id, run in known[1].items()})
+            return RunList(known[0], {run_id: _read_run(run) for run_id, run in known[1].items()})
 
         return self._recall("runs", read)
 
     def keep_run_list(self, listed: RunList) -> None:
         """Remember the runs."""
         runs = {
-            run_id: (run.tree_sha, run.index_sha, run.latest_sha, run.is_headless)
+            run_id: (run.tree_sha, run.index_sha, run.latest_sha, run.is_headless, run.summary_sha)
             for run_id, run in listed.runs.items()
         }
         self._keep_record("runs", (listed.commit_sha, runs))
@@ -238,6 +240,11 @@ class RepositoryCache:
 
 def _name_of(segment: Segment) -> str:
     return segment.file_path.rpartition("/")[2]
+
+
+def _read_run(record: Any) -> ListedRun:
+    tree_sha, index_sha, latest_sha, is_headless, summary_sha = record
+    return ListedRun(tree_sha, index_sha, latest_sha, is_headless, summary_sha)
 
 
 def _record_files(files: Mapping[str, RemoteFile]) -> dict[str, tuple[str, int]]:

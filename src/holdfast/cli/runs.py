@@ -23,6 +23,7 @@ def register(commands: Commands) -> None:
     )
     runs.add_argument("--resumable", action="store_true", help="only those that can be resumed")
     runs.add_argument("--review", action="store_true", help="only those that wait for a person")
+    runs.add_argument("--archived", action="store_true", help="those of which only a summary is left")
     runs.add_argument("--workflow", metavar="PATH|NAME", help="only those of this workflow")
 
     checkpoints = commands.add(
@@ -50,9 +51,13 @@ def list_runs(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print every run that was asked for."""
     with open_session(arguments) as session:
         runs = session.holdfast.runs(
-            resumable=arguments.resumable, workflow=arguments.workflow, review=arguments.review
+            resumable=arguments.resumable,
+            workflow=arguments.workflow,
+            review=arguments.review,
+            archived=arguments.archived,
         )
-    is_choice = arguments.resumable or arguments.review or arguments.workflow is not None
+    chosen = (arguments.resumable, arguments.review, arguments.archived, arguments.workflow is not None)
+    is_choice = any(chosen)
     print_runs(runs, screen, none="No run is like that." if is_choice else "There are no runs.")
     return ExitCode.DONE
 
@@ -68,9 +73,21 @@ def list_checkpoints(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 def show_checkpoint(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print one checkpoint."""
     with open_session(arguments) as session:
-        content = session.holdfast.checkpoint(arguments.run_id, arguments.at).content
+        content = _content(session, arguments)
     screen.content(content if screen.is_json else indent(content))
     return ExitCode.DONE
+
+
+def _content(session: Session, arguments: argparse.Namespace) -> bytes:
+    """Return the checkpoint that was asked for; of an archived run, its summary."""
+    from holdfast.errors import RunArchived
+
+    try:
+        return session.holdfast.checkpoint(arguments.run_id, arguments.at).content
+    except RunArchived:
+        if arguments.at is not None:
+            raise
+        return session.holdfast.summary(arguments.run_id).rstrip()
 
 
 def print_runs(runs: list["RunSummary"], screen: Screen, *, none: str = "There are no runs.") -> None:

@@ -5,9 +5,9 @@
 
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
+from holdfast.library.deciding import Deciding
 from holdfast.library.draining import Draining
 from holdfast.library.keeping import Keeping
-from holdfast.library.saving import Saving
 
 if TYPE_CHECKING:
     from holdfast.recorder import (
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     )
 
 
-class Holdfast(Saving, Draining, Keeping):
+class Holdfast(Deciding, Draining, Keeping):
     """Durable checkpoints for one repository. Use it as a context manager, or close it.
 
     Saving returns as soon as the checkpoint is safe on the local disk, whatever GitHub does; `drain`, or a

@@ -27,13 +27,21 @@ class Reading(OpenLibrary):
         return self._assembly.spool.receipt(checkpoint_id)
 
     def runs(
-        self, *, resumable: bool = False, workflow: str | None = None, review: bool = False
+        self,
+        *,
+        resumable: bool = False,
+        workflow: str | None = None,
+        review: bool = False,
+        archived: bool = False,
     ) -> list["RunSummary"]:
         """Return every run, stored or spooled, the one last written to first.
 
         With `resumable`, those that can be resumed; with `workflow`, those of one by its path or its name;
-        with `review`, those that wait for a person.
+        with `review`, those that wait for a person; with `archived`, those of which only a summary is left.
         """
+        if archived:
+            chosen = self._assembly.reader.list_archived()
+            return [run for run in chosen if not (resumable or review or workflow)]
         return self._assembly.reader.list_runs(is_resumable=resumable, workflow=workflow, is_waiting=review)
 
     def checkpoints(self, run_id: str, *, limit: int | None = None) -> "Index":
@@ -53,6 +61,10 @@ class Reading(OpenLibrary):
             with suppress(UnknownRun):  # a run may be named like that, too
                 return reader.read_checkpoint(name)
         return reader.read_checkpoint(self.run_of(checkpoint_id), checkpoint_id)
+
+    def summary(self, run_id: str) -> bytes:
+        """Return the summary that is left of an archived run, as JSON. Raises UnknownRun."""
+        return self._assembly.reader.read_summary(run_id)
 
     def run_of(self, checkpoint_id: str) -> str:
         """Return the run that a checkpoint belongs to, by its id. Raises UnknownRun."""

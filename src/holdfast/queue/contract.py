@@ -111,8 +111,8 @@ class NewItem(Protocol):
 class Queue(Protocol):
     """A durable queue. Threads and processes may put at once; one of them drains.
 
-    What `put` returned for is safe. It leaves the queue when it is acknowledged, and in no other way: an
-    item that cannot be sent is released to be tried again, or set aside with its body for a person to see.
+    What `put` returned for is safe. It leaves the queue when it is acknowledged, or when a person deletes its
+    run: an item that cannot be sent is released to be tried again, or set aside with its body for a person.
     Every method raises SpoolUnwritable when nothing can be stored: then nothing has happened.
     """
 
@@ -199,6 +199,13 @@ class Queue(Protocol):
         """Put a checkpoint that was set aside back into its place in the line.
 
         Raises UnknownRun if there is no such checkpoint, SpoolDamaged if its body is damaged.
+        """
+        ...
+
+    def discard(self, checkpoint_ids: Iterable[str]) -> int:
+        """Drop checkpoints that are not verified, with their receipts: a person has deleted their run.
+
+        Returns how many went. Their numbers stay taken.
         """
         ...
 

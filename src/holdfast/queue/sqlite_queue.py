@@ -213,6 +213,21 @@ class SqliteQueue:
 
         return self._folder.change(work)
 
+    def discard(self, checkpoint_ids: Iterable[str]) -> int:
+        wanted = list(checkpoint_ids)
+
+        def work(database: sqlite3.Connection) -> int:
+            rows = [row for row in find_rows(database, wanted) if row.status != Progress.VERIFIED]
+            for row in rows:
+                if database.execute(tables.DELETE_BODY, (row.arrival,)).rowcount:
+                    is_aside = row.status == Progress.REFUSED
+                    count_item(database, row, waiting=is_aside - 1, aside=-is_aside)
+                keep_number(database, row)
+                database.execute(tables.DELETE_ITEM, (row.arrival,))
+            return len(rows)
+
+        return self._folder.change(work) if wanted else 0
+
     def receipt(self, checkpoint_id: str) -> Receipt | None:
         row = self._folder.look(lambda database: find_row(database, checkpoint_id))
         return row.receipt if row else None

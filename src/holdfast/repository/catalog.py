@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import orjson
+
 from holdfast.cache.local_copy import ListedRun, RepositoryCache
 from holdfast.errors import IntegrityFailure, SpoolDamaged, UnknownRun
 from holdfast.format.checkpoint import Envelope, RunStatus
 from holdfast.format.ids import parse_run_id
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.moments import format_moment
-from holdfast.format.paths import INDEX, LATEST, Layout
+from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.format.stored_file import entry_of, open_checkpoint
@@ -58,6 +60,23 @@ def read_indexes(
     for run_id, run in runs.items():
         if run.is_headless:
             yield from _rebuild(StoredRun(source, layout, run_id))
+
+
+def read_archived(source: RunSource, runs: Mapping[str, ListedRun], layout: Layout) -> list[RunSummary]:
+    """Return the runs of which only a summary is left, the one that ended last first."""
+    archived = []
+    for run_id, run in runs.items():
+        if run.summary_sha is None or not _can_name_run(run_id):
+            continue
+        path = layout.path(run_id, SUMMARY)
+        try:
+            stored = orjson.loads(source.read(path, RemoteFile(run.summary_sha, 0)))
+            status, ended_at = RunStatus(stored["final_status"]), str(stored["completed_at"])
+        except (IntegrityFailure, ValueError, KeyError, TypeError) as error:
+            log.warning("run_damaged", run_id=run_id, path=path, cause=str(error))
+            continue
+        archived.append(RunSummary(run_id, status, False, 0, ended_at, None))
+    return sorted(archived, key=lambda run: (run.last_updated, run.run_id), reverse=True)
 
 
 def summarise_runs(

@@ -17,13 +17,19 @@ from holdfast.errors import (
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import At
 from holdfast.format.index import Index
-from holdfast.format.paths import INDEX, LATEST, Layout
+from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout
 from holdfast.format.stored_file import entry_of
 from holdfast.github.calls import Gateway
 from holdfast.github.presence import GraphqlPresence
 from holdfast.logs import log
 from holdfast.queue import Queue
-from holdfast.repository.catalog import RunSummary, is_workflow, read_indexes, summarise_runs
+from holdfast.repository.catalog import (
+    RunSummary,
+    is_workflow,
+    read_archived,
+    read_indexes,
+    summarise_runs,
+)
 from holdfast.repository.past import look_back
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.run_list import list_known_runs, list_runs
@@ -101,6 +107,24 @@ class Reader:
             if (run.resumable or not is_resumable)
             and (workflow is None or is_workflow(run.workflow, workflow))
         ]
+
+    def list_archived(self) -> list[RunSummary]:
+        """Return the runs of which only a summary is left, the one that ended last first."""
+        github = self._github(is_hasty=False)
+        try:
+            return read_archived(github, list_runs(github), self.layout)
+        except Missing:
+            return []
+
+    def read_summary(self, run_id: str) -> bytes:
+        """Return what is left of an archived run. Raises UnknownRun if it is not archived."""
+
+        def read(run: StoredRun) -> bytes:
+            if run.exists or SUMMARY not in run.files:
+                raise UnknownRun(f"run {run_id!r} is not archived")
+            return run.read(SUMMARY)
+
+        return self.use_stored(run_id, read)
 
     def list_checkpoints(self, run_id: str, *, newest: int | None = None) -> Index:
         """Return the checkpoints of a run, stored or spooled: all, or the `newest`. Raises UnknownRun."""

@@ -76,7 +76,8 @@ def _conclude(tree_sha: str, places: Mapping[str, _Place], head_sha: str) -> Lis
     is_steady = all(place.commit_sha == head_sha for place in places.values())
     latest = places[LATEST].blob_sha if LATEST in places else None
     is_headless = not any(place.blob_sha for place in places.values())
-    return ListedRun(tree_sha if is_steady else "", places[INDEX].blob_sha, latest, is_headless)
+    summary = places[SUMMARY].blob_sha if SUMMARY in places else None
+    return ListedRun(tree_sha if is_steady else "", places[INDEX].blob_sha, latest, is_headless, summary)
 
 
 def _find(source: GitHubSource, paths: Mapping[str, str]) -> dict[str, _Place]:

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from holdfast.errors import IntegrityFailure, InvalidCheckpoint, KeyMissing, NewerFormat, UnknownRun
+from holdfast.errors import (
+    IntegrityFailure,
+    InvalidCheckpoint,
+    KeyMissing,
+    NewerFormat,
+    RunArchived,
+    UnknownRun,
+)
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import At
 from holdfast.format.index import Index, IndexEntry, Segment, open_segment
@@ -321,7 +328,7 @@ class StoredRun:
         if self.exists:
             return
         if SUMMARY in self.files:
-            raise UnknownRun(f"run {self.run_id!r} is archived: of its checkpoints only a summary is left")
+            raise RunArchived(f"run {self.run_id!r} is archived: of its checkpoints only a summary is left")
         raise UnknownRun(f"there is no run {self.run_id!r}, neither stored nor spooled; see holdfast runs")
 
     def _read_part(self, path: str) -> bytes:

@@ -44,7 +44,7 @@ from holdfast.repository.blobs import BlobReader, cut
 from holdfast.repository.snapshot import RunFiles, check_owner, take_snapshot
 from holdfast.retention.records import RetentionLog, describe_last, parse_log, parse_summary
 from holdfast.retention.rules import DAY_S
-from holdfast.retention.scanned_run import ScannedRun
+from holdfast.retention.scanned_run import NO_FILE, ScannedRun
 
 # From so many unknown folders on, one listing of everything is worth trying.
 WORTH_LISTING_ALL = 4
@@ -128,6 +128,10 @@ class Scanner:
         entries = read_whole_tree(self.gateway, self.layout.base_path, base_sha)
         trees = {e.path: e.sha for e in entries if e.kind == "folder" and e.path in run_ids}
         return self._list_folders(base_sha, trees)
+
+    def read(self, file: RemoteFile) -> bytes:
+        """Return the content of a file."""
+        return self._blobs.read(file.sha)
 
     def open(self, runs: dict[str, ScannedRun], wanted: Mapping[str, Iterable[str]]) -> None:
         """Open files of runs; what they say, or that they are damaged, is in `runs` afterwards."""
@@ -269,7 +273,7 @@ def _first_reads(run: ScannedRun) -> list[str]:
 
 def _name_of(entry: ListingEntry, name: str) -> str:
     """Return the name of a file; that of a link or a submodule so that nobody takes it for one of ours."""
-    return name if entry.kind == "file" else f"{name} (no file)"
+    return name if entry.kind == "file" else f"{name}{NO_FILE}"
 
 
 def _is_run_id(text: str) -> bool:

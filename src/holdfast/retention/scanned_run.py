@@ -18,6 +18,9 @@ from holdfast.format.paths import (
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.retention.records import LastState, Summary
 
+NO_FILE = " (no file)"
+"""Added to the name of a link or a submodule, so that nobody takes it for one of ours."""
+
 _PART = re.compile(r"parts/[0-9a-f]{64}\.json")
 _UNFINISHED = "a writer is at work, or was interrupted"
 
@@ -95,6 +98,11 @@ class ScannedRun:
 def is_part(name: str) -> bool:
     """Whether a file of a run is a part of a large checkpoint."""
     return bool(_PART.fullmatch(name))
+
+
+def is_plain_file(name: str) -> bool:
+    """Whether a name is that of a file, and not of a link or a submodule."""
+    return not name.endswith(NO_FILE)
 
 
 def is_ours(name: str) -> bool:

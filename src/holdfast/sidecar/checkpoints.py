@@ -1,5 +1,7 @@
 """The routes of runs and checkpoints: looking, resuming, comparing."""
 
+from typing import Any
+
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
@@ -44,6 +46,7 @@ class CheckpointRoutes:
             self._holdfast.runs,
             resumable=parameters.flag(request, "resumable"),
             review=parameters.flag(request, "review"),
+            archived=parameters.flag(request, "archived"),
             workflow=parameters.text(request, "workflow"),
         )
         return json_response(runs_document(runs))
@@ -77,11 +80,14 @@ class CheckpointRoutes:
 
     async def resume(self, request: Request) -> Response:
         """Return the plan by which a run goes on, with its state."""
-        resumes = self._service.metrics.resumes
         run_id = parameters.run_id_of(request)
-        at = parameters.optional_place(request, "at")
+        return await self.answer_plan(run_id, at=parameters.optional_place(request, "at"))
+
+    async def answer_plan(self, run_id: str, **now: Any) -> Response:
+        """Return the plan as an answer, and count it; `now` is what the library takes beside the run."""
+        resumes = self._service.metrics.resumes
         try:
-            plan = await self._service.call(self._holdfast.resume, run_id, at=at)
+            plan = await self._service.call(self._holdfast.resume, run_id, **now)
         except UnknownRun:
             resumes.labels("unknown").inc()
             raise

@@ -33,7 +33,12 @@ def describe() -> bytes:
 def document() -> dict[str, Any]:
     """Return the document."""
     paths: dict[str, Any] = {}
-    for method, path, operation in (*_run_operations(), *_upkeep_operations(), *_operating_operations()):
+    for method, path, operation in (
+        *_run_operations(),
+        *_decision_operations(),
+        *_upkeep_operations(),
+        *_operating_operations(),
+    ):
         paths.setdefault(path, {})[method] = operation
     return {
         "openapi": "3.1.0",
@@ -60,6 +65,7 @@ def _run_operations() -> Iterator[Operation]:
             parameters=[
                 _query("resumable", schemas.FLAG, "Only those that can be resumed", False),
                 _query("review", schemas.FLAG, "Only those that wait for a person", False),
+                _query("archived", schemas.FLAG, "Those of which only a summary is left", False),
                 _query("workflow", schemas.TEXT, "Only those of this workflow, by path or name", None),
             ],
         ),
@@ -135,6 +141,53 @@ def _submitting() -> Operation:
     )
     body = {"required": True, "content": _content("CheckpointIn", schemas.CHECKPOINT_IN_EXAMPLE)}
     return "post", f"{_RUN}/checkpoints", {**operation, "requestBody": body}
+
+
+def _decision_operations() -> Iterator[Operation]:
+    """Yield what people decide; a decision is answered once its checkpoint is on disk."""
+    plan = _answer(200, "ResumePlan", schemas.PLAN_EXAMPLE)
+    receipt = _answer(202, "Receipt", schemas.RECEIPT_EXAMPLE)
+    calls = (
+        (
+            "resume",
+            "comparePlan",
+            "Return the resume plan, compared with what is in force now",
+            "ResumeIn",
+            plan,
+        ),
+        ("review", "reviewRun", "Decide what a run waits for that needs a person", "ReviewIn", receipt),
+        ("rollback", "rollBackRun", "Go on from an older checkpoint", "RollbackIn", receipt),
+        ("fork", "forkRun", "Begin another run with the state of a checkpoint", "ForkIn", receipt),
+    )
+    examples = {
+        "ResumeIn": {"active_lessons": [], "at": 1},
+        "ReviewIn": {"decision": "continue", "note": "the outage is over", "by": "ada"},
+        "RollbackIn": {"at": 1},
+        "ForkIn": {"at": 1, "run_id": "build-43"},
+    }
+    for path, name, summary, schema, answer in calls:
+        statuses = (*_WRITING, *_READING, *(() if path == "resume" else (409, 507)))
+        operation = _operation(name, summary, answer, statuses=statuses, parameters=[_RUN_ID])
+        body = {"required": path != "resume", "content": _content(schema, examples[schema])}
+        yield "post", f"{_RUN}/{path}", {**operation, "requestBody": body}
+    deleted = {
+        "run_id": "build-42",
+        "deleted_files": 4,
+        "deleted_spooled": 1,
+        "commit_sha": "8f3c1a0d5e7b9c2d",
+    }
+    force = _query("force", schemas.FLAG, "Delete it even if it is preserved", False)
+    yield (
+        "delete",
+        _RUN,
+        _operation(
+            "deleteRun",
+            "Delete a run as one commit, with what waits for it in the spool",
+            _answer(200, "DeletedRun", deleted),
+            statuses=(*_READING, 409, 507),
+            parameters=[_RUN_ID, force],
+        ),
+    )
 
 
 def _upkeep_operations() -> Iterator[Operation]:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from holdfast.errors import (
     CheckpointChanged,
     CheckpointTooLarge,
+    DecisionRefused,
     HoldfastError,
     IntegrityFailure,
     InvalidCheckpoint,
@@ -120,6 +121,8 @@ def _problem_of_checkpoint(error: InvalidCheckpoint) -> Problem:
 def _problem_of_storage(error: HoldfastError) -> Problem:
     if isinstance(error, UnknownRun):
         return Problem(404, "unknown", str(error))
+    if isinstance(error, DecisionRefused):
+        return Problem(409, error.code, str(error))
     if isinstance(error, SpoolFull):
         return Problem(507, "spool_full", str(error))
     if isinstance(error, SpoolUnwritable):

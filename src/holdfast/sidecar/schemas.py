@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from holdfast.decisions.deletion import DeletedRun
 from holdfast.doctor import Check
 from holdfast.format.checkpoint import RunStatus
 from holdfast.format.paths import MAX_SEQUENCE
@@ -17,6 +18,7 @@ from holdfast.format.triggers import Priority, Trigger
 from holdfast.presentation.documents import CheckpointList
 from holdfast.presentation.sweeps import SweepDocument
 from holdfast.repository.catalog import RunSummary
+from holdfast.sidecar.decisions import ForkIn, ResumeIn, ReviewIn, RollbackIn
 from holdfast.sidecar.upkeep import Completion
 from holdfast.status import Status
 from holdfast.styles.resume import ResumePlan
@@ -30,6 +32,11 @@ _ANSWERS = {
     "Checkpoints": CheckpointList,
     "ResumePlan": ResumePlan,
     "Completion": Completion,
+    "ReviewIn": ReviewIn,
+    "RollbackIn": RollbackIn,
+    "ForkIn": ForkIn,
+    "ResumeIn": ResumeIn,
+    "DeletedRun": DeletedRun,
     "Cleanup": SweepDocument,
     "Status": Status,
     "Check": Check,

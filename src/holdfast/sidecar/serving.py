@@ -20,6 +20,7 @@ from holdfast.sidecar.access import Access, check_binding
 from holdfast.sidecar.checkpoints import CheckpointRoutes
 from holdfast.sidecar.connections import MOST_CONNECTIONS, ConnectionLimits, limited_protocol
 from holdfast.sidecar.courtesy import Courtesy
+from holdfast.sidecar.decisions import DecisionRoutes
 from holdfast.sidecar.guard import Guard
 from holdfast.sidecar.health import HealthRoutes
 from holdfast.sidecar.service import Service
@@ -106,6 +107,7 @@ def build_app(service: Service) -> Guard:
     routes = [
         *SubmitEndpoint(service).routes(),
         *CheckpointRoutes(service).routes(),
+        *DecisionRoutes(service).routes(),
         *UpkeepRoutes(service).routes(),
         *HealthRoutes(service).routes(),
     ]

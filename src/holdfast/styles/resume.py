@@ -195,6 +195,11 @@ def find_flaws(envelope: Envelope) -> list[str]:
     return list(plan_style(_open(envelope).saved, Today()).flaws)
 
 
+def trigger_in_force(envelope: Envelope) -> Trigger:
+    """Return the trigger that says where a run goes on from a checkpoint; a decision stands for another."""
+    return _open(envelope).saved.trigger
+
+
 def style_of(state: Any) -> str:
     """Return the name of a state's style."""
     return str(as_mapping(as_mapping(state).get("progress")).get("style", DEFAULT_STYLE))

@@ -35,6 +35,7 @@ def test_it_costs_nothing_before_it_is_asked_for() -> None:
 
 def test_it_has_every_route_and_no_other() -> None:
     from holdfast.sidecar.checkpoints import CheckpointRoutes
+    from holdfast.sidecar.decisions import DecisionRoutes
     from holdfast.sidecar.health import HealthRoutes
     from holdfast.sidecar.submitting import SubmitEndpoint
     from holdfast.sidecar.upkeep import UpkeepRoutes
@@ -43,6 +44,7 @@ def test_it_has_every_route_and_no_other() -> None:
     routes: list[Route] = [
         *SubmitEndpoint(service).routes(),
         *CheckpointRoutes(service).routes(),
+        *DecisionRoutes(service).routes(),
         *UpkeepRoutes(service).routes(),
         *HealthRoutes(service).routes(),
     ]

@@ -1,0 +1,112 @@
+"""Deletes a run: its folder in one commit, then what waits for it in the spool."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from holdfast.cache.local_copy import RepositoryCache
+from holdfast.clock import Deadline
+from holdfast.drain.orphans import OrphanFiles
+from holdfast.drain.pending import pending_writes
+from holdfast.errors import Conflict, DecisionRefused, GatewayError, UnknownRun
+from holdfast.format.paths import PRESERVED_RUNS, Layout
+from holdfast.format.preserved_list import change_preserved
+from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, plan_and_repeat
+from holdfast.logs import log
+from holdfast.queue import Queue
+from holdfast.retention.commit import Committer, FileChanges
+from holdfast.retention.scan import Scan, Scanner
+from holdfast.retention.scanned_run import is_plain_file
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRun:
+    """What went: files of the repository in one commit, and checkpoints of the spool."""
+
+    run_id: str
+    deleted_files: int
+    deleted_spooled: int
+    commit_sha: str | None
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """Deletes runs of one branch."""
+
+    scanner: Scanner
+    committer: Committer
+    spool: Queue
+    cache: RepositoryCache
+    layout: Layout
+    deadline: Deadline
+    orphans: Callable[[], OrphanFiles]
+
+    def delete(self, run_id: str, *, is_forced: bool = False) -> DeletedRun:
+        """Delete all that is stored and spooled of a run.
+
+        The repository comes first: what is cut short leaves the spool whole, and can be done again. Raises
+        UnknownRun, DecisionRefused if the run is preserved and this is not forced, SpoolBusy while another
+        process drains what waits for it.
+        """
+        with self.spool.drainer() if self._waiting(run_id) else nullcontext():
+            files, commit_sha = self._delete_stored(run_id, is_forced=is_forced)
+            spooled = self._drop_spooled(run_id)
+        if not files and not spooled:
+            raise UnknownRun(f"there is no run {run_id!r}, neither stored nor spooled; see holdfast runs")
+        log.info("run_deleted", run_id=run_id, files=files, spooled=spooled, commit_sha=commit_sha)
+        return DeletedRun(run_id, files, spooled, commit_sha)
+
+    def _waiting(self, run_id: str) -> list[str]:
+        items = [*self.spool.pending(), *(entry.item for entry in self.spool.set_aside_entries())]
+        return [item.checkpoint_id for item in items if item.run_id == run_id]
+
+    def _delete_stored(self, run_id: str, *, is_forced: bool) -> tuple[int, str | None]:
+        def plan() -> tuple[Scan, FileChanges | None]:
+            scan = self.scanner.survey([run_id])
+            return scan, self._change(scan, run_id, is_forced=is_forced)
+
+        def commit(planned: tuple[Scan, FileChanges | None]) -> tuple[int, str | None]:
+            scan, change = planned
+            if change is None:
+                return 0, None
+            return len(change.delete), self.committer.commit(scan.head_sha, change)
+
+        def note(attempt: int, error: GatewayError) -> None:
+            log.info("deletion_repeated", run_id=run_id, attempt=attempt, cause=str(error))
+
+        return plan_and_repeat(
+            plan,
+            commit,
+            attempts=CHANGE_ATTEMPTS,
+            deadline=self.deadline,
+            note=note,
+            when=lambda error: isinstance(error, Conflict),
+        )
+
+    def _change(self, scan: Scan, run_id: str, *, is_forced: bool) -> FileChanges | None:
+        """Return the commit that takes the run away; None if nothing of it is stored."""
+        is_preserved = run_id in scan.preserved
+        if is_preserved and not is_forced:
+            raise DecisionRefused(
+                "preserved", f"run {run_id!r} is preserved; delete it with --force, or preserve it no longer"
+            )
+        run = scan.runs.get(run_id)
+        names = [name for name in run.files if is_plain_file(name)] if run else []
+        if run is None or not names:
+            return None
+        blobs = {self.layout.path(run_id, name): run.files[name].sha for name in names}
+        write: dict[str, bytes] = {}
+        if is_preserved:
+            path = f"{self.layout.base_path}/{PRESERVED_RUNS}"
+            listed = self.scanner.read(scan.files[PRESERVED_RUNS])
+            write[path] = change_preserved(listed, path, run_id, is_wanted=False)
+            blobs[path] = scan.files[PRESERVED_RUNS].sha
+        deleted = tuple(self.layout.path(run_id, name) for name in names)
+        return FileChanges(f"Delete run {run_id}", "", write, deleted, blobs)
+
+    def _drop_spooled(self, run_id: str) -> int:
+        for write in pending_writes(self.spool.notes()):
+            if write.run_id == run_id:
+                self.orphans().abandon(write)
+        self.cache.forget_view(run_id)
+        return self.spool.discard(self._waiting(run_id))

@@ -1,0 +1,101 @@
+"""A person's decision on what a run waits for, as the checkpoint that says it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.decisions.carrying import carry_on
+from holdfast.errors import InvalidCheckpoint
+from holdfast.format.checkpoint import Envelope, RunStatus
+from holdfast.format.review import Review
+from holdfast.format.triggers import Trigger
+from holdfast.jsontext.members import parse_document
+from holdfast.jsontext.parse import parse_exact
+from holdfast.styles import phases
+from holdfast.styles.review import failed_gate
+from holdfast.styles.values import as_mapping, as_sequence
+
+DECISIONS = ("continue", "retry", "stop")
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewDecision:
+    """What was decided, by whom, and why."""
+
+    decision: str
+    note: str | None = None
+    by: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.decision not in DECISIONS:
+            raise InvalidCheckpoint("decision", f"{self.decision!r} is not one of {', '.join(DECISIONS)}")
+
+
+def write_review(newest: Envelope, review: Review, decided: ReviewDecision) -> bytes:
+    """Return the checkpoint that decides what a run waits for, on top of its newest one.
+
+    `continue` closes every breaker and lets the gates pass, `retry` closes the breakers and has the phase of
+    a failed gate done again, `stop` leaves the state as it is and ends the run as failed.
+    """
+    is_stopped = decided.decision == "stop"
+    header = {
+        "run_id": newest.header.run_id,
+        "trigger": Trigger.REVIEW,
+        "phase": review.phase or newest.header.phase,
+        "status": RunStatus.FAILED if is_stopped else RunStatus.IN_PROGRESS,
+        "workflow": newest.header.workflow,
+    }
+    context = {
+        "review": {"decision": decided.decision, "note": decided.note, "by": decided.by},
+        "reviewed": review.to_mapping(),
+    }
+    state = {} if is_stopped else _settled(_state_of(newest), review, decided)
+    return carry_on(newest, header, state=state, context=context)
+
+
+def _state_of(envelope: Envelope) -> Mapping[str, Any]:
+    text = parse_document(envelope.content).members.get("state_snapshot", b"null")
+    return as_mapping(parse_exact(text))
+
+
+def _settled(state: Mapping[str, Any], review: Review, decided: ReviewDecision) -> dict[str, Any]:
+    """Return the members of the state that change so that nothing in it waits any more."""
+    changed: dict[str, Any] = {}
+    if as_mapping(state.get("circuit_breaker_state")):
+        changed["circuit_breaker_state"] = _closed(state["circuit_breaker_state"])
+    while gate := failed_gate({**state, **changed}):
+        changed |= _decide_gate({**state, **changed}, str(gate.get("gate_id")), decided)
+    if review.kind == "gate" and decided.decision == "retry":
+        outputs = as_mapping(state.get("phase_outputs"))
+        kept = {name: each for name, each in outputs.items() if not _is_same(name, review.phase)}
+        changed |= {"phase_outputs": kept} if len(kept) < len(outputs) else {}
+    return changed
+
+
+def _decide_gate(state: Mapping[str, Any], gate_id: str, decided: ReviewDecision) -> dict[str, Any]:
+    word = "pass" if decided.decision == "continue" else "retry"
+    history = phases.decide(state, gate_id, decision=word, score=None, iteration=None)["gate_history"]
+    entry = {**history[-1], "by": decided.by or "review", "note": decided.note}
+    return {"gate_history": [*as_sequence(history)[:-1], entry]}
+
+
+def _closed(breaker: Any) -> Any:
+    """Return a breaker, or all breakers by name, closed."""
+    if isinstance(breaker, str):
+        return "closed" if breaker.lower() == "open" else breaker
+    if not isinstance(breaker, dict):
+        return breaker
+    return {
+        name: _closed(value)
+        if name in ("status", "state") or isinstance(value, dict) or _is_word(value)
+        else value
+        for name, value in breaker.items()
+    }
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and value.lower() == "open"
+
+
+def _is_same(name: str, phase: str) -> bool:
+    return phases.name_phase(phase, [name]) == phases.name_phase(name, [phase])

@@ -1,0 +1,137 @@
+"""The routes by which a person decides about a run, and the plan that is compared with the present."""
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from holdfast.format.receipt import Receipt
+from holdfast.jsontext.parse import parse_value
+from holdfast.presentation.documents import receipt_document
+from holdfast.sidecar import parameters
+from holdfast.sidecar.bodies import BodyReader, check_headers
+from holdfast.sidecar.checkpoints import CheckpointRoutes, json_response
+from holdfast.sidecar.problems import invalid
+from holdfast.sidecar.service import Service
+
+BodyT = TypeVar("BodyT", bound=BaseModel)
+
+_STRICT = ConfigDict(extra="forbid", frozen=True)
+Place = Annotated[int, Field(strict=True)] | str
+
+
+class ReviewIn(BaseModel):
+    """What a person decides about a run that waits."""
+
+    model_config = _STRICT
+
+    decision: Literal["continue", "retry", "stop"]
+    note: str | None = None
+    by: str | None = None
+
+
+class RollbackIn(BaseModel):
+    """The checkpoint to go on from, by its number or its id."""
+
+    model_config = _STRICT
+
+    at: Place
+    note: str | None = None
+
+
+class ForkIn(BaseModel):
+    """The checkpoint to begin another run with, and the name of that run."""
+
+    model_config = _STRICT
+
+    at: Place
+    run_id: str
+
+
+class ResumeIn(BaseModel):
+    """What is in force now: the plan warns where the run was saved with something else."""
+
+    model_config = _STRICT
+
+    active_lessons: list[Any] | None = None
+    dag: Any = None
+    at: Place | None = None
+
+
+class DecisionRoutes:
+    """Answers for what people decide."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._holdfast = service.holdfast
+        self._plans = CheckpointRoutes(service)
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        run = "/v1/runs/{run_id}"
+        return [
+            Route(f"{run}/resume", self.resume, methods=["POST"]),
+            Route(f"{run}/review", self.review, methods=["POST"]),
+            Route(f"{run}/rollback", self.roll_back, methods=["POST"]),
+            Route(f"{run}/fork", self.fork, methods=["POST"]),
+            Route(run, self.delete, methods=["DELETE"]),
+        ]
+
+    async def resume(self, request: Request) -> Response:
+        """Return the plan by which a run goes on, compared with what the caller has now."""
+        run_id = parameters.run_id_of(request)
+        now = await self._read(request, ResumeIn, ResumeIn())
+        at = None if now.at is None else parameters.place_of(str(now.at))
+        return await self._plans.answer_plan(run_id, at=at, active_lessons=now.active_lessons, dag=now.dag)
+
+    async def review(self, request: Request) -> Response:
+        """Decide what a run waits for."""
+        run_id = parameters.run_id_of(request)
+        wanted = await self._read(request, ReviewIn)
+        receipt = await self._service.call(
+            self._holdfast.review, run_id, wanted.decision, note=wanted.note, by=wanted.by
+        )
+        return self._accepted(receipt)
+
+    async def roll_back(self, request: Request) -> Response:
+        """Go on from an older checkpoint."""
+        run_id = parameters.run_id_of(request)
+        wanted = await self._read(request, RollbackIn)
+        at = parameters.place_of(str(wanted.at))
+        return self._accepted(await self._service.call(self._holdfast.rollback, run_id, at, note=wanted.note))
+
+    async def fork(self, request: Request) -> Response:
+        """Begin another run with the state of a checkpoint."""
+        run_id = parameters.run_id_of(request)
+        wanted = await self._read(request, ForkIn)
+        at = parameters.place_of(str(wanted.at))
+        return self._accepted(await self._service.call(self._holdfast.fork, run_id, at, wanted.run_id))
+
+    async def delete(self, request: Request) -> Response:
+        """Delete a run, stored and spooled."""
+        run_id = parameters.run_id_of(request)
+        is_forced = parameters.flag(request, "force")
+        return json_response(await self._service.call(self._holdfast.delete, run_id, force=is_forced))
+
+    def _accepted(self, receipt: Receipt) -> Response:
+        self._service.drainer.wake(is_urgent=False)
+        return json_response(receipt_document(receipt), 202)
+
+    async def _read(self, request: Request, model: type[BodyT], nothing: BodyT | None = None) -> BodyT:
+        """Return what the body asks for; `nothing` if there is none and that is allowed."""
+        headers = dict(request.scope["headers"])
+        is_empty = headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers
+        if nothing is not None and is_empty:
+            return nothing
+        bodies: BodyReader = self._service.bodies
+        check_headers(headers, limit_bytes=bodies.limit_bytes)
+        value = parse_value(await bodies.read(request.receive))
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False)[0]
+            field = str(problem["loc"][0]) if problem["loc"] else "body"
+            known = ", ".join(model.model_fields)
+            raise invalid(field, f"{problem['msg']}; the body may have {known}") from error

@@ -1,0 +1,88 @@
+import json
+from typing import Any
+
+import pytest
+
+from holdfast.decisions.review import DECISIONS, ReviewDecision, write_review
+from holdfast.errors import InvalidCheckpoint
+from holdfast.format.checkpoint import Envelope, draft_from_text, stamp
+from holdfast.styles.resume import ResumePlan, plan_resume
+from tests.fakes.saved import NOW, stamped
+
+
+def decide(newest: Envelope, decision: str) -> tuple[dict[str, Any], ResumePlan]:
+    review = plan_resume(newest).review
+    assert review
+    text = write_review(newest, review, ReviewDecision(decision, "note", "ada"))
+    envelope = stamp(draft_from_text(text, now=NOW, new_id=lambda: newest.checkpoint_id).body(2))
+    return json.loads(envelope.content), plan_resume(envelope)
+
+
+def test_continue_closes_every_breaker_and_keeps_each_other_byte() -> None:
+    breakers = {"status": "open", "reason": "open", "cost": {"state": "open", "limit": 1.5}, "api": "open"}
+    state = {"circuit_breaker_state": breakers, "big": 123456789012345678901234567890}
+    newest = stamped(state, trigger="circuit_breaker", phase="phase_2_build", context_fields={"warnings": []})
+
+    document, plan = decide(newest, "continue")
+
+    stored = document["state_snapshot"]
+    assert stored["big"] == 123456789012345678901234567890
+    assert stored["circuit_breaker_state"]["status"] == "closed"
+    assert stored["circuit_breaker_state"]["cost"] == {"state": "closed", "limit": 1.5}
+    assert stored["circuit_breaker_state"]["api"] == "closed"
+    assert document["context_fields"]["warnings"] == []
+    assert document["context_fields"]["review"] == {"decision": "continue", "note": "note", "by": "ada"}
+    assert document["context_fields"]["reviewed"]["kind"] == "circuit_breaker"
+    assert (plan.needs_review, plan.resume_at, plan.resumable) == (False, "phase_2_build", True)
+
+
+@pytest.mark.parametrize(
+    ("decision", "resume_at", "completed", "is_repeated"),
+    [
+        ("continue", "phase_3", ["phase_1", "phase_2_build"], False),
+        ("retry", "phase_2_build", ["phase_1"], True),
+    ],
+)
+def test_a_failed_gate_is_passed_or_its_phase_done_again(
+    decision: str, resume_at: str, completed: list[str], is_repeated: bool
+) -> None:
+    state = {
+        "phase_outputs": {"phase_1": {}, "phase_2_build": {}},
+        "gate_history": [{"gate_id": "phase_2", "decision": "fail", "score": 0.4, "iteration": 1}],
+    }
+    newest = stamped(state, trigger="gate_decision", phase="phase_2_build")
+
+    document, plan = decide(newest, decision)
+
+    assert (plan.resume_at, plan.completed, plan.retry_current) == (resume_at, completed, is_repeated)
+    added = document["state_snapshot"]["gate_history"][-1]
+    assert (added["gate_id"], added["iteration"], added["by"]) == ("phase_2", 2, "ada")
+
+
+def test_stop_ends_the_run_for_good() -> None:
+    newest = stamped({"circuit_breaker_state": {"status": "open"}}, trigger="circuit_breaker")
+
+    document, plan = decide(newest, "stop")
+
+    assert document["state_snapshot"] == {"circuit_breaker_state": {"status": "open"}}
+    assert (plan.status, plan.resumable, plan.needs_review) == ("failed", False, False)
+
+
+def test_retry_repeats_the_place_that_failed() -> None:
+    progress = {"style": "steps", "state": {"kind": "before_step", "step_index": 3}, "completed_steps": []}
+
+    _, plan = decide(stamped({"progress": progress}, trigger="escalation"), "retry")
+
+    assert (plan.resume_at, plan.retry_current) == (3, True)
+
+
+@pytest.mark.parametrize("decision", DECISIONS)
+def test_a_state_that_is_no_object_is_carried_on(decision: str) -> None:
+    document, _ = decide(stamped([1.5], trigger="escalation"), decision)
+
+    assert document["state_snapshot"] == [1.5]
+
+
+def test_another_decision_is_refused() -> None:
+    with pytest.raises(InvalidCheckpoint, match="continue, retry, stop"):
+        ReviewDecision("maybe")
