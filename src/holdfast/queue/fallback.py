@@ -184,6 +184,10 @@ class FallbackQueue:
         self._start_mover()
         return receipt
 
+    def discard(self, checkpoint_ids: Iterable[str]) -> int:
+        wanted = list(checkpoint_ids)
+        return self._whole().discard(wanted) + self._local.discard(wanted)
+
     def purge_receipts(self, *, older_than: float, keep: int) -> int:
         return self._reach().purge_receipts(older_than=older_than, keep=keep)
 

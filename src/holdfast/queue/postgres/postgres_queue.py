@@ -217,6 +217,20 @@ class PostgresQueue:
         row = self._find(checkpoint_id)
         return row.receipt if row else None
 
+    def discard(self, checkpoint_ids: Iterable[str]) -> int:
+        wanted = list(checkpoint_ids)
+
+        def work(connection: Connection) -> int:
+            rows = [row for row in self._lock_rows(connection, wanted) if row.status != Progress.VERIFIED]
+            aside = [row.size for row in rows if row.status == Progress.REFUSED]
+            waiting = [row.size for row in rows if row.status != Progress.REFUSED]
+            self._raise_runs(connection, [(row.run_id, row.sequence, 0) for row in rows])
+            connection.execute(statements.DELETE_ITEMS, ([row.arrival for row in rows],))
+            self._count(connection, -len(waiting), -sum(waiting), -len(aside), -sum(aside))
+            return len(rows)
+
+        return self._change(work) if wanted else 0
+
     def purge_receipts(self, *, older_than: float, keep: int) -> int:
         def work(connection: Connection) -> int:
             (known,) = connection.execute(statements.COUNT_VERIFIED, (self._target,)).fetchone() or (0,)

@@ -150,6 +150,7 @@ DELETE_OLD = (
     " and status = 'verified' and changed_at < %s order by changed_at limit %s for update skip locked)"
     " returning run_id, sequence"
 )
+DELETE_ITEMS = "delete from holdfast_item where arrival = any(%s)"
 TOUCH_ITEMS = (
     "update holdfast_item set changed_at = greatest(changed_at, %s)"
     " where arrival = any(%s) and status <> 'verified'"
