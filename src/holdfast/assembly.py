@@ -229,7 +229,8 @@ class Assembly:
         """Return the embedded GitHub, started."""
         from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
 
-        options = EmulatorOptions(root=self.settings.data_dir / "github", repo=EMBEDDED_REPOSITORY)
+        root = self.settings.data_dir / "github"
+        options = EmulatorOptions(root=root, repo=EMBEDDED_REPOSITORY, is_hour_fixed=True)
         emulator = Emulator(options)
         self._open.callback(emulator.close)
         return self._open.enter_context(EmulatorServer(emulator))

@@ -82,12 +82,14 @@ def _store(
     from holdfast.errors import SpoolBusy
 
     try:
-        return drain(session, screen, timeout_s=timeout_s), False
+        return drain(session, screen, timeout_s=timeout_s, tidies=False), False
     except SpoolBusy:
         timeout_s = max(timeout_s, _WAIT_FOR_SERVICE_S)
         session.holdfast.wait(receipt.checkpoint_id, timeout_s=timeout_s)
     try:
-        return drain(session, screen), False  # the other process may have ended with something left
+        return drain(
+            session, screen, tidies=False
+        ), False  # the other process may have ended with something left
     except SpoolBusy as error:
         return DrainResult(0, len(session.assembly.spool.pending()), str(error)), True
 

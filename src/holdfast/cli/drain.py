@@ -60,6 +60,7 @@ def drain(
     *,
     timeout_s: float = 0.0,
     on_progress: Advance = lambda _verified, _left: None,
+    tidies: bool = True,
 ) -> "DrainResult":
     """Drain what is spooled, with a progress bar on a terminal. Raises SpoolBusy."""
     from holdfast.drain.worker import DrainResult
@@ -82,7 +83,7 @@ def drain(
         session.assembly.worker.on_progress(note)
         session.assembly.rate_limiter.begin_run()
         try:
-            return session.holdfast.drain(timeout_s=timeout_s)
+            return session.holdfast.drain(timeout_s=timeout_s, tidies=tidies)
         except Stopped as error:
             return DrainResult(done, len(spool.pending()), str(error))
 

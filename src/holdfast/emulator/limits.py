@@ -82,7 +82,7 @@ class Limits:
     def admit(self, options: EmulatorOptions, now: float, cost: Cost, request_id: str) -> Answer | None:
         """Charge a request, or return the answer that turns it away."""
         with self._lock:
-            start, used = self._window(cost.resource, now)
+            start, used = self._window(options, cost.resource, now)
             if not cost.is_free and used >= options.primary_limit:
                 self.primary_refusals += 1
                 return _primary_refusal(options, cost.resource, now, request_id)
@@ -123,12 +123,12 @@ class Limits:
     def spend_primary(self, options: EmulatorOptions, now: float, resource: Resource, remaining: int) -> None:
         """Draw the hourly budget down until only `remaining` requests are left."""
         with self._lock:
-            start, _ = self._window(resource, now)
+            start, _ = self._window(options, resource, now)
             self._primary[resource] = (start, max(0, options.primary_limit - remaining))
 
     def _numbers(self, options: EmulatorOptions, now: float, resource: Resource) -> dict[str, int]:
         with self._lock:
-            start, used = self._window(resource, now)
+            start, used = self._window(options, resource, now)
         return {
             "limit": options.primary_limit,
             "remaining": max(0, options.primary_limit - used),
@@ -136,8 +136,9 @@ class Limits:
             "used": used,
         }
 
-    def _window(self, resource: Resource, now: float) -> tuple[float, int]:
-        start, used = self._primary.get(resource, (now, 0))
+    def _window(self, options: EmulatorOptions, resource: Resource, now: float) -> tuple[float, int]:
+        first = now - now % HOUR_S if options.is_hour_fixed else now
+        start, used = self._primary.get(resource, (first, 0))
         # A reset is announced in whole seconds, so the window ends on one.
         if now >= math.ceil(start + HOUR_S):
             return now, 0

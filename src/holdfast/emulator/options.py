@@ -23,6 +23,8 @@ class EmulatorOptions:
     clock_offset_s: float = 0.0
 
     primary_limit: int = 5000
+    # Of use to an emulator that is started often: its hour does not begin anew with each process.
+    is_hour_fixed: bool = False
     primary_status: int = 403
     content_per_minute: int | None = None
     content_per_hour: int | None = None

@@ -122,8 +122,14 @@ class Layout:
         return path.removeprefix(f"{self.base_path}/").split("/")[1:2] == [PARTS]
 
     def name_of(self, run_id: str, path: str) -> str:
-        """Return the name of a run's file from its whole path; the path itself if it is elsewhere."""
-        return path.removeprefix(self.run_folder(run_id) + "/")
+        """Return the name of a run's file from its whole path; the path itself if it is elsewhere.
+
+        The specification writes paths with a slash before them, and so do other programs.
+
+        >>> [Layout().name_of("r", path) for path in ("/checkpoints/r/a.json", "checkpoints/r/a.json")]
+        ['a.json', 'a.json']
+        """
+        return path.removeprefix("/").removeprefix(self.run_folder(run_id) + "/")
 
     def parse_path(self, path: str) -> tuple[str, str]:
         """Return the run that a file belongs to and its name within it; nothing if it belongs to none.
@@ -133,6 +139,7 @@ class Layout:
         >>> Layout().parse_path("checkpoints/preserved_runs.json")
         ('', '')
         """
+        path = path.removeprefix("/")
         run_id, _, name = path.removeprefix(self.base_path + "/").partition("/")
         is_inside = path.startswith(self.base_path + "/")
         return (run_id, name) if is_inside and name else ("", "")

@@ -4,6 +4,7 @@ Everything here is pure. At an answer that makes no sense, `read` may raise Attr
 TypeError or ValueError.
 """
 
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypeVar
@@ -50,6 +51,7 @@ FOLDER_LIMIT = 1000
 
 _RAW = "application/vnd.github.raw+json"
 _JSON = "application/vnd.github+json"
+_WRAPPED = ("application/json", _JSON, "application/vnd.github.v3+json")
 _CONTENT_KINDS = {"file": "file", "dir": "folder"}
 
 
@@ -133,10 +135,27 @@ def _read_file(call: ReadFile) -> Request[File]:
     def read(reply: Reply) -> File:
         if _is_folder(reply, call.path):
             raise Missing(call.path, "there is a folder, not a file")
-        return File(reply.body, blob_sha(reply.body))
+        content = _raw_content(reply)
+        return File(content, blob_sha(content))
 
     path = f"/contents/{format_url_path(call.path)}"
     return Request("GET", path, read, query={"ref": call.ref}, accept=_RAW)
+
+
+def _raw_content(reply: Reply) -> bytes:
+    """Return the bytes of a file or blob, also from a server that answers a raw read with JSON and base64.
+
+    Only an answer that says it is plain JSON, and whose content has the SHA that it names, is taken so: a
+    file may hold such a document itself.
+    """
+    media_type = reply.headers.get("content-type", "").split(";")[0].strip()
+    if media_type not in _WRAPPED:
+        return reply.body
+    document = reply.members()
+    if document.get("encoding") != "base64" or not isinstance(document.get("content"), str):
+        return reply.body
+    content = b64decode(document["content"])
+    return content if blob_sha(content) == document.get("sha") else reply.body
 
 
 def _is_folder(reply: Reply, path: str) -> bool:
@@ -193,9 +212,10 @@ def _tree_entry(entry: dict[str, Any]) -> ListingEntry:
 
 def _read_blob(call: ReadBlob) -> Request[bytes]:
     def read(reply: Reply) -> bytes:
-        if blob_sha(reply.body) != call.sha:
+        content = _raw_content(reply)
+        if blob_sha(content) != call.sha:
             raise Unavailable(call.sha, "GitHub answered with other bytes than the blob's")
-        return reply.body
+        return content
 
     return Request("GET", f"/git/blobs/{format_url_path(call.sha)}", read, accept=_RAW)
 

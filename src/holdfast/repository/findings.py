@@ -7,7 +7,7 @@ from itertools import pairwise
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 from holdfast.format.checkpoint import Envelope, draft_from_text, open_stored, stamp
 from holdfast.format.index import Index, IndexEntry, parse_index
-from holdfast.format.stored_file import entry_of, split_batch
+from holdfast.format.stored_file import entry_of, open_checkpoint, split_batch
 from holdfast.importing.formats import recognise
 from holdfast.jsontext.members import Document, parse_document
 from holdfast.jsontext.parse import parse_exact
@@ -73,6 +73,8 @@ def check_index(index: Index, path: str, found: Sequence[IndexEntry]) -> Iterato
             continue  # what is wrong with its file is a finding of its own
         for name in ("sequence", "trigger", "timestamp", "file_path", "status"):
             stated, true = getattr(entry, name), getattr(actual, name)
+            if name == "file_path":
+                stated = stated.removeprefix("/")  # as the specification writes it
             if stated != true:
                 yield Finding(path, f"checkpoint {entry.sequence}: its {name} is {true!r}, not {stated!r}")
     for entry in found:
@@ -124,7 +126,7 @@ def _check_submission(content: bytes, path: str) -> Report:
 
 def _tell_format(content: bytes) -> list[str]:
     found = recognise(parse_exact(content))
-    return [f"it looks like the format of a {found}: holdfast import takes it in"] if found else []
+    return [f"it looks like {found}: holdfast import takes it in"] if found else []
 
 
 def _check_batch(document: Document, content: bytes, path: str) -> Report:
@@ -136,7 +138,7 @@ def _check_batch(document: Document, content: bytes, path: str) -> Report:
         return Report(path, 0, [Finding(path, failure.reason)])
     for place, text in enumerate(texts):
         try:
-            envelope, _ = open_stored(text, path)
+            envelope = open_checkpoint(text, path)
         except IntegrityFailure as failure:
             findings.append(Finding(f"{path}#{place}", failure.reason))
             continue

@@ -14,13 +14,16 @@ from holdfast.errors import (
     Unavailable,
     UnknownRun,
 )
-from holdfast.format.checkpoint import Envelope
+from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope
 from holdfast.format.ids import At
 from holdfast.format.index import Index
 from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout
 from holdfast.format.stored_file import entry_of
 from holdfast.github.calls import Gateway
 from holdfast.github.presence import GraphqlPresence
+from holdfast.importing.formats import recognise
+from holdfast.jsontext.members import parse_document
+from holdfast.jsontext.parse import parse_exact
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.repository.catalog import (
@@ -185,6 +188,7 @@ class Reader:
         loaded = self._load_newest(waiting, with_index=True) if at is None else self._load_at(waiting, at)
         past = loaded.past()
         late = tell_late(loaded.envelope.header, past.entries) if at is None else []
+        native = _tell_native(loaded.envelope)
         plan = plan_resume(
             loaded.envelope,
             source=loaded.source,
@@ -192,7 +196,7 @@ class Reader:
             dag=dag,
             earlier=loaded.earlier if at is None else (),
             past=past if at is None else replace(past, review=None),
-            warnings=[*loaded.warnings, *late],
+            warnings=[*loaded.warnings, *late, *native],
             now=self.now() if self.now else None,
             old_after_s=self.old_after_s,
         )
@@ -330,6 +334,16 @@ class Reader:
         yield from waiting.open_all(older)
         run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id, self.trust)
         yield from _while_they_can_be_had(run.before(newest.sequence))
+
+
+def _tell_native(envelope: Envelope) -> list[str]:
+    """Return a warning if the state is a checkpoint of another system, whose progress nobody reads there."""
+    if envelope.header.phase != UNNAMED_PHASE or b'"progress"' in envelope.content:
+        return []
+    found = recognise(parse_exact(parse_document(envelope.content).members.get("state_snapshot", b"null")))
+    if found is None:
+        return []
+    return [f"the state looks like {found}: take it in with holdfast import, so that the run goes on there"]
 
 
 def _load(envelope: Envelope, run: StoredRun, waiting: SpooledRun) -> Loaded:

@@ -292,7 +292,11 @@ class StoredRun:
     def path_of(self, candidate: Candidate) -> str:
         """Return the whole path of the file that is meant."""
         entry = candidate.entry
-        return entry.file_path if entry else self.layout.path(self.run_id, candidate.name)
+        return (
+            self.layout.path(self.run_id, candidate.name)
+            if entry is None
+            else entry.file_path.removeprefix("/")
+        )
 
     def try_open(self, candidate: Candidate) -> Envelope | None:
         """Return the checkpoint that lies there, or None with a warning. Raises NewerFormat."""

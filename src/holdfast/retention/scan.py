@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import IntegrityFailure, Missing, NewerFormat
-from holdfast.format.checkpoint import open_stored
+from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import parse_run_id
 from holdfast.format.index import Index
 from holdfast.format.moments import format_moment
@@ -28,7 +28,7 @@ from holdfast.format.paths import (
 )
 from holdfast.format.preserved_list import parse_preserved
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
-from holdfast.format.stored_file import split_file
+from holdfast.format.stored_file import open_checkpoint, split_file
 from holdfast.github.calls import (
     Gateway,
     ListingEntry,
@@ -209,13 +209,13 @@ class Scanner:
             if name == LATEST:
                 return self._with_latest(run, content, path)
             texts = split_file(content, path)
-            opened = [open_stored(text, path) for text in texts]
-            parts = frozenset(self._part_names(run, [document.value for _, document in opened]))
+            opened = [open_checkpoint(text, path) for text in texts]
+            parts = frozenset(self._part_names(run, map(_value_of, opened)))
         except IntegrityFailure as error:
             log.warning("run_damaged", run_id=run.run_id, path=error.path, cause=error.reason)
             return replace(run, damage=f"{run.damage}{name} is damaged: {error.reason}")
         if not is_single(name):
-            found = {each.checkpoint_id: text for (each, _), text in zip(opened, texts, strict=True)}
+            found = {each.checkpoint_id: text for each, text in zip(opened, texts, strict=True)}
             run = replace(run, texts_of={**run.texts_of, name: found})
         return replace(run, parts_of={**run.parts_of, name: parts})
 
@@ -240,15 +240,14 @@ class Scanner:
         return replace(run, snapshot=snapshot)
 
     def _with_latest(self, run: ScannedRun, content: bytes, path: str) -> ScannedRun:
-        envelope, document = open_stored(content, path)
+        envelope = open_checkpoint(content, path)
         check_owner(envelope, run.run_id, path)
-        parts = frozenset(self._part_names(run, [document.value]))
+        parts = frozenset(self._part_names(run, [_value_of(envelope)]))
         if parts:
             envelope = join_envelope(envelope, lambda part: self._read_part(run, part), path)
-            document = parse_document(envelope.content)
         return replace(
             run,
-            latest=describe_last(envelope, document.value),
+            latest=describe_last(envelope, _value_of(envelope)),
             parts_of={**run.parts_of, LATEST: parts},
         )
 
@@ -263,6 +262,10 @@ class Scanner:
         if file is None:
             raise IntegrityFailure(path, "a checkpoint refers to it, but it is not there")
         return self._blobs.read(file.sha)
+
+
+def _value_of(envelope: Envelope) -> Mapping[str, Any]:
+    return parse_document(envelope.content).value
 
 
 def _first_reads(run: ScannedRun) -> list[str]:

@@ -28,7 +28,7 @@ def plan(saved: Saved, today: Today) -> ResumePoint:
     phase, phase_flaws = _phase(saved)
     failed = failed_agents(saved.progress)
     counts = {agent: recoveries_of(agent, saved.progress, today.recoveries) for agent in failed}
-    given_up = tuple(agent for agent, count in counts.items() if count >= MAX_RECOVERIES)
+    given_up = tuple(agent for agent, count in counts.items() if count >= most_recoveries(saved.progress))
     return ResumePoint(
         resume_at=phase,
         completed=tuple(agent for agent, status in agents.items() if status == _COMPLETED),
@@ -38,6 +38,17 @@ def plan(saved: Saved, today: Today) -> ResumePoint:
         warnings=_blockers(saved),
         given_up=given_up,
     )
+
+
+def most_recoveries(progress: Mapping[str, Any]) -> int:
+    """Return how often a failed agent is restarted before the run goes back, as the run itself says."""
+    stated = as_index(progress.get("max_recoveries"))
+    return MAX_RECOVERIES if stated is None else stated
+
+
+def has_stepped_back(agent: str, progress: Mapping[str, Any]) -> bool:
+    """Whether a run has gone back once because of this agent."""
+    return agent in as_sequence(progress.get("stepped_back_for"))
 
 
 def failed_agents(progress: Mapping[str, Any]) -> list[str]:
@@ -70,9 +81,9 @@ def count_recoveries(agents: Iterable[str], earlier: Iterable[Saved]) -> dict[st
     counts = dict.fromkeys(agents, 0)
     counting = set(counts)
     for saved in earlier:
-        records = as_mapping(saved.progress.get("agents"))
+        records, most = as_mapping(saved.progress.get("agents")), most_recoveries(saved.progress)
         counting -= {agent for agent in counting if _status(records.get(agent)) in (None, _COMPLETED)}
-        if not counting or min(counts[agent] for agent in counting) >= MAX_RECOVERIES:
+        if not counting or min(counts[agent] for agent in counting) >= most:
             break
         for agent in counting:
             if _status(records.get(agent)) == _FAILED and saved.trigger is not Trigger.INTERVAL:

@@ -9,6 +9,7 @@ from holdfast.styles.style import ResumePoint, Saved, Style, Today
 from holdfast.styles.values import Document, as_dict, as_index, as_list, as_mapping, as_sequence, name_all
 
 Layers = tuple[tuple[str, ...], ...]
+_COMPLETED = frozenset({"completed", "complete", "done", "success", "succeeded", "ok", "skipped"})
 _BROKEN_OFF = frozenset({Trigger.ERROR, Trigger.INTERRUPTED, Trigger.STEP_FAILED})
 
 
@@ -59,6 +60,16 @@ def parse_layers(dag: Any) -> Layers | None:
     return tuple(tuple(layer) for layer in layers)
 
 
+def is_completed(task: Any) -> bool:
+    """Whether a task's record says that it is done; one that says nothing of it is.
+
+    >>> is_completed({"task_id": "a"}), is_completed({"task_id": "a", "status": "failed"})
+    (True, False)
+    """
+    status = as_mapping(task).get("status")
+    return status is None or str(status).lower() in _COMPLETED
+
+
 def task_id_of(task: Any) -> str | None:
     """Return the id of a completed task's record, in either spelling."""
     identity = as_mapping(task).get("task_id", as_mapping(task).get("taskId"))
@@ -69,8 +80,11 @@ def _completed(saved: Saved, layers: Layers | None, index: int | None, found: _F
     """Return the tasks that are recorded, and those of the layers before the saved one: they are done."""
     recorded = _recorded(saved, found)
     known = set(recorded)
+    unfinished = _unfinished(saved)
     for layer in (layers or ())[: index or 0]:
-        lacking = [task for task in layer if task not in known]
+        if open_tasks := [task for task in layer if task in unfinished]:
+            found.warnings.append(f"a layer is done, but these of its tasks are not: {name_all(open_tasks)}")
+        lacking = [task for task in layer if task not in known and task not in unfinished]
         if 0 < len(lacking) < len(layer):
             found.warnings.append(
                 f"a layer is done, but has no record of these of its tasks: {name_all(lacking)}"
@@ -86,7 +100,15 @@ def _recorded(saved: Saved, found: _Findings) -> list[str]:
     named = [task_id_of(task) for task in as_sequence(tasks)]
     if None in named:
         found.flaws.append("an entry of progress.tasks has no task_id: it is not taken as completed")
-    return [name for name in named if name is not None]
+    done = [task_id_of(task) for task in as_sequence(tasks) if is_completed(task)]
+    return [name for name in done if name is not None]
+
+
+def _unfinished(saved: Saved) -> set[str]:
+    """Return the tasks of which a record says that they are not done, and none that they are."""
+    tasks = as_sequence(saved.progress.get("tasks"))
+    done = {task_id_of(task) for task in tasks if is_completed(task)}
+    return {name for task in tasks if (name := task_id_of(task)) is not None and name not in done}
 
 
 def _stored_layers(saved: Saved, found: _Findings) -> Layers | None:
@@ -202,13 +224,13 @@ def is_layer_done(progress: Document, index: int) -> bool:
 
 def is_task_done(progress: Document, task_id: str) -> bool:
     """Whether the task is completed."""
-    return any(task.get("task_id") == task_id for task in progress["tasks"])
+    return any(task.get("task_id") == task_id and is_completed(task) for task in progress["tasks"])
 
 
 def _done_tasks(progress: Document) -> set[str]:
     """Return the tasks that are recorded, and those of the layers that were completed as a whole."""
     layers = as_list(as_dict(progress.get("dag_structure")).get("layers"))[: progress["layer_index"]]
-    return {str(task.get("task_id")) for task in progress["tasks"]} | {
+    return {str(task.get("task_id")) for task in progress["tasks"] if is_completed(task)} | {
         str(task_id) for layer in layers for task_id in as_list(layer)
     }
 

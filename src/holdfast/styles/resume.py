@@ -10,10 +10,11 @@ from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope, Header, RunStatu
 from holdfast.format.moments import epoch
 from holdfast.format.review import Review
 from holdfast.format.triggers import Trigger, parse_trigger
-from holdfast.jsontext.encode import encode
+from holdfast.jsontext.encode import encode, encode_exact
 from holdfast.jsontext.members import canonical, join_members, parse_document
+from holdfast.jsontext.parse import parse_exact, parse_value
 from holdfast.styles import DEFAULT_STYLE, STYLES, plan_style
-from holdfast.styles.agents import MAX_RECOVERIES, count_recoveries, failed_agents
+from holdfast.styles.agents import count_recoveries, failed_agents, has_stepped_back, most_recoveries
 from holdfast.styles.phases import GATE, is_done
 from holdfast.styles.redactions import tell_redacted
 from holdfast.styles.review import HUMAN_REVIEW, Past, Reviewed, find_review
@@ -275,18 +276,34 @@ def _recoveries(saved: Saved, before: _Lookback) -> dict[str, int]:
 def _step_back(
     newest: _OpenedCheckpoint, point: ResumePoint, before: _Lookback, dag: Any
 ) -> tuple[_OpenedCheckpoint, ResumePoint, list[str]]:
-    """Go back to the newest checkpoint in which the agents that were given up had not failed."""
-    why = f"{name_all(point.given_up)} failed again after {MAX_RECOVERIES} recovery attempts"
+    """Go back to the newest checkpoint in which the agents that were given up had not failed.
+
+    The state that is gone back to says so, and a run does not go back twice for the same agent.
+    """
+    progress = newest.saved.progress
+    why = f"{name_all(point.given_up)} failed again after {most_recoveries(progress)} recovery attempts"
+    if any(has_stepped_back(agent, progress) for agent in point.given_up):
+        return newest, point, [f"{why}, and the run has gone back for that before: a person must decide"]
     for opened in before:
         if not set(point.given_up) & set(failed_agents(opened.saved.progress)):
             number = opened.header.sequence_number
             warning = f"{why}: the plan goes back to checkpoint {number}, the last one before that"
-            return opened, plan_style(opened.saved, Today(dag=dag)), [warning]
+            return _remembering(opened, point.given_up), plan_style(opened.saved, Today(dag=dag)), [warning]
     return (
         newest,
         point,
         [f"{why}, and no earlier checkpoint is without that failure: a person must decide"],
     )
+
+
+def _remembering(opened: _OpenedCheckpoint, agents: Sequence[str]) -> _OpenedCheckpoint:
+    """Return a checkpoint whose progress says that the run has gone back to it because of these agents."""
+    members = dict(parse_document(opened.state_text).members)
+    progress = parse_exact(members["progress"])
+    known = progress.get("stepped_back_for")
+    progress["stepped_back_for"] = [*(known if isinstance(known, list) else []), *agents]
+    text = join_members({**members, "progress": encode_exact(progress)})
+    return replace(opened, state=parse_value(text), state_text=text)
 
 
 def _lesson_changes(state: Any, active: Sequence[Any] | None) -> list[str]:

@@ -44,13 +44,33 @@ def plan(saved: Saved, _today: Today) -> ResumePoint:
     )
 
 
+def state_of(progress: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the state as `{kind, step_index, …}`, also where it is tagged as the specification does it.
+
+    >>> state_of({"state": {"Failed": {"step_index": 3, "retryable": True}}})
+    {'kind': 'failed', 'step_index': 3, 'retryable': True}
+    """
+    state = progress.get("state")
+    if isinstance(state, str):
+        return {"kind": _snake(state)}
+    fields = as_mapping(state)
+    if "kind" in fields or len(fields) != 1:
+        return fields
+    ((tag, inner),) = fields.items()
+    return {"kind": _snake(tag), **inner} if isinstance(inner, dict) and _snake(tag) in _KINDS else fields
+
+
+def _snake(tag: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in tag).strip("_")
+
+
 def _completed(saved: Saved) -> tuple[tuple[int, ...], tuple[str, ...]]:
     stored = saved.progress.get("completed_steps", [])
     records = as_sequence(stored)
     indexes = [as_index(as_mapping(record).get("step_index")) for record in records]
     is_whole = isinstance(stored, list) and None not in indexes
     done = [index for index in indexes if index is not None]
-    state = as_mapping(saved.progress.get("state"))
+    state = state_of(saved.progress)
     last = as_index(state.get("step_index"))
     if state.get("kind") == "completed" and last is not None:
         done.append(last)
@@ -59,7 +79,7 @@ def _completed(saved: Saved) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
 
 def _find_start(saved: Saved, completed: Sequence[int]) -> _Start:
-    state = as_mapping(saved.progress.get("state"))
+    state = state_of(saved.progress)
     kind, step = state.get("kind"), as_index(state.get("step_index"))
     if kind not in _KINDS or step is None:
         done = set(completed)
@@ -166,7 +186,7 @@ def restore(stored: Document, fresh: Document) -> Document:
         "known_steps": names,
         "completed_steps": records,
         "variables": as_dict(stored.get("variables")),
-        "state": as_dict(stored.get("state")) or _before(0),
+        "state": dict(state_of({"state": as_dict(stored.get("state"))})) or _before(0),
         "workflow_type": as_dict(stored.get("workflow_type")) or fresh["workflow_type"],
         "workflow_path": fresh["workflow_path"] or stored.get("workflow_path"),
         "working_directory": fresh["working_directory"],
@@ -314,7 +334,7 @@ def _is_record(value: object) -> TypeGuard[Document]:
 def _completed_records(stored: Document) -> list[Document]:
     """Return what is known of each completed step; the last one may stand in the state alone."""
     records = [each for each in as_list(stored.get("completed_steps")) if _is_record(each)]
-    state = stored.get("state")
+    state = dict(state_of(stored))
     if not _is_record(state) or state.get("kind") != "completed":
         return records
     if any(record["step_index"] == state["step_index"] for record in records):

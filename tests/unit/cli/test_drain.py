@@ -115,7 +115,7 @@ def test_a_stop_in_the_middle_of_a_write_leaves_it_spooled(
 
     with open_session(data_dir) as session:
 
-        def stop(*, timeout_s: float) -> None:
+        def stop(*, timeout_s: float, tidies: bool) -> None:
             raise Stopped("asked to stop")
 
         monkeypatch.setattr(session.holdfast, "drain", stop)

@@ -644,3 +644,30 @@ def test_only_a_server_with_tls_needs_authorities(
     GitHubClient("octo/cat", token=lambda: None, api_url=url, clock=VirtualClock()).close()
 
     assert bool(read) is is_secure
+
+
+def wrapped(content: bytes) -> dict[str, Any]:
+    return {"encoding": "base64", "content": base64.encodebytes(content).decode(), "sha": blob_sha(content)}
+
+
+@pytest.mark.parametrize("media_type", ["application/json; charset=utf-8", "application/vnd.github+json"])
+def test_a_server_that_answers_a_raw_read_with_json_is_understood(
+    respx_mock: respx.MockRouter, client: GitHubClient, media_type: str
+) -> None:
+    content = b'{"state": "\xc3\xa9"}'
+    headers = {"content-type": media_type}
+    respx_mock.get(url__regex=r".*/git/blobs/.*").respond(json=wrapped(content), headers=headers)
+    respx_mock.get(url__regex=r".*/contents/.*").respond(json=wrapped(content), headers=headers)
+
+    assert client.perform(ReadBlob(blob_sha(content))) == content
+    assert client.perform(ReadFile("checkpoints/r/latest.json", "checkpoints")).content == content
+
+
+def test_a_file_that_looks_like_such_an_answer_is_taken_as_it_is(
+    respx_mock: respx.MockRouter, client: GitHubClient
+) -> None:
+    file = json.dumps({"encoding": "base64", "content": "aGVsbG8=", "sha": "0" * 40}).encode()
+    headers = {"content-type": "application/json"}
+    respx_mock.get(url__regex=r".*/contents/.*").respond(content=file, headers=headers)
+
+    assert client.perform(ReadFile("a.json", "main")).content == file
