@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.clock import SHORT_PAUSE_S, Clock, Deadline, SystemClock
+from holdfast.disk import make_private_folder
 from holdfast.drain.chunks import DrainPolicy
+from holdfast.errors import Refused, SpoolError
 from holdfast.format.parts import MAX_FILE_BYTES
 from holdfast.format.paths import Layout
 from holdfast.github.tokens import TokenSource
@@ -227,11 +229,20 @@ class Assembly:
     @cached_property
     def embedded(self) -> "EmulatorServer":
         """Return the embedded GitHub, started."""
-        from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
+        from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer, RepositoryUnusable
 
         root = self.settings.data_dir / "github"
         options = EmulatorOptions(root=root, repo=EMBEDDED_REPOSITORY, is_hour_fixed=True)
-        emulator = Emulator(options)
+        try:
+            make_private_folder(root)
+            emulator = Emulator(options)
+        except (RepositoryUnusable, SpoolError, OSError) as error:
+            raise Refused(
+                "",
+                f"the embedded GitHub cannot be opened: {error}",
+                kind="invalid",
+                advice=f"Make {root} a folder that you may write to, or set HOLDFAST_DATA_DIR.",
+            ) from error
         self._open.callback(emulator.close)
         return self._open.enter_context(EmulatorServer(emulator))
 

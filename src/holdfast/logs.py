@@ -24,7 +24,10 @@ SHORTEST_SECRET = 8
 # What could move a terminal's cursor, change its colours or forge a second line.
 _CONTROLS = {code: f"\\x{code:02x}" for code in [*range(0x20), *range(0x7F, 0xA0)]}
 _CONTROLS |= {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}
-_CONTROLS |= {code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))}
+# Separators of lines, and what turns the direction of a text around.
+_TURNS = (0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+_CONTROLS |= {code: f"\\u{code:04x}" for code in _TURNS}
+_CONTROLS_IN_JSON = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_TURNS)}
 _CONTROLS_IN_TRACE = {code: text for code, text in _CONTROLS.items() if code not in (0x09, 0x0A)}
 
 
@@ -134,6 +137,15 @@ def escape_controls(text: str) -> str:
     one\\ntwo\\x1b[31m
     """
     return text.translate(_CONTROLS)
+
+
+def escape_json(text: str) -> str:
+    """Return JSON `text` with what a terminal would obey spelled out; it means the same as before.
+
+    >>> print(escape_json('{"a": "\\u202e\\u009b"}'))
+    {"a": "\\u202e\\u009b"}
+    """
+    return text.translate(_CONTROLS_IN_JSON)
 
 
 class Scrubber:

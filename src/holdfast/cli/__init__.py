@@ -36,7 +36,7 @@ from holdfast.cli.arguments import Commands, Parser, add_shared_options
 from holdfast.errors import HoldfastError
 from holdfast.logs import escape_controls
 from holdfast.presentation.exits import CommandFailed, ExitCode, WrongUse, describe, exit_code_of
-from holdfast.presentation.render import Screen
+from holdfast.presentation.render import Screen, writing_answer
 
 # In the order in which `holdfast --help` shows them.
 COMMANDS = (
@@ -92,11 +92,14 @@ def build_parser() -> Parser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command line and return its exit code."""
+    _open_closed_streams()
     _tolerate_narrow_encodings()
     arguments = argparse.Namespace()
     try:
         return _carry_out(arguments, argv)
     except (HoldfastError, WrongUse, CommandFailed) as error:
+        if isinstance(error.__cause__, OSError):
+            _abandon_output()
         return _fail(error, arguments)
     except KeyboardInterrupt:
         return _fail(CommandFailed("interrupted"), arguments)
@@ -116,7 +119,8 @@ def _carry_out(arguments: argparse.Namespace, argv: Sequence[str] | None) -> int
         sys.stdout.flush()
         return int(end.code or 0)
     code: ExitCode = arguments.run(arguments, Screen(is_json=getattr(arguments, "json", False)))
-    sys.stdout.flush()
+    with writing_answer():
+        sys.stdout.flush()
     return code
 
 
@@ -128,6 +132,17 @@ def _fail(error: Exception, arguments: argparse.Namespace) -> ExitCode:
         traceback.print_exception(error)
     sys.stderr.write(f"holdfast: {escape_controls(describe(error))}\n")
     return exit_code_of(error)
+
+
+def _open_closed_streams() -> None:
+    """Have nothing in place of each standard stream that is closed: the next file would get its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:  # pragma: no cover (someone has taken that number already)
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
 
 
 def _tolerate_narrow_encodings() -> None:

@@ -18,7 +18,7 @@ Drain the spool into the repository. Each checkpoint leaves the spool once it is
 
 Where GitHub's limits leave no room, or it does not answer, --timeout says how long to wait and to try again;
 then, if anything is left, the exit code is 75 and the reason is told. SIGTERM or SIGINT ends a drain after
-the write under way, with 0."""
+the write under way, in the same way."""
 
 _HANGING = "GitHub did not answer in time; whether the write under way has landed is found out next time"
 
@@ -31,7 +31,7 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Drain once and tell what came of it."""
-    last_words = LastWords(ExitCode.DONE)
+    last_words = LastWords(ExitCode.WORK_LEFT)
     # Before anything else: what follows takes a while to load.
     with stop_on_signals(last_words) as stop, open_session(arguments, stop=stop) as session:
         from holdfast.drain.worker import DrainResult
@@ -108,7 +108,7 @@ def _report(result: "DrainResult", session: Session, screen: Screen, stop: threa
         screen.say(f"{format_count(result.verified)} verified, {result.left:,} left in the spool.")
     if set_aside:
         screen.warn(f"{format_count(set_aside)} set aside, which GitHub will not take; see holdfast status")
-    if not result.left or is_stopped:
+    if not result.left:
         return ExitCode.DONE
     reason = result.reason or "they came in while this drain ended"
     outlook = f"; the next try is in {format_duration(result.retry_in_s)}" if result.retry_in_s else ""

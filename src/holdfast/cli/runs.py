@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, add_run, count, open_session, place
+from holdfast.logs import escape_json
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen
 from holdfast.presentation.session import Session
@@ -159,6 +160,5 @@ def indent(content: bytes) -> bytes:
     from holdfast.jsontext.encode import encode_exact
     from holdfast.jsontext.parse import parse_exact
 
-    text = encode_exact(parse_exact(content), is_indented=True).decode()
-    # JSON lets these stand as they are, but a terminal would obey them.
-    return text.translate({code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}).encode()
+    # JSON lets some controls stand as they are, but a terminal would obey them.
+    return escape_json(encode_exact(parse_exact(content), is_indented=True).decode()).encode()

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TextIO
 
-from holdfast.logs import escape_controls
+from holdfast.logs import escape_controls, escape_json
+from holdfast.presentation.exits import CommandFailed
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -17,6 +18,9 @@ Advance = Callable[[int, int], None]
 
 # Wide enough for every row: what reads a pipe must not have to join lines again.
 _PIPE_WIDTH = 10_000
+# To lay out a larger one cell by cell takes rich a minute for ten thousand rows.
+_MOST_ROWS_LAID_OUT = 200
+_GAP = "  "
 _STYLES = {
     "verified": "green",
     "stored": "green",
@@ -53,10 +57,11 @@ class Screen:
         """Print a line for people."""
         if self.is_json:
             return
-        if style and has_colour(sys.stdout):
-            _console(sys.stdout).print(escape_controls(text), style=style, soft_wrap=True)
-        else:
-            sys.stdout.write(f"{escape_controls(text)}\n")
+        with writing_answer():
+            if style and has_colour(sys.stdout):
+                _console(sys.stdout).print(escape_controls(text), style=style, soft_wrap=True)
+            else:
+                sys.stdout.write(f"{escape_controls(text)}\n")
 
     def warn(self, text: str) -> None:
         """Print a line for people on standard error, also beside a JSON document."""
@@ -69,15 +74,21 @@ class Screen:
         self.content(orjson.dumps(value))
 
     def content(self, text: bytes) -> None:
-        """Print bytes exactly as they are, and the end of a line."""
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text + b"\n")
-        sys.stdout.buffer.flush()
+        """Print JSON, or a line, exactly as it is; what a terminal would obey is spelled out there."""
+        if is_terminal(sys.stdout):
+            text = escape_json(text.decode(errors="backslashreplace")).encode()
+        with writing_answer():
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text + b"\n")
+            sys.stdout.buffer.flush()
 
     def table(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
     ) -> None:
         """Print a table for people; the columns named in `right` hold numbers."""
+        if not is_terminal(sys.stdout) or len(rows) > _MOST_ROWS_LAID_OUT:
+            self._print_plain(columns, rows, right)
+            return
         from rich.table import Table
 
         table = Table(box=None, pad_edge=False, header_style="bold")
@@ -111,14 +122,54 @@ class Screen:
             task = bar.add_task(label, total=total)
             yield lambda done, left: bar.update(task, completed=done, total=done + left)
 
+    def _print_plain(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]
+    ) -> None:
+        """Print a table as it looks on a page of any width, a line for each row."""
+        if self.is_json:
+            return
+        cells = [columns, *([escape_controls(cell) for cell in row] for row in rows)]
+        widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
+        for row in cells:
+            padded = (
+                " " * (width - _width(cell)) + cell if name in right else cell + " " * (width - _width(cell))
+                for name, cell, width in zip(columns, row, widths, strict=True)
+            )
+            with writing_answer():
+                sys.stdout.write(f"{_GAP.join(padded).rstrip()}\n")
+
     def _print(self, renderable: "RenderableType") -> None:
         if self.is_json:
             return
         console = _console(sys.stdout)
-        with console.capture() as captured:
+        with writing_answer(), console.capture() as captured:
             console.print(renderable)
-        for line in captured.get().splitlines():
-            sys.stdout.write(f"{line.rstrip()}\n")
+        with writing_answer():
+            for line in captured.get().splitlines():
+                sys.stdout.write(f"{line.rstrip()}\n")
+
+
+@contextmanager
+def writing_answer() -> Iterator[None]:
+    """Say that it is standard output that cannot be written to, and no other disk. Raises CommandFailed."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise CommandFailed(
+            f"standard output cannot be written to: {reason}; only what it would have said is lost"
+        ) from error
+
+
+def _width(text: str) -> int:
+    """Return how many columns a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def format_bytes(number: int) -> str:

@@ -19,7 +19,7 @@ from holdfast.styles.phases import GATE, is_done
 from holdfast.styles.redactions import tell_redacted
 from holdfast.styles.review import HUMAN_REVIEW, Past, Reviewed, find_review
 from holdfast.styles.style import ResumePoint, Saved, Today
-from holdfast.styles.values import Place, as_mapping, name_all
+from holdfast.styles.values import Place, as_mapping, name_all, one_line
 
 Source = Literal["spool", "github", "cache"]
 
@@ -65,8 +65,8 @@ class ResumePlan:
         what = "Continuing" if self.resumable else f"Nothing to continue in {self.status}"
         return (
             f"RESUME: {what} run {self.run_id} from checkpoint {self.checkpoint_id}\n"
-            f"Resume point: {self._point_text()}\n"
-            f"{self._parts()} completed: {name_all(self.completed) or 'none'}\n"
+            f"Resume point: {one_line(self._point_text())}\n"
+            f"{self._parts()} completed: {one_line(name_all(self.completed)) or 'none'}\n"
             f"Cost so far: {'not recorded' if cost == b'null' else '$' + cost.decode()}"
         )
 

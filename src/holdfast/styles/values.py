@@ -1,5 +1,6 @@
 """JSON values in a state: read as far as they make sense, or refused, and copied before they are kept."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ Document = dict[str, Any]
 Place = str | int
 
 _SHOWN = 20
+_LINE_BREAKERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def as_index(value: object) -> int | None:
@@ -81,3 +83,12 @@ def name_all(names: Iterable[Place]) -> str:
     every = [str(name) for name in names]
     more = len(every) - _SHOWN
     return ", ".join(every[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def one_line(text: str) -> str:
+    """Return `text` with every control character and separator of lines spelled out.
+
+    >>> print(one_line("phase_1\\n::error::"))
+    phase_1\\n::error::
+    """
+    return _LINE_BREAKERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)

@@ -15,6 +15,9 @@ from holdfast.presentation.exits import ExitCode
 
 from .conftest import Holdfast
 
+# Only there to end a test that hangs.
+LONGEST_S = 60
+
 COMMANDS = [
     ("demo",),
     ("submit",),
@@ -221,3 +224,72 @@ def test_a_terminal_that_knows_only_ascii_is_no_error() -> None:
 
     assert ended.returncode == 0
     assert b"HOLDFAST_\\u2026 variable" in ended.stdout
+
+
+def run_with_closed(
+    words: list[str], *numbers: int, stdin: bytes = b""
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run a command that has no standard stream of these numbers."""
+    closed = " ".join(f"{number}>&-" for number in numbers)
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "holdfast", *words]
+    return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=LONGEST_S)
+
+
+SUBMIT = ["submit", "-", "--run-id", "closed", "--trigger", "manual", "--phase", "p"]
+
+
+def test_a_closed_output_stops_nothing(holdfast: Holdfast) -> None:
+    ended = run_with_closed(SUBMIT, 1, stdin=b'{"a": 1}')
+
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert holdfast("status", "--json").document["spool"]["depth"] == 1
+
+
+def test_a_closed_input_is_an_empty_one() -> None:
+    ended = run_with_closed(SUBMIT, 0)
+
+    assert ended.returncode == 2
+    assert b"standard input is empty" in ended.stderr
+    assert b"Traceback" not in ended.stderr
+
+
+def test_closed_errors_go_nowhere() -> None:
+    assert run_with_closed(["show", "nothing"], 2).returncode == 1
+
+
+def test_a_full_output_is_named_and_the_checkpoint_is_safe(holdfast: Holdfast) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "holdfast", *SUBMIT],
+            input=b'{"a": 1}',
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=LONGEST_S,
+        )
+
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(
+        b"holdfast: standard output cannot be written to: No space left on device;"
+    )
+    assert ended.stderr.count(b"\n") == 1
+    assert holdfast("status", "--json").document["spool"]["depth"] == 1
+
+
+def test_an_embedded_github_that_cannot_be_made_is_told(holdfast: Holdfast, data_dir: Path) -> None:
+    data_dir.mkdir()
+    (data_dir / "github").write_text("in the way")
+
+    ended = holdfast("runs")
+
+    assert ended.code == 1
+    assert ended.err.startswith("holdfast: the embedded GitHub cannot be opened: ")
+    assert "HOLDFAST_DATA_DIR" in ended.err
+
+
+def test_the_embedded_github_is_for_this_user_alone(holdfast: Holdfast, data_dir: Path) -> None:
+    (data_dir / "github").mkdir(mode=0o755, parents=True)
+
+    holdfast("runs")
+
+    assert (data_dir / "github").stat().st_mode & 0o777 == 0o700

@@ -1,10 +1,13 @@
+import errno
 import io
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import pytest
 
-from holdfast.presentation.render import Screen, has_colour
+from holdfast.presentation.exits import CommandFailed
+from holdfast.presentation.render import Screen, has_colour, writing_answer
 
 
 class Terminal(io.StringIO):
@@ -123,3 +126,58 @@ def test_beside_a_document_nothing_else_is_printed(capsys: pytest.CaptureFixture
     screen.warn("mind")
 
     assert capsys.readouterr() == ('{"a":[1,null]}\n', "holdfast: mind\n")
+
+
+def test_json_on_a_terminal_has_nothing_that_it_would_obey(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    stream = io.TextIOWrapper(written, encoding="utf-8")
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    state = {"text": "\x9b31m\u202eevil\u2066\u200f", "letters": "äß漢"}
+
+    with redirect_stdout(stream):
+        Screen(is_json=True).document(state)
+    shown = written.getvalue().decode()
+
+    assert not set("\x9b\u202e\u2066\u200f") & set(shown)
+    assert "äß漢" in shown
+    assert json.loads(shown) == state
+
+
+def test_json_for_a_program_stays_as_it_is(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    Screen(is_json=True).content('{"a":"\u202e"}'.encode())
+
+    assert capfdbinary.readouterr().out == '{"a":"\u202e"}\n'.encode()
+
+
+def test_a_large_table_has_the_same_columns(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    rows = [(str(number), "漢" * (number % 3), "end") for number in range(100)]
+    columns, right = ("#", "name", "last"), ("#",)
+
+    with shown_on(terminal) as screen:
+        screen.table(columns, rows, right=right)
+    laid_out = terminal.getvalue()
+    with redirect_stdout(io.StringIO()) as pipe:
+        Screen().table(columns, rows, right=right)
+
+    assert pipe.getvalue() == laid_out
+
+
+def test_a_table_of_ten_thousand_rows_is_not_laid_out_by_rich(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rich.table.Table.add_row", lambda *_: pytest.fail("laid out cell by cell"))
+
+    with shown_on(terminal) as screen:
+        screen.table(("#", "text"), [(str(number), "a\nb") for number in range(10_000)])
+
+    assert len(terminal.getvalue().splitlines()) == 10_001
+    assert "a\\nb" in terminal.getvalue()
+
+
+def test_an_output_that_is_full_is_not_taken_for_another_disk() -> None:
+    with (
+        pytest.raises(CommandFailed, match="standard output cannot be written to: No space"),
+        writing_answer(),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")

@@ -69,6 +69,13 @@ def test_completed_run_repeats_nothing(progress: dict[str, Any]) -> None:
     assert not plan_resume(envelope).retry_current
 
 
+def test_a_phase_cannot_begin_a_line_of_the_message() -> None:
+    plan = plan_of({"phase_outputs": {"a\u2028::error::": 1}}, phase="p\n::error::forged", trigger="manual")
+
+    assert len(plan.message.splitlines()) == 4
+    assert "p\\n::error::forged" in plan.message
+
+
 def test_message_is_the_specifications() -> None:
     plan = plan_of(
         {"cost_accumulated": 3, "phase_outputs": {"phase_0": 1, "phase_1": 2}},
