@@ -5,7 +5,6 @@ import os
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, open_session
-from holdfast.presentation.documents import diagnosis_document
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen
 
@@ -25,6 +24,7 @@ def register(commands: Commands) -> None:
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Examine everything and print what was found."""
     from holdfast.doctor import examine
+    from holdfast.presentation.documents import diagnosis_document
     from holdfast.settings import unknown_variables
 
     with open_session(arguments) as session:

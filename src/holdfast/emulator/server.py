@@ -5,6 +5,7 @@ cannot end an answer in the middle.
 """
 
 import contextlib
+import re
 import socket
 import threading
 import time
@@ -22,6 +23,9 @@ BODY_LIMIT_BYTES = 200 * 1024 * 1024
 IDLE_LIMIT_S = 120.0
 STOP_LIMIT_S = 5.0
 
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+
+_LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -127,6 +131,16 @@ class EmulatorServer:
             connection.close()
             self._slots.release()
 
+    def _is_foreign(self, request: Request) -> bool:
+        """Whether a page in a browser may have sent this: none has business with a loopback port.
+
+        A page whose own name leads to this machine sends that name, and no Origin.
+        """
+        if "origin" in request.headers or request.headers.get("sec-fetch-site", "none") != "none":
+            return True
+        host = request.headers.get("host")
+        return host is not None and self._host in LOOPBACK_HOSTS and not _LOOPBACK.fullmatch(host)
+
     def _handle(self, request: Request) -> Answer:
         try:
             return self.emulator.handle(request)
@@ -143,8 +157,7 @@ class EmulatorServer:
             return False
         if request is None:
             return False
-        if "origin" in request.headers:
-            # Only a browser sends this, and no page has business with a loopback port.
+        if self._is_foreign(request):
             connection.sendall(_encode(Answer(403), is_head=False, is_open=False))
             return False
         answer = self._handle(request)
@@ -185,6 +198,8 @@ def _read_headers(stream: BufferedReader) -> dict[str, str]:
             return headers
         name, colon, value = line.decode("latin-1").partition(":")
         if not colon:
+            raise _BadRequest(400)
+        if name.strip().lower() == "host" and "host" in headers:
             raise _BadRequest(400)
         headers[name.strip().lower()] = value.strip()
 

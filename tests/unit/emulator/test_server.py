@@ -42,7 +42,7 @@ def talk(server: EmulatorServer, sent: bytes) -> bytes:
 
 
 def test_connection_is_kept_for_several_requests(server: EmulatorServer) -> None:
-    request = b"GET /user HTTP/1.1\r\nhost: x\r\nuser-agent: test\r\n\r\n"
+    request = b"GET /user HTTP/1.1\r\nhost: localhost\r\nuser-agent: test\r\n\r\n"
 
     received = talk(server, request * 3)
 
@@ -91,6 +91,10 @@ def test_head_has_no_body(server: EmulatorServer) -> None:
         (b"GET / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nffffffffff\r\n", b"413"),
         (b"GET / HTTP/1.1\r\nx: " + b"y" * 70_000 + b"\r\n\r\n", b"431"),
         (b"GET / HTTP/1.1\r\nuser-agent: t\r\norigin: http://evil.example\r\n\r\n", b"403"),
+        (b"GET / HTTP/1.1\r\nuser-agent: t\r\nsec-fetch-site: cross-site\r\n\r\n", b"403"),
+        (b"GET / HTTP/1.1\r\nuser-agent: t\r\nhost: evil.example\r\n\r\n", b"403"),
+        (b"GET / HTTP/1.1\r\nuser-agent: t\r\nhost: 127.0.0.1:80.evil\r\n\r\n", b"403"),
+        (b"GET / HTTP/1.1\r\nhost: evil.example\r\nhost: localhost\r\n\r\n", b"400"),
     ],
 )
 def test_what_is_no_proper_request_is_refused(server: EmulatorServer, sent: bytes, status: bytes) -> None:
