@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, add_run, open_session
-from holdfast.errors import GatewayError, UnknownRun
+from holdfast.errors import GatewayError, RunArchived, UnknownRun
 from holdfast.presentation.exits import ExitCode, WrongUse
 from holdfast.presentation.render import Screen, format_bytes, format_count
 from holdfast.presentation.session import Session
@@ -144,10 +144,10 @@ def preserve_run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     with open_session(arguments) as session:
         holdfast = session.holdfast
         is_changed = holdfast.unpreserve(run_id) if arguments.remove else holdfast.preserve(run_id)
-        is_strange = is_changed and not arguments.remove and not _is_known(holdfast, run_id)
+        doubt = _doubt(holdfast, run_id) if is_changed and not arguments.remove else ""
     is_preserved = not arguments.remove
-    if is_strange:
-        screen.warn(f"There is no run {run_id} yet, neither stored nor spooled. Is it spelled right?")
+    if doubt:
+        screen.warn(doubt)
     if screen.is_json:
         screen.document({"run_id": run_id, "preserved": is_preserved, "changed": is_changed})
         return ExitCode.DONE
@@ -161,14 +161,17 @@ def preserve_run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     return ExitCode.DONE
 
 
-def _is_known(holdfast: "Holdfast", run_id: str) -> bool:
+def _doubt(holdfast: "Holdfast", run_id: str) -> str:
+    """Return why it may not be what was meant to preserve this run; nothing if it has checkpoints."""
     try:
         holdfast.checkpoints(run_id)
+    except RunArchived as error:
+        return f"{error}, which is preserved from now on; its checkpoints are gone."
     except UnknownRun:
-        return False
+        return f"There is no run {run_id} yet, neither stored nor spooled. Is it spelled right?"
     except GatewayError:
-        return True  # it cannot be told just now, and need not be
-    return True
+        return ""  # it cannot be told just now, and need not be
+    return ""
 
 
 def days(text: str) -> float:

@@ -34,7 +34,8 @@ def _facts(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "spool", _spool(status["spool"])
     yield from _set_aside(status)
     yield "budget", _budget(status["budget"])
-    if status["spool"]["depth"]:
+    # The embedded GitHub has no limits to make a forecast from.
+    if status["spool"]["depth"] and not status["is_embedded"]:
         yield "forecast", _forecast(status["budget"]["drain_forecast_s"])
     if status["drained_by"]:
         yield "drained by", status["drained_by"]

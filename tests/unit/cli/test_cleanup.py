@@ -112,6 +112,20 @@ def test_run_that_nobody_knows_is_preserved_with_a_question(holdfast: Holdfast) 
     assert "There is no run aa yet" in unknown.err
 
 
+def test_run_of_which_a_summary_is_left_is_preserved_with_a_word_about_that(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_DELETE_COMPLETED", "true")
+    store(holdfast, "a")
+    holdfast("complete", "a", "--status", "completed")
+
+    ended = holdfast("preserve", "a")
+
+    assert ended.code == 0
+    assert "only a summary is left, which is preserved from now on" in ended.err
+    assert "spelled right" not in ended.err
+
+
 def test_name_that_is_no_run_cannot_be_preserved(holdfast: Holdfast) -> None:
     assert holdfast("preserve", "../x").code == 2
 
