@@ -85,8 +85,7 @@ def _play_attack(
         time.sleep(1)  # until it has begun
         with looking(url, process.pid) as seen:
             time.sleep(ATTACK_S - 3)
-            stop_s = _time_end(process) if attack is read_parts else 0.0
-            seen.is_over.set()
+        stop_s = _time_end(process) if attack is read_parts else 0.0
         attacking.join()
     figures[name] = {**seen.figures(), **({"stop_s": round(stop_s, 1)} if stop_s else {})}
     print(f"{name}: {figures[name]}", flush=True)
@@ -165,6 +164,7 @@ class Seen:
 
     def figures(self) -> dict[str, Any]:
         return {
+            "healthz_p50_ms": round(self.tally.percentile(0.5), 1),
             "healthz_p99_ms": round(self.tally.percentile(0.99), 1),
             "healthz_max_ms": round(max(self.tally.elapsed_ms), 1),
             "healthz_asked": len(self.tally.elapsed_ms),

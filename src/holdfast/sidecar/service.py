@@ -24,7 +24,7 @@ T = TypeVar("T")
 # Drafting, status and the like: they need this machine alone, so that they end soon.
 LOCAL_THREADS = 4
 # What may go to GitHub, and so may wait for it as long as it likes to.
-READING_THREADS = 8
+READING_THREADS = 4
 # Part of the 8 s that a stop may take, for both together.
 THREADS_GRACE_S = 0.25
 # The worker tells of what it verified; of what it set aside, or of another process's work, nobody does.

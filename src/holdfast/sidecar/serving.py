@@ -32,6 +32,8 @@ DRAINER_GRACE_S = 6.0
 ANSWERS_GRACE_S = 1
 KEEP_ALIVE_S = 75
 BACKLOG = 1024
+# So many are taken in at once, before those that are in have their turn again.
+TAKEN_AT_ONCE = 32
 # Files, sockets to GitHub and the like, beside the connections of clients.
 SPARE_FILES = 200
 # Several threads share one interpreter; with Python's 5 ms, each statement of a commit might wait that long.
@@ -79,7 +81,7 @@ def serve(
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=ANSWERS_GRACE_S,
-            backlog=BACKLOG,
+            backlog=TAKEN_AT_ONCE,
         )
         run = _run(service, _Server(config), listener, on_ready)
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
@@ -129,6 +131,7 @@ async def _run(
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started and not serving.done():
         await asyncio.sleep(0.01)
+    listener.listen(BACKLOG)  # asyncio has made it as short as what it takes at once
     on_ready(url_of(listener))
     log.info("sidecar_started", url=url_of(listener))
     await asyncio.wait({stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
