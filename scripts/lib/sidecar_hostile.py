@@ -15,8 +15,11 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from sidecar_load import REPOSITORY, Connection, Tally, end, report, resources_of, start_github, start_sidecar
+
+from holdfast.format.checkpoint import draft_from_mapping, stamp
 
 READERS = 20
 SAVERS = 4
@@ -44,7 +47,13 @@ def play_hostile(folder: Path) -> int:
     figures: dict[str, Any] = {}
     bars: Bars = {}
     _play_hanging(folder / "hanging", figures, bars)
-    attacks = {"trailers": send_trailers, "slow_bodies": send_slowly, "parts": read_parts}
+    # The first is no attack: it shows what this machine takes for an answer at this moment.
+    attacks = {
+        "quiet": do_nothing,
+        "trailers": send_trailers,
+        "slow_bodies": send_slowly,
+        "parts": read_parts,
+    }
     for name, attack in attacks.items():
         _play_attack(folder / name, name, attack, figures, bars)
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -236,6 +245,11 @@ def keep_reading(address: Address, run_id: str, seconds: float) -> None:
         thread.join(max(0.0, deadline - time.perf_counter()))
 
 
+def do_nothing(_address: Address, seconds: float) -> None:
+    """Attack nobody."""
+    time.sleep(seconds)
+
+
 def read_parts(address: Address, seconds: float) -> None:
     """Ask for a run whose checkpoint has as many parts as it may have."""
     keep_reading(address, "hostile", seconds)
@@ -253,18 +267,11 @@ def plant_parts(url: str, api_url: str) -> None:
     part = b"1"
     reference = {"$part": "checkpoints/hostile/parts/a.json", "sha256": sha256(part).hexdigest(), "bytes": 1}
     names = [f"member-{number}" for number in range(PLACES)]
-    checkpoint = {
-        "checkpoint_id": "550e8400-e29b-41d4-a716-446655440000",
-        "run_id": "hostile",
-        "timestamp": "2026-11-16T10:00:00Z",
-        "trigger": "manual",
-        "phase": "phase_1",
-        "sequence_number": 1,
-        "state_snapshot": {**dict.fromkeys(names, reference), "filler": ["x" * 100] * 10_000},
-        "context_fields": {},
-        "parts": [["state_snapshot", name] for name in names],
-    }
-    content = json.dumps(checkpoint).encode()
+    state = {**dict.fromkeys(names, reference), "filler": ["x" * 100] * 10_000}
+    checkpoint = {"run_id": "hostile", "trigger": "manual", "phase": "phase_1", "state": state}
+    draft = draft_from_mapping(checkpoint, now="2026-11-16T10:00:00Z", new_id=lambda: str(uuid4()))
+    places = json.dumps([["state_snapshot", name] for name in names]).encode()
+    content = stamp(draft.body(1)[:-1] + b',"parts":' + places + b"}").content
     for name, each in (("parts/a.json", part), ("cp_001_manual.json", content), ("latest.json", content)):
         _put(api_url, f"checkpoints/hostile/{name}", each)
 
