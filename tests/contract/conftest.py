@@ -39,7 +39,7 @@ def emulator(tmp_path: Path, clock: VirtualClock) -> Iterator[Emulator]:
 def client(emulator: Emulator, clock: VirtualClock) -> Iterator[GitHubClient]:
     transport = EmulatorTransport(emulator, sleep=clock.sleep)
     with GitHubClient(
-        REPOSITORY, token=lambda: "t", api_url="http://github.test", clock=clock, transport=transport
+        REPOSITORY, token=lambda: "a-token", api_url="http://github.test", clock=clock, transport=transport
     ) as client:
         yield client
 

@@ -28,7 +28,11 @@ def workshop_on_emulator(folder: Path, mode: str) -> Iterator[tuple[Workshop, Pa
     transport = EmulatorTransport(emulator, sleep=clock.sleep)
     with (
         GitHubClient(
-            REPOSITORY, token=lambda: "t", api_url="http://github.test", clock=clock, transport=transport
+            REPOSITORY,
+            token=lambda: "a-token",
+            api_url="http://github.test",
+            clock=clock,
+            transport=transport,
         ) as client,
         open_workshop(folder / "machine", client, mode=mode, clock=clock) as workshop,
     ):
