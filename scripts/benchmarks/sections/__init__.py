@@ -13,6 +13,7 @@ from benchmarks.sections import (
     network,
     recording,
     requests,
+    security,
     start_up,
 )
 from benchmarks.workshop import Workshop
@@ -28,6 +29,7 @@ class Section:
 
 SECTIONS = {
     acknowledgement.NAME: Section("How long a save takes until it is on disk", acknowledgement.run),
+    security.NAME: Section("What it costs that nothing secret is stored", security.run),
     recording.NAME: Section("What a run costs that is recorded", recording.run),
     requests.NAME: Section("What a checkpoint costs at GitHub", requests.run),
     network.NAME: Section("How fast checkpoints get there, near and far", network.run),

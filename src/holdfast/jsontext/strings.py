@@ -47,11 +47,6 @@ class Cursor:
         return bytes(self.text[self.start : self.end])
 
     @property
-    def names(self) -> list[str]:
-        """Return the names on the way down to it, the innermost last."""
-        return [parse_value(step) for step in self.trail if isinstance(step, bytes)]
-
-    @property
     def name(self) -> bytes:
         """Return the text of the member's name that it is the value of; nothing in a list."""
         step = self.trail[-1] if self.trail else 0

@@ -5,6 +5,7 @@ not, and that is all. Otherwise the strings of the text are looked at one by one
 bytes stay as they are.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import orjson
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import Draft
 from holdfast.format.redacted import MARK, REDACTED_MEMBER, Redacted, format_redacted, parse_redacted
+from holdfast.jsontext.parse import parse_value
 from holdfast.jsontext.strings import Cursor, Text, unescape, walk_strings
 from holdfast.security.names import ANCHOR, is_telling
 from holdfast.security.rules import RULES, Rule
@@ -32,6 +34,7 @@ EARLIER = "earlier"
 _SHORTEST = 8
 # Escapes that nobody needs, but behind which a credential would not be seen.
 _HIDING = r"\\u00[2-7]|\\/"
+_NAMES = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*+:', re.DOTALL)
 _MARK = MARK.encode()
 _READABLE = ("phase", "workflow")
 
@@ -89,12 +92,13 @@ class _Rewriting:
         """Return the JSON text of a member without credentials; where there are none, the very same bytes."""
         if not self._search.is_suspect(text):
             return text
-        hits = self._search.hits(text)
+        hits, telling = self._search.hits(text), self._search.telling_names(text)
+        if not (hits or telling):
+            return text
         pieces: list[Text] = []
         rest = 0
-        secret_depth = _Below(self._search.mode == "strict")
         for cursor in walk_strings(text):
-            is_below = secret_depth.holds(cursor)
+            is_below = bool(telling) and not cursor.is_name and not telling.isdisjoint(cursor.trail)
             if not (is_below or hits.touch(cursor.start, cursor.end)):
                 continue
             changed = self._literal(cursor, f"/{name}", is_below=is_below)
@@ -140,24 +144,14 @@ class _Rewriting:
             self.places.append(Redacted(path, self._kinds.get(path, EARLIER)))
 
 
-class _Below:
-    """Whether a value lies below a telling name, at any depth."""
-
-    def __init__(self, is_strict: bool) -> None:
-        self._is_strict = is_strict
-
-    def holds(self, cursor: Cursor) -> bool:
-        return self._is_strict and not cursor.is_name and any(map(_is_telling, cursor.names))
-
-
-_is_telling = lru_cache(maxsize=4096)(is_telling)
-
-
 class _Hits:
     """Places in a text that are worth a look."""
 
     def __init__(self, places: Iterable[int]) -> None:
         self._places = sorted(places)
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
 
     def touch(self, start: int, end: int) -> bool:
         at = bisect_left(self._places, start)
@@ -181,8 +175,15 @@ class _Search:
 
     def hits(self, text: Text) -> _Hits:
         """Return the places of a JSON text to look at. A match may reach from a name into its value."""
-        found = _compile_anchors(self.mode, self.secrets).finditer(text)
+        mode: RedactMode = "off" if self.mode == "off" else "known"
+        found = _compile_anchors(mode, self.secrets).finditer(text)
         return _Hits(place for match in found for place in (match.start(), match.end() - 1))
+
+    def telling_names(self, text: Text) -> frozenset[bytes]:
+        """Return the names in a JSON text, as they stand there, under which a secret is likely."""
+        if self.mode != "strict":
+            return frozenset()
+        return frozenset(name for name in set(_NAMES.findall(text)) if is_telling(parse_value(name)))
 
     def find(self, content: bytes, before: bytes = b"") -> Iterator[tuple[int, int, str]]:
         """Yield the credentials in a text: start, end, kind. `before` is what says under which name it is."""
