@@ -6,6 +6,7 @@ newest checkpoints; the others lie in segments, files of the same form that are 
 
 from collections import ChainMap
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -93,8 +94,13 @@ def close_segment(run_id: str, run_folder: str, entries: tuple[IndexEntry, ...])
 
 
 def open_segment(segment: Segment, content: bytes, run_id: str) -> Segment:
-    """Return a segment with its entries, from the content of its file. Raises IntegrityFailure."""
+    """Return a segment with its entries, from the content of its file.
+
+    Raises IntegrityFailure, NewerFormat if a newer Holdfast wrote it.
+    """
     if sha256_hex(content) != segment.sha256:
+        with suppress(ValueError):
+            refuse_newer(orjson.loads(content), segment.file_path)
         raise IntegrityFailure(segment.file_path, "it is not the segment that index.json names")
     found = parse_index(content, segment.file_path)
     if found.run_id != run_id:

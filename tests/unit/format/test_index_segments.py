@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.errors import IntegrityFailure
+from holdfast.errors import IntegrityFailure, NewerFormat
 from holdfast.format.index import Index, IndexEntry, close_segment, open_segment, parse_index
 
 FOLDER = "checkpoints/r"
@@ -128,3 +128,12 @@ def test_segment_that_is_not_the_one_named_is_refused(case: str) -> None:
 
     with pytest.raises(IntegrityFailure):
         open_segment(segment, content, "r")
+
+
+def test_segment_that_a_newer_holdfast_wrote_is_told_from_a_damaged_one() -> None:
+    segment = close_segment("r", FOLDER, tuple(make_entries(1, 3)))
+
+    with pytest.raises(NewerFormat, match="format 2 is newer"):
+        open_segment(segment, b'{"format_version": 2, "rows": []}', "r")
+    with pytest.raises(IntegrityFailure, match="not the segment"):
+        open_segment(segment, b"damaged", "r")
