@@ -15,7 +15,7 @@ from holdfast.clock import SHORT_PAUSE_S, Clock, Deadline, SystemClock
 from holdfast.disk import make_private_folder
 from holdfast.drain.chunks import DrainPolicy
 from holdfast.errors import Refused, SpoolError
-from holdfast.format.parts import MAX_FILE_BYTES
+from holdfast.format.part_files import MAX_FILE_BYTES
 from holdfast.format.paths import Layout
 from holdfast.github.tokens import TokenSource
 from holdfast.key_files import load_keys, read_local_secret
@@ -31,6 +31,7 @@ from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH, Settings
 if TYPE_CHECKING:
     from holdfast.cache.local_copy import RepositoryCache
     from holdfast.decisions.deletion import Deletion
+    from holdfast.drain.stamper import Stamper
     from holdfast.drain.worker import Worker
     from holdfast.emulator import EmulatorServer
     from holdfast.github.calls import Answer, Gateway, Meter
@@ -375,12 +376,8 @@ class Assembly:
         parts = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch, deadline)
         return Worker(
             spool=self.spool,
-            contents=ContentsWriter(
-                *parts, self.settings.max_checkpoint_bytes, self.breathe, self.signatures.sign
-            ),
-            commits=CommitWriter(
-                *parts, self.settings.max_checkpoint_bytes, self.breathe, self.signatures.sign
-            ),
+            contents=ContentsWriter(*parts, self._stamper("contents"), self.breathe),
+            commits=CommitWriter(*parts, self._stamper("commit"), self.breathe),
             rate_limiter=self.rate_limiter,
             policy=self.policy,
             layout=self.layout,
@@ -390,6 +387,16 @@ class Assembly:
             jitter=self._jitter,
             after_drain=self._prune,
         )
+
+    def _stamper(self, mode: str) -> "Stamper":
+        """Return what decides which members of a state become parts, for writing in this mode."""
+        from holdfast.drain.stamper import LEAST_BYTES, PartPolicy, Stamper
+
+        settings = self.settings
+        is_incremental = settings.incremental == "on" or (settings.incremental == "auto" and mode == "commit")
+        least_bytes = LEAST_BYTES[mode] if is_incremental else None
+        policy = PartPolicy(settings.max_checkpoint_bytes, least_bytes, settings.compress)
+        return Stamper(self.layout, self.cache, policy, self.signatures.sign)
 
     @cached_property
     def reader(self) -> "Reader":

@@ -96,6 +96,18 @@ def _duration(value: object) -> object:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]
 
 
+def _size(value: object) -> object:
+    """Return bytes for a text such as 4096, 256KB or 1MB; None for off."""
+    if not isinstance(value, str):
+        return value
+    if value.strip().lower() == "off":
+        return None
+    match = re.fullmatch(r"(\d+)\s*(|KB|MB)", value.strip().upper())
+    if not match:
+        raise ValueError("use off, or a size such as 256KB or 1MB")
+    return int(match[1]) * {"": 1, "KB": 1024, "MB": MEGABYTE}[match[2]]
+
+
 class Settings(BaseModel):
     """What is in force. `sources` says where each value came from; what it leaves out has its default."""
 
@@ -121,6 +133,8 @@ class Settings(BaseModel):
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
     max_body_bytes: Annotated[int, Field(ge=1024, le=MOST_BYTES)] = MOST_BYTES
     max_checkpoint_bytes: Annotated[int, Field(ge=64 * 1024, le=MOST_BYTES)] = 10 * MEGABYTE
+    incremental: Literal["auto", "on", "off"] = "auto"
+    compress: Annotated[int | None, BeforeValidator(_size), Field(ge=1024)] = None
     max_spool_bytes: Annotated[int, Field(ge=1)] = 1024 * MEGABYTE
     max_spool_items: Annotated[int, Field(ge=1)] = 100_000
     min_free_bytes: Annotated[int, Field(ge=0)] = 64 * MEGABYTE

@@ -107,6 +107,10 @@ class MemoryGateway:
         """
         self._failures += [_Failure(kind, error, is_applied, when)] * times
 
+    def forget_failures(self) -> None:
+        """Answer everything again as it should be."""
+        self._failures.clear()
+
     def count(self, kind: type[Call[Any]]) -> int:
         """Return how many calls of this kind came in."""
         return sum(isinstance(call, kind) for call in self.calls)

@@ -11,7 +11,7 @@ from uuid import uuid4
 from holdfast.assembly import Assembly
 from holdfast.drain.worker import Worker
 from holdfast.format.checkpoint import draft_from_mapping
-from holdfast.format.parts import MAX_FILE_BYTES
+from holdfast.format.part_files import MAX_FILE_BYTES
 from holdfast.format.receipt import Receipt
 from holdfast.github.calls import Gateway
 from holdfast.queue import Queue
@@ -71,6 +71,7 @@ def open_workshop(
     mode: str = "contents",
     limits: Limits = NO_LIMITS,
     max_file_bytes: int = MAX_FILE_BYTES,
+    **settings: Any,
 ) -> Iterator[Workshop]:
     """Open a writer whose spool is in `folder`; opening the same folder again is a restart."""
     clock, token = clock or VirtualClock(), ["token"]
@@ -82,6 +83,7 @@ def open_workshop(
         token=token,
         write_mode=mode,
         max_checkpoint_bytes=max_file_bytes,
+        **settings,
     )
     try:
         yield Workshop(assembly, clock, token)

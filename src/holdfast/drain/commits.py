@@ -5,18 +5,18 @@ noticed, and its own answer names the blobs that it stored: writing and verifyin
 """
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from holdfast.clock import Deadline
 from holdfast.drain.numbering import disown_revived
+from holdfast.drain.stamper import Stamper
 from holdfast.drain.stamping import stamp_items
 from holdfast.drain.write_plan import FileWrite, WritePlan, plan_write
 from holdfast.errors import GatewayError, Missing, Unverified
 from holdfast.format.moments import format_moment
-from holdfast.format.parts import MAX_FILE_BYTES, stamp_in_parts
-from holdfast.format.paths import INDEX, LATEST, Layout
+from holdfast.format.paths import INDEX, LATEST, PARTS, Layout
 from holdfast.format.receipt import Delivery, QueueItem
 from holdfast.format.run_snapshot import RunSnapshot, without_unproved
 from holdfast.github.calls import (
@@ -46,12 +46,12 @@ class CommitWriter:
     layout: Layout
     branch: str
     deadline: Deadline
-    max_file_bytes: int = MAX_FILE_BYTES
+    stamper: Stamper
     breathe: Callable[[], None] = lambda: None
-    sign: Callable[[bytes], str] | None = None
     machine: str = field(default_factory=platform.node)
     _head_sha: str = ""
     _views: dict[str, RunSnapshot] = field(default_factory=dict)
+    _part_names: dict[str, Container[str]] = field(default_factory=dict)
     _graphql: GraphqlPresence = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,10 +129,7 @@ class CommitWriter:
             view = disown_revived(self._views[run_id], own)
             view = without_unproved(view, [item.checkpoint_id for item in own], self.layout)
             self._views[run_id] = view
-            folder = self.layout.run_folder(run_id)
-            stamp = partial(
-                stamp_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder, sign=self.sign
-            )
+            stamp = self.stamper.stamp_for(view, partial(self._parts_of, run_id))
             stamped = stamp_items(self.spool, view, own, stamp, breathe=self.breathe)
             items += [each.item for each in stamped]
             write_plans[run_id] = plan_write(
@@ -174,10 +171,13 @@ class CommitWriter:
             self._views.clear()
         self._head_sha = snapshot.head_sha
         self._views.update({run_id: self._view(run_id, snapshot) for run_id in run_ids})
+        self._part_names = {run_id: self._list_parts(run_id, snapshot) for run_id in run_ids}
 
     def _read_snapshot(self, run_ids: Sequence[str]) -> Snapshot:
         files = [self.layout.path(run_id, name) for run_id in run_ids for name in (INDEX, LATEST)]
-        paths = (*map(self.layout.run_folder, run_ids), *files)
+        folders = [self.layout.run_folder(run_id) for run_id in run_ids]
+        folders += [self.layout.path(run_id, PARTS) for run_id in run_ids if self.stamper.is_incremental]
+        paths = (*folders, *files)
         try:
             return read_snapshot(self.gateway, self.branch, paths)
         except Missing as error:
@@ -197,6 +197,13 @@ class CommitWriter:
             return self.runs.read_at(run_id, snapshot.head_sha)
         contents = {file.blob_sha: file.content for file in found.values()}
         return self.runs.understand(run_id, snapshot.head_sha, listed, contents)
+
+    def _parts_of(self, run_id: str) -> Container[str]:
+        return self._part_names.get(run_id, ())
+
+    def _list_parts(self, run_id: str, snapshot: Snapshot) -> Container[str]:
+        listed = snapshot.folders.get(self.layout.path(run_id, PARTS), {})
+        return {f"{PARTS}/{name}" for name in listed}
 
     def _forget(self) -> None:
         self._head_sha = ""

@@ -13,12 +13,12 @@ from holdfast.clock import Deadline
 from holdfast.drain.numbering import disown_revived, release_places
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.pending import PendingWrite
+from holdfast.drain.stamper import Stamper
 from holdfast.drain.stamping import stamp_items
 from holdfast.drain.verification import Verifier
 from holdfast.drain.write_plan import FileWrite, WritePlan, own_files, plan_write
 from holdfast.errors import Conflict, GatewayError, Unavailable, Unverified
 from holdfast.format.moments import format_moment
-from holdfast.format.parts import MAX_FILE_BYTES, stamp_in_parts
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
@@ -52,9 +52,8 @@ class ContentsWriter:
     layout: Layout
     branch: str
     deadline: Deadline
-    max_file_bytes: int = MAX_FILE_BYTES
+    stamper: Stamper
     breathe: Callable[[], None] = lambda: None
-    sign: Callable[[bytes], str] | None = None
     machine: str = field(default_factory=platform.node)
     orphans: OrphanFiles = field(init=False)
     _verifier: Verifier = field(init=False)
@@ -100,13 +99,12 @@ class ContentsWriter:
     def _plan(self, view: RunSnapshot, work: _Work) -> WritePlan:
         """Settle the numbers, plan the files, and note on disk what may come to exist."""
         view = self._release_places(disown_revived(view, work.items), work)
-        folder = self.layout.run_folder(view.run_id)
         is_batch, tried = work.pending_write.is_batch, work.pending_write.files
         stamped = stamp_items(
             self.spool,
             self.orphans.hide_batches(view),
             work.items,
-            partial(stamp_in_parts, limit_bytes=self.max_file_bytes, run_folder=folder, sign=self.sign),
+            self.stamper.stamp_for(view, partial(self.runs.list_parts, view.run_id)),
             locate=partial(own_files, view, is_batch=is_batch, layout=self.layout),
             tried=[(self.layout.name_of(view.run_id, path), sha) for path, sha in tried.items()],
             breathe=self.breathe,

@@ -35,8 +35,10 @@ class Verifier:
         listable = [file for file in files if not file.is_part]
         is_listed = len(listable) > 1 or (bool(listable) and not self.runs.is_certain(view.run_id))
         try:
+            # At the last of these commits: until a checkpoint refers to it, retention may take a part away.
+            last = commits[(listable or files)[-1].path]
             found = {
-                file.path: self._blob_at(file.path, commits[file.path])
+                file.path: self._blob_at(file.path, last if file.is_part else commits[file.path])
                 for file in files
                 if file.is_part or not is_listed
             }

@@ -1,13 +1,7 @@
-"""Oversized checkpoints: the largest members of the state move to files of their own, and come back.
-
-A part is named by the digest of its content, so that the same large output in one checkpoint after the
-other is stored once. The checkpoint lists the places that it left in `parts`: a state that only looks
-like a reference is never taken for one.
-"""
+"""Checkpoints in several files, put together again: each part goes back to the place that it left."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
@@ -15,81 +9,42 @@ import orjson
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 from holdfast.format.checkpoint import PARTS_MEMBER, Envelope, stamp
-from holdfast.format.paths import PARTS
-from holdfast.jsontext.members import find_members, parse_document, sha256_hex
+from holdfast.format.part_files import MAX_PARTS_BYTES, Reference, list_files, read_text
+from holdfast.jsontext.members import find_items, find_members, parse_document
 from holdfast.jsontext.parse import parse_value
-from holdfast.jsontext.weight import is_heavier
 
-MAX_FILE_BYTES = 10 * 1024 * 1024
-# Each part is a file, and so a request: a small one is not worth it, nor are many.
-_MOST_PARTS = 8
-_WORTH_BYTES = 64 * 1024
-_DEEPEST = 4
 # More than these no writer makes; each part costs a request, and each level that the text is looked through.
 MOST_PLACES = 1000
 _DEEPEST_PLACE = 16
-_STATE = "state_snapshot"
-_SEALED = b'{"$sealed":'
 _PARTS_NAME = b'"%b"' % PARTS_MEMBER.encode()
 
 
-# The name of a member, and where its text begins and ends.
-_Member = tuple[str, int, int]
+Place = tuple[str | int, ...]
+"""The names, and in arrays the numbers, that lead to a value."""
+
+Fetch = Callable[[Sequence[Reference]], None]
+"""Is told which parts will be read."""
+
 _Span = tuple[int, int]
-_Replacement = tuple[int, int, bytes]
+_Replacement = tuple[int, int, Sequence[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A checkpoint whose body holds references, and the parts they refer to, by name within the run."""
-
-    body: bytes
-    parts: Mapping[str, bytes]
-
-
-def split_body(body: bytes, *, limit_bytes: int, run_folder: str) -> Split:
-    """Return the checkpoint with as few of its largest members moved to parts as `limit_bytes` demands.
-
-    Where a few large members are not enough, all that holds them is moved as one part, which may be larger
-    than the limit. More is moved where what is left would take too much memory. The same body always gives
-    the same result.
-    """
-    worth_bytes = min(_WORTH_BYTES, limit_bytes // 8)
-    split = _split(body, limit_bytes, worth_bytes, run_folder)
-    while limit_bytes > worth_bytes and is_heavier(split.body):
-        limit_bytes = min(limit_bytes, len(body)) // 2
-        split = _split(body, limit_bytes, worth_bytes, run_folder)
-    return split
-
-
-def _split(body: bytes, limit_bytes: int, worth_bytes: int, run_folder: str) -> Split:
-    if len(body) <= limit_bytes:
-        return Split(body, {})
-    ((_, start, end),) = find_members(body, lambda name, _: name == _STATE)
-    shrinking = _Shrinking(body, len(body) - limit_bytes, worth_bytes, run_folder)
-    shrinking.shrink(start, end, (_STATE,))
-    last = len(body) - 1
-    shrinking.references[last, last] = b',"%b":%b' % (PARTS_MEMBER.encode(), orjson.dumps(shrinking.places))
-    return Split(_replace(body, shrinking.references), shrinking.parts)
-
-
-def stamp_in_parts(
-    body: bytes, *, limit_bytes: int, run_folder: str, sign: Callable[[bytes], str] | None = None
+def join_envelope(
+    envelope: Envelope, read: Callable[[str], bytes], path: str, fetch: Fetch = lambda _: None
 ) -> Envelope:
-    """Return the checkpoint as the repository will hold it, in several files if it is too large for one."""
-    split = split_body(body, limit_bytes=limit_bytes, run_folder=run_folder)
-    return replace(stamp(split.body, sign), parts=split.parts)
+    """Return the checkpoint put together again, if it was stored in parts. Raises IntegrityFailure.
 
-
-def join_envelope(envelope: Envelope, read: Callable[[str], bytes], path: str) -> Envelope:
-    """Return the checkpoint put together again, if it was stored in parts. Raises IntegrityFailure."""
+    `fetch` is told beforehand which parts will be read.
+    """
     # To look for the bytes first saves parsing nearly every checkpoint once more.
     if _PARTS_NAME not in envelope.content or PARTS_MEMBER not in parse_document(envelope.content).members:
         return envelope
-    return stamp(join_parts(envelope.content, read, path))
+    return stamp(join_parts(envelope.content, read, path, fetch))
 
 
-def join_parts(content: bytes, read: Callable[[str], bytes], path: str) -> bytes:
+def join_parts(
+    content: bytes, read: Callable[[str], bytes], path: str, fetch: Fetch = lambda _: None
+) -> bytes:
     """Return the body of a stored checkpoint with its parts in their places again, without its integrity.
 
     `read` gives the content of a part by its path. Raises IntegrityFailure for a part that is not as it was.
@@ -99,7 +54,12 @@ def join_parts(content: bytes, read: Callable[[str], bytes], path: str) -> bytes
     for place in places:
         tree.grow(place, path)
     spans = _find_references(content, tree, (0, len(content)), path) if tree else ()
-    parts = [(start, end, _read_part(content[start:end], read, path)) for start, end in sorted(spans)]
+    references = [(start, end, _parse_reference(content[start:end], path)) for start, end in sorted(spans)]
+    files = [file for _, _, reference in references for file in list_files(reference)]
+    if sum(file["bytes"] for file in files) > MAX_PARTS_BYTES:
+        raise IntegrityFailure(path, f"its parts have more than {MAX_PARTS_BYTES:,} bytes together")
+    fetch(files)
+    parts = [(start, end, read_text(reference, read, path)) for start, end, reference in references]
     members = find_members(content, lambda name, _: name not in ("integrity", PARTS_MEMBER))
     pieces: list[bytes | memoryview] = []
     for name, start, end in members:
@@ -118,72 +78,15 @@ def part_paths(document: Mapping[str, Any], path: str) -> list[str]:
             value: Any = document
             for name in place:
                 value = value[name]
-            paths.append(str(value["$part"]))
-    except (LookupError, TypeError) as error:
+            paths += [str(file["$part"]) for file in value.get("$parts", [value])]
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise IntegrityFailure(path, "it lists a part where there is no reference to one") from error
     return paths
 
 
-class _Shrinking:
-    """Takes the largest values out of a state until enough is saved."""
-
-    def __init__(self, body: bytes, excess_bytes: int, worth_bytes: int, run_folder: str) -> None:
-        self._body = body
-        self._excess_bytes = excess_bytes + len(b',"":[]') + len(PARTS_MEMBER)
-        self._worth_bytes = worth_bytes
-        self._run_folder = run_folder
-        self.parts: dict[str, bytes] = {}
-        self.places: list[list[str]] = []
-        self.references: dict[tuple[int, int], bytes] = {}
-
-    def shrink(self, start: int, end: int, place: tuple[str, ...]) -> None:
-        """Replace the largest members of a part of the body; all of it if these do not save enough."""
-        chosen = self._choose(start, end, place)
-        if not chosen:
-            self._take(start, end, place)
-        # The largest first: only for the last is it ever enough to move a part of it.
-        for name, begins, ends in chosen:
-            self.shrink(begins, ends, (*place, name))
-
-    def _choose(self, start: int, end: int, place: tuple[str, ...]) -> list[_Member]:
-        """Return the members to move, the largest first and as few as can be; none if all must go."""
-        if not self._body.startswith(b"{", start) or len(place) > _DEEPEST:
-            return []
-        if self._body.startswith(_SEALED, start):
-            return []  # a part of it is worth nothing
-        members = find_members(self._body, lambda _, size_bytes: size_bytes >= self._worth_bytes, start, end)
-        members.sort(key=_size, reverse=True)
-        # Further down, only one member that makes most of the whole is better to move than all of it.
-        if not members or (len(place) > 1 and 2 * _size(members[0]) < end - start):
-            return []
-        saved_bytes = 0
-        for count, member in enumerate(members[: _MOST_PARTS - len(self.places)], 1):
-            saved_bytes += self._saving(_size(member), (*place, member[0]))
-            if saved_bytes >= self._excess_bytes:
-                return members[:count]
-        return []
-
-    def _saving(self, size_bytes: int, place: tuple[str, ...]) -> int:
-        # The reference, and the place in the list of places.
-        return size_bytes - 256 - len(self._run_folder) - len(orjson.dumps(place))
-
-    def _take(self, start: int, end: int, place: tuple[str, ...]) -> None:
-        text = self._body[start:end]
-        digest = sha256_hex(text)
-        name = f"{PARTS}/{digest}.json"
-        self.parts[name] = text
-        self.places.append(list(place))
-        reference = {"$part": f"{self._run_folder}/{name}", "sha256": digest, "bytes": len(text)}
-        self._excess_bytes -= self._saving(len(text), place)
-        self.references[start, end] = orjson.dumps(reference)
-
-
-def _size(member: _Member) -> int:
-    return member[2] - member[1]
-
-
-def _replace(text: bytes, replacements: Mapping[tuple[int, int], bytes]) -> bytes:
-    ordered = sorted((start, end, replacement) for (start, end), replacement in replacements.items())
+def replace_spans(text: bytes, replacements: Mapping[tuple[int, int], bytes]) -> bytes:
+    """Return the text with other texts in place of parts of it, by where these begin and end."""
+    ordered = sorted((start, end, [replacement]) for (start, end), replacement in replacements.items())
     return b"".join(_pieces(text, ordered, 0, len(text)))
 
 
@@ -196,16 +99,20 @@ def _pieces(
         if begins > end:
             break
         yield view[rest:begins]
-        yield replacement
+        yield from replacement
         rest = ends
     yield view[rest:end]
 
 
-def _parse_places(text: bytes, path: str) -> list[list[str]]:
-    """Return the list of places, each a list of names. Raises IntegrityFailure."""
+def _parse_places(text: bytes, path: str) -> list[list[str | int]]:
+    """Return the list of places, each a list of names, and of numbers in arrays. Raises IntegrityFailure."""
     places = parse_value(text)
     if not isinstance(places, list) or not all(
-        isinstance(place, list) and place and all(isinstance(name, str) for name in place) for place in places
+        isinstance(place, list)
+        and place
+        and isinstance(place[0], str)
+        and all(type(name) in (str, int) for name in place)
+        for place in places
     ):
         raise IntegrityFailure(path, "its list of parts makes no sense")
     if len(places) > MOST_PLACES:
@@ -215,10 +122,10 @@ def _parse_places(text: bytes, path: str) -> list[list[str]]:
     return places
 
 
-class _Tree(dict[str, "_Tree"]):
-    """The places within one object, by the name of its members; a member without any is a reference."""
+class _Tree(dict[str | int, "_Tree"]):
+    """The places within one value, by the names or numbers in it; what has none within it is a reference."""
 
-    def grow(self, place: Sequence[str], path: str) -> None:
+    def grow(self, place: Sequence[str | int], path: str) -> None:
         """Add a place. Raises IntegrityFailure if it lies within another one, or another one in it."""
         node, is_new = self, False
         for name in place:
@@ -238,8 +145,11 @@ def _find_references(content: bytes, tree: _Tree, span: _Span, path: str) -> Ite
     if not tree:
         yield span
         return
-    is_object = content.startswith(b"{", span[0])
-    found = find_members(content, lambda name, _: name in tree, *span) if is_object else []
+    found: list[tuple[str | int, int, int]] = []
+    if content.startswith(b"{", span[0]):
+        found += find_members(content, lambda name, _: name in tree, *span)
+    elif content.startswith(b"[", span[0]):
+        found += [item for item in find_items(content, 0, *span) if item[0] in tree]
     if len(found) < len(tree):
         missing = next(iter(tree.keys() - {name for name, _, _ in found}))
         raise IntegrityFailure(path, f"it lists a part at {missing}, where there is nothing")
@@ -247,13 +157,13 @@ def _find_references(content: bytes, tree: _Tree, span: _Span, path: str) -> Ite
         yield from _find_references(content, tree[name], (start, end), path)
 
 
-def _read_part(reference: bytes, read: Callable[[str], bytes], path: str) -> bytes:
+def _parse_reference(text: bytes, path: str) -> Any:
+    """Return a reference that has all that it needs. Raises IntegrityFailure."""
     try:
-        stated = parse_value(reference)
-        part_path, digest, size = str(stated["$part"]), stated["sha256"], stated["bytes"]
-    except (TypeError, KeyError, InvalidCheckpoint) as error:
-        raise IntegrityFailure(path, "it lists a part where there is no reference to one") from error
-    content = read(part_path)
-    if len(content) != size or sha256_hex(content) != digest:
-        raise IntegrityFailure(part_path, f"it is not the part that {path} refers to")
-    return content
+        stated = parse_value(text)
+        is_whole = all(isinstance(each["sha256"], str) and each["bytes"] >= 0 for each in list_files(stated))
+    except (TypeError, LookupError, ValueError, AttributeError, InvalidCheckpoint):
+        is_whole = False
+    if not is_whole:
+        raise IntegrityFailure(path, "it lists a part where there is no reference to one")
+    return stated

@@ -44,14 +44,15 @@ def find_tree(gateway: Gateway, folder: str, ref: str) -> str:
     return sha
 
 
-def read_snapshot(gateway: Gateway, branch: str, paths: Iterable[str]) -> Snapshot:
+def read_snapshot(gateway: Gateway, branch: str, paths: Iterable[str], head_sha: str = "") -> Snapshot:
     """Return these files of a branch, all as of its newest commit, and what each folder among them holds.
 
-    The first files are read at the branch, the others at the commit that it then pointed to. What makes a
-    query fail that holds without it is left `unread`. Raises Missing when there is no such branch.
+    The first files are read at the branch, the others at the commit that it then pointed to; all of them at
+    `head_sha` if that is given. What makes a query fail that holds without it is left `unread`. Raises
+    Missing when there is no such branch.
     """
     wanted = list(dict.fromkeys(paths))
-    reading = _SnapshotReading(gateway, branch)
+    reading = _SnapshotReading(gateway, branch, head_sha)
     for some in _pages(wanted):
         reading.read(some)
     files = {path: reading.files.get(path) for path in wanted}

@@ -146,6 +146,22 @@ def find_members(
     ]
 
 
+def find_items(text: bytes, least_bytes: int, start: int, end: int) -> list[tuple[int, int, int]]:
+    """Return the items of a JSON array with at least so many bytes: their numbers, and where their text is.
+
+    >>> find_items(b'[1, "two", [3]]', 3, 0, 15)
+    [(1, 4, 9), (2, 11, 14)]
+
+    The array is a part of the text, from `start` to `end`. Raises like `parse_document`.
+    """
+    found = read_parts(text[start:end])[0]
+    return [
+        (number, start + first, start + last)
+        for number, (_, _, first, last) in enumerate(found)
+        if last - first >= least_bytes
+    ]
+
+
 def split_items(text: bytes) -> list[bytes]:
     """Return the items of the JSON array that `text` holds, each as its text was written.
 

@@ -82,6 +82,10 @@ class Runs:
         entries = list_folder(self._gateway, folder, ref, is_fresh=is_fresh)
         return {entry.path: entry.sha for entry in entries if entry.kind == "file"}
 
+    def list_parts(self, run_id: str) -> set[str]:
+        """Return the names of the parts of a run, as the branch shows them. Raises Missing."""
+        return {f"{PARTS}/{name}" for name in self.list_files(f"{run_id}/{PARTS}", self._branch)}
+
     def _remember(self, view: RunSnapshot) -> None:
         with self._lock:
             self._views[view.run_id] = view
@@ -105,6 +109,8 @@ class Runs:
 
         `contents` has blobs that need not be read.
         """
+
+        self._cache.keep_blobs(contents or {})
 
         def read(name: str) -> bytes:
             sha = files[name]

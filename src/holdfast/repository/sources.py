@@ -4,18 +4,20 @@ from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from typing import Protocol
 
 from holdfast.cache.local_copy import Folder, Head, RepositoryCache
 from holdfast.errors import IntegrityFailure, Missing, NotInCopy
 from holdfast.format.index import Index, open_segment, parse_index
+from holdfast.format.part_files import Reference
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
 from holdfast.format.run_snapshot import RemoteFile
-from holdfast.github.calls import Gateway, ReadFile, ReadHeadIfChanged
-from holdfast.github.listing import list_folder
+from holdfast.github.calls import NO_GRAPHQL, Gateway, ReadFile, ReadHeadIfChanged
+from holdfast.github.listing import list_folder, read_snapshot
 from holdfast.github.presence import GraphqlPresence
 from holdfast.jsontext.members import sha256_hex
-from holdfast.repository.blobs import BlobReader
+from holdfast.repository.blobs import MAX_QUERIED_BLOB_BYTES, BlobReader, cut
 from holdfast.repository.snapshot import check_weight
 from holdfast.styles.resume import Source
 
@@ -52,6 +54,10 @@ class RunSource(Protocol):
 
     def part_names(self, run_id: str) -> Container[str] | None:
         """Return the names of a run's parts; None if that is not known."""
+        ...
+
+    def fetch_parts(self, files: Sequence[Reference]) -> None:
+        """Get many parts at once, so that reading them costs little."""
         ...
 
     def fetch(self, files: Sequence[RemoteFile]) -> None:
@@ -130,6 +136,32 @@ class GitHubSource:
                 self.cache.keep_part(path, content)
         return content
 
+    def fetch_parts(self, files: Sequence[Reference]) -> None:
+        """Get the parts that are not here yet, many with each request; what is packed is read one by one."""
+        missing = {
+            file["$part"]: RemoteFile("", file["bytes"])
+            for file in files
+            if "encoding" not in file
+            and file["bytes"] <= MAX_QUERIED_BLOB_BYTES
+            and self.cache.part(file["$part"]) is None
+        }
+        paths = iter(missing)
+        for chunk in cut(list(missing.values())):
+            wanted = list(islice(paths, len(chunk)))
+            if len(wanted) > 1 and not self._query_parts(wanted):
+                return
+
+    def _query_parts(self, paths: Sequence[str]) -> bool:
+        """Get parts with one request; return whether there is GraphQL."""
+        try:
+            found = read_snapshot(self.gateway, self.branch, paths, self.head).files
+        except Missing as error:
+            return error.path != NO_GRAPHQL
+        for path, file in found.items():
+            if file is not None and sha256_hex(file.content) in path:
+                self.cache.keep_part(path, file.content)
+        return True
+
     def part_names(self, run_id: str) -> Container[str]:
         """Return the names of a run's parts."""
         try:
@@ -203,6 +235,9 @@ class CachedSource:
         if content is None:
             raise NotInCopy(path)
         return content
+
+    def fetch_parts(self, files: Sequence[Reference]) -> None:
+        """Do nothing: there is nobody to ask."""
 
     def part_names(self, run_id: str) -> None:
         """Return None: parts are kept one by one."""

@@ -18,6 +18,7 @@ from holdfast.errors import (
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import At
 from holdfast.format.index import Index, IndexEntry, Segment, open_segment
+from holdfast.format.part_files import MAX_PARTS_BYTES, Reference
 from holdfast.format.parts import join_envelope
 from holdfast.format.paths import INDEX, LATEST, PARTS, SUMMARY, Layout, is_single, parse_sequences
 from holdfast.format.run_snapshot import RunSnapshot
@@ -27,8 +28,6 @@ from holdfast.repository.snapshot import RunFiles, check_owner, read_index, take
 from holdfast.repository.sources import Files, RunSource
 from holdfast.security.signatures import Forged, Unsigned
 from holdfast.security.trust import Trust
-
-MAX_PARTS_BYTES = 100 * 1024 * 1024
 
 _SHOWN_REASONS = 5
 # The checkpoints of a batch are asked for one by one, and batches can lie in each other's gaps.
@@ -323,7 +322,7 @@ class StoredRun:
         if not is_stamped:
             self._warn(f"{path}: it has no integrity.sha256, so nothing shows that it is whole")
         try:
-            joined = join_envelope(envelope, _Allowance(self._read_part), path)
+            joined = join_envelope(envelope, _Allowance(self._read_part), path, self._fetch_parts)
         except (LookupError, TypeError, ValueError, AttributeError, InvalidCheckpoint) as error:
             raise IntegrityFailure(path, f"its list of parts makes no sense: {error!r}") from error
         return self.trust.open(joined, path)
@@ -334,6 +333,10 @@ class StoredRun:
         if SUMMARY in self.files:
             raise RunArchived(f"run {self.run_id!r} is archived: of its checkpoints only a summary is left")
         raise UnknownRun(f"there is no run {self.run_id!r}, neither stored nor spooled; see holdfast runs")
+
+    def _fetch_parts(self, files: Sequence[Reference]) -> None:
+        own = f"{self.layout.path(self.run_id, PARTS)}/"
+        self.source.fetch_parts([file for file in files if file["$part"].startswith(own)])
 
     def _read_part(self, path: str) -> bytes:
         run_id, name = self.layout.parse_path(path)

@@ -94,7 +94,7 @@ def decide(case: RetentionCase, protection: str) -> RunPlan:
 
 def decide_pruning(case: RetentionCase, protection: str) -> RunPlan:
     """Return what the rules within a run take from it, as if it were the most recent of all."""
-    return _decide_untouchable(case, protection) or _prune(case, "just written to")
+    return _decide_untouchable(case, protection) or _prune(case, "just written to", is_thorough=False)
 
 
 def _decide_untouchable(case: RetentionCase, protection: str) -> RunPlan | None:
@@ -153,7 +153,11 @@ def _trim(case: RetentionCase, reason: str) -> RunPlan:
     return _plan(case, Action.TRIM if delete else Action.KEEP, reason, delete=delete)
 
 
-def _prune(case: RetentionCase, reason: str) -> RunPlan:
+def _prune(case: RetentionCase, reason: str, *, is_thorough: bool = True) -> RunPlan:
+    """Return what the rules take, and the parts that nothing refers to.
+
+    To look for these where no checkpoint goes is `is_thorough`: every checkpoint must have been read.
+    """
     run, index = case.run, case.run.index
     if index is None:
         return _plan(case, Action.KEEP, reason)
@@ -165,7 +169,7 @@ def _prune(case: RetentionCase, reason: str) -> RunPlan:
     if unread := [name for name in torn if name not in run.texts_of]:
         return _ask(case, *unread)
     leftovers = find_leftovers(run, index, case.layout)
-    if not removed and not torn:
+    if not removed and not torn and not (is_thorough and run.parts):
         return _plan(case, Action.PRUNE if leftovers else Action.KEEP, reason, delete=leftovers)
     names = {case.layout.name_of(run.run_id, entry.file_path) for entry in index.all_entries}
     delete = leftovers | {name: run.files[name] for name in names & removed.keys()}
@@ -175,6 +179,8 @@ def _prune(case: RetentionCase, reason: str) -> RunPlan:
             return _ask(case, *unread)
         used = {part for name in kept for part in run.parts_of[name]}
         delete |= {name: run.files[name] for name in run.parts if name not in used}
+    if not removed and not torn:
+        return _plan(case, Action.PRUNE if delete else Action.KEEP, reason, delete=delete)
     beyond = [entry for entries in (*removed.values(), *torn.values()) for entry in entries]
     rest = index.without({entry.checkpoint_id for entry in beyond})
     reason = f"{reason}; {len(beyond)} of its {index.checkpoint_count} checkpoints are beyond the limits"

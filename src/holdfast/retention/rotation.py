@@ -11,9 +11,11 @@ from holdfast.errors import Conflict, IntegrityFailure, KeyMissing, Missing, Sto
 from holdfast.format.checkpoint import Envelope, open_stored
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, IndexEntry, close_segment
-from holdfast.format.parts import join_envelope, stamp_in_parts
+from holdfast.format.part_files import PartStyle
+from holdfast.format.parts import join_envelope
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
 from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.format.splitting import stamp_in_parts
 from holdfast.format.stored_file import is_unstamped, renew_batch, split_file
 from holdfast.github.calls import Gateway, ReadHead
 from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS
@@ -154,9 +156,9 @@ class _Step:
             return None
         if body is None:
             return None
-        folder = rotator.layout.run_folder(self._view.run_id)
+        style = PartStyle(rotator.layout.run_folder(self._view.run_id))
         sign = rotator.trust.signatures.sign
-        renewed = stamp_in_parts(body, limit_bytes=rotator.limit_bytes, run_folder=folder, sign=sign)
+        renewed = stamp_in_parts(body, limit_bytes=rotator.limit_bytes, style=style, sign=sign)
         self.sealed[envelope.checkpoint_id] = renewed
         return renewed
 

@@ -244,6 +244,7 @@ class Scanner:
         check_owner(envelope, run.run_id, path)
         parts = frozenset(self._part_names(run, [_value_of(envelope)]))
         if parts:
+            self._blobs.fetch([run.files[name] for name in parts if name in run.files])
             envelope = join_envelope(envelope, lambda part: self._read_part(run, part), path)
         return replace(
             run,

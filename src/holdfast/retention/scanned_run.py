@@ -21,7 +21,7 @@ from holdfast.retention.records import LastState, Summary
 NO_FILE = " (no file)"
 """Added to the name of a link or a submodule, so that nobody takes it for one of ours."""
 
-_PART = re.compile(r"parts/[0-9a-f]{64}\.json")
+_PART = re.compile(r"parts/[0-9a-f]{64}\.json(?:\.gz)?")
 _UNFINISHED = "a writer is at work, or was interrupted"
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import draft_from_mapping, draft_from_text, open_stored, stamp
-from holdfast.format.parts import MOST_PLACES, Split, join_parts, part_paths, split_body
+from holdfast.format.part_files import PartStyle
+from holdfast.format.parts import MOST_PLACES, join_parts, part_paths
+from holdfast.format.splitting import Split, split_body
 from holdfast.jsontext.encode import encode
 from holdfast.jsontext.members import find_members, sha256_hex
 from holdfast.jsontext.weight import is_heavier
@@ -24,7 +26,7 @@ def body_of(state: Any) -> bytes:
 
 
 def split(state: Any) -> Split:
-    return split_body(body_of(state), limit_bytes=LIMIT, run_folder="checkpoints/r")
+    return split_body(body_of(state), limit_bytes=LIMIT, style=PartStyle("checkpoints/r"))
 
 
 def join(parts: Split) -> bytes:
@@ -82,7 +84,7 @@ def test_many_small_members_move_together(state: Any, places: list[list[str]], i
     spelled = json.dumps(state, indent=indent, ensure_ascii=False).encode()
     body = draft_from_text(header % spelled, now=NOW, new_id=lambda: ID).body(1)
 
-    parts = split_body(body, limit_bytes=LIMIT, run_folder="checkpoints/r")
+    parts = split_body(body, limit_bytes=LIMIT, style=PartStyle("checkpoints/r"))
 
     assert len(parts.body) <= LIMIT
     assert json.loads(parts.body)["parts"] == places
@@ -117,7 +119,7 @@ def test_what_an_earlier_release_split_into_many_parts_comes_back() -> None:
 def test_small_checkpoint_stays_whole() -> None:
     body = body_of({"small": 1})
 
-    assert split_body(body, limit_bytes=LIMIT, run_folder="checkpoints/r") == Split(body, {})
+    assert split_body(body, limit_bytes=LIMIT, style=PartStyle("checkpoints/r")) == Split(body, {})
 
 
 def test_reference_says_where_how_long_and_what() -> None:
@@ -184,7 +186,7 @@ def test_list_of_parts_that_does_not_fit_is_refused(change: Any, reason: str) ->
 def test_state_that_would_take_too_much_memory_is_split_though_it_is_small_enough() -> None:
     body = body_of({"dense": [{}] * 900_000, "light": "x"})
 
-    parts = split_body(body, limit_bytes=10 * 1024**2, run_folder="checkpoints/r")
+    parts = split_body(body, limit_bytes=10 * 1024**2, style=PartStyle("checkpoints/r"))
 
     assert [len(part) for part in parts.parts.values()] == [len("[") + 900_000 * len("{},")]
     assert not is_heavier(parts.body)

@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.errors import IntegrityFailure, Refused, Unavailable
 from holdfast.format.checkpoint import draft_from_mapping
-from holdfast.format.parts import stamp_in_parts
+from holdfast.format.part_files import PartStyle
+from holdfast.format.splitting import stamp_in_parts
 from holdfast.github.calls import ReadBlobs, ReadTree
 from holdfast.retention.rules import RetentionRules
 from tests.fakes.assembly import BRANCH
@@ -134,7 +135,7 @@ def test_large_checkpoint_keeps_its_parts_and_its_summary_is_made_of_them(tmp_pa
             make_envelope("r", n, state=state, status="completed").content.rsplit(b',"integrity"', 1)[0]
             + b"}",
             limit_bytes=4000,
-            run_folder="checkpoints/r",
+            style=PartStyle("checkpoints/r"),
         )
         for n in (1, 2)
     ]
