@@ -32,6 +32,9 @@ _BAD_BRANCH = re.compile(r"[\x00-\x20~^:?*\[\\\x7f]|\.\.|@\{|//|^[/.-]|[/.]$|\.l
 # Where a setting has a second name, which others have made usual.
 _OTHER_VARIABLES = {"token": "GITHUB_TOKEN", "api_url": "GITHUB_API_URL"}
 
+# Variables of ours that say what a command is about, and not how it works.
+_NOT_SETTINGS = ("RUN_ID",)
+
 
 def _repository(text: str) -> str:
     if not _REPOSITORY.fullmatch(text):
@@ -251,7 +254,7 @@ def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
     >>> unknown_variables({"HOLDFAST_REOP": "me/state", "HOLDFAST_REPO": "me/state", "HOME": "/"})
     {'HOLDFAST_REOP': 'HOLDFAST_REPO'}
     """
-    known = [name.upper() for name in names_of_settings()]
+    known = [*(name.upper() for name in names_of_settings()), *_NOT_SETTINGS]
     given = [name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)]
     unknown = [name for name in given if name not in known]
     if not unknown:

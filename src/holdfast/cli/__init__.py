@@ -21,6 +21,7 @@ from holdfast.cli import (
     doctor,
     drain,
     emulator,
+    execution,
     import_files,
     keys,
     n8n,
@@ -42,6 +43,7 @@ from holdfast.presentation.render import Screen, writing_answer
 COMMANDS = (
     demo,
     serve,
+    execution,
     submit,
     drain,
     status,
@@ -118,7 +120,7 @@ def _carry_out(arguments: argparse.Namespace, argv: Sequence[str] | None) -> int
     except SystemExit as end:  # --help and --version are done now
         sys.stdout.flush()
         return int(end.code or 0)
-    code: ExitCode = arguments.run(arguments, Screen(is_json=getattr(arguments, "json", False)))
+    code: int = arguments.run(arguments, Screen(is_json=getattr(arguments, "json", False)))
     with writing_answer():
         sys.stdout.flush()
     return code

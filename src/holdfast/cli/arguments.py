@@ -2,8 +2,9 @@
 
 import argparse
 import math
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NoReturn
 
@@ -16,14 +17,30 @@ if TYPE_CHECKING:
     from holdfast.presentation.render import Screen
     from holdfast.settings import Settings
 
-Run = Callable[[argparse.Namespace, "Screen"], ExitCode]
+Run = Callable[[argparse.Namespace, "Screen"], int]
 
 # The options that override a setting, under the setting's own name.
 SETTINGS = ("data_dir", "repo", "branch", "base_path", "api_url", "write_mode", "log_format", "log_level")
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises WrongUse instead of ending the process."""
+    """A parser that raises WrongUse instead of ending the process.
+
+    If it `takes_command`, what follows the first `--` is a command of its own, and none of our options.
+    """
+
+    takes_command = False
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        words = list(sys.argv[1:] if args is None else args)
+        if not self.takes_command:
+            return super().parse_known_args(words, namespace)
+        end = words.index("--") if "--" in words else len(words)
+        parsed, unknown = super().parse_known_args(words[:end], namespace)
+        parsed.command = words[end + 1 :]
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         raise WrongUse(f"{message}; see {self.prog} --help")
@@ -42,10 +59,22 @@ class Commands:
 
         parser.set_defaults(run=ask)
 
-    def add(self, name: str, run: Run, *, operands: str = "", description: str, example: str) -> Parser:
+    def add(
+        self,
+        name: str,
+        run: Run,
+        *,
+        operands: str = "",
+        description: str,
+        example: str,
+        prints_data: bool = True,
+    ) -> Parser:
         """Return the parser of a new command, which `run` carries out; `operands` is for its usage line."""
         parser = self._add(name, operands, description, example)
-        parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+        if prints_data:
+            parser.add_argument(
+                "--json", action="store_true", help="print one JSON document on standard output"
+            )
         add_shared_options(parser)
         parser.set_defaults(run=run)
         return parser

@@ -246,9 +246,13 @@ def complete(
     return _pointing(completed, {"kind": "completed", "step_index": index, "output": output})
 
 
-def fail(progress: Document, index: int, *, error: str, is_retryable: bool) -> Document:
-    """Return the progress with the step failed."""
-    failure = {"kind": "failed", "step_index": index, "error": error, "retryable": is_retryable}
+def fail(
+    progress: Document, index: int, *, error: str, is_retryable: bool, output: str | None = None
+) -> Document:
+    """Return the progress with the step failed; `output` is the last that it said, if that is known."""
+    failure: Document = {"kind": "failed", "step_index": index, "error": error, "retryable": is_retryable}
+    if output is not None:
+        failure["output"] = output
     failed = _without(progress, index)
     failed["failed_steps"] = [*failed["failed_steps"], failure]
     return _pointing(failed, failure)

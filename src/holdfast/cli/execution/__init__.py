@@ -1,0 +1,151 @@
+"""`holdfast exec`: a command as a step of a run."""
+
+import argparse
+import os
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.cli.arguments import Commands, overrides
+from holdfast.logs import escape_controls
+from holdfast.presentation.exits import ExitCode, WrongUse
+from holdfast.presentation.render import Screen
+from holdfast.presentation.session import open_with, settings_from
+from holdfast.presentation.user_input import check_run_id
+
+if TYPE_CHECKING:
+    from holdfast.cli.execution.passage import Passage
+    from holdfast.cli.execution.record import StepRecord
+    from holdfast.cli.execution.shared_steps import SharedSteps
+    from holdfast.cli.execution.signals import SignalRelay
+
+RUN_VARIABLE = "HOLDFAST_RUN_ID"
+
+_DESCRIPTION = """\
+Run a command as a step of a run, so that the script around it can be started again and goes on from there.
+
+A step that is completed is skipped. It is saved before and after, when it fails, and when a signal comes.
+Output, input, signals and the exit code are those of the command; nothing that goes wrong here stops it.
+RUN may stand in HOLDFAST_RUN_ID instead."""
+
+
+def register(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add(
+        "exec",
+        run,
+        operands="[RUN] --step NAME -- COMMAND …",
+        description=_DESCRIPTION,
+        example="holdfast exec nightly-7 --step build -- make all",
+        prints_data=False,
+    )
+    parser.takes_command = True
+    parser.add_argument("run_id", metavar="RUN", nargs="?", type=check_run_id)
+    parser.add_argument("--step", metavar="NAME", required=True, help="the step, by a name of your own")
+    parser.add_argument("--workflow", help="name or path of the workflow")
+    parser.add_argument(
+        "--no-output",
+        action="store_true",
+        help="keep nothing of the output; the command writes straight to where we would",
+    )
+
+
+def run(arguments: argparse.Namespace, _screen: Screen) -> int:
+    """Run the command unless its step is completed, and return its exit code."""
+    from holdfast.cli.execution.passage import Passage
+    from holdfast.cli.execution.record import StepRecord
+    from holdfast.cli.execution.signals import SignalRelay
+
+    if not arguments.command:
+        raise WrongUse("name the command after --, such as: holdfast exec nightly-7 --step build -- make all")
+    if not arguments.step.strip():
+        raise WrongUse("--step needs a name")
+    arguments.run_id = arguments.run_id or _run_from_environment()
+    relay = SignalRelay()
+    relay.open()
+    try:
+        record = StepRecord(arguments.step, lambda stack: _open_steps(arguments, record, stack), _warn)
+        if not record.begin():
+            _warn(f"step {arguments.step!r} of {arguments.run_id} is completed: skipped")
+            record.close()
+            return ExitCode.DONE
+        passage = Passage(relay, keeps_output=not arguments.no_output)
+        code = _run_step(arguments, record, relay, passage)
+        record.close()
+        passage.leave_behind()
+    finally:
+        relay.close()
+    return code
+
+
+def _run_step(
+    arguments: argparse.Namespace, record: "StepRecord", relay: "SignalRelay", passage: "Passage"
+) -> int:
+    """Run the command and save how it ended; return its exit code."""
+    from holdfast.cli.execution.passage import NOT_EXECUTABLE, NOT_FOUND
+    from holdfast.cli.execution.signals import ENDING, name_of
+
+    if relay.is_stopped():
+        record.interrupt()
+        return 128 + (relay.stopped_by or 0)
+    relay.stopping = lambda _number: record.interrupt()
+    began_at = time.monotonic()
+    try:
+        ended = passage.run(arguments.command)
+    except OSError as error:
+        _warn(f"cannot run {arguments.command[0]!r}: {error.strerror}")
+        record.fail(f"it could not be started: {error.strerror}", None)
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+    duration_s = round(time.monotonic() - began_at, 3)
+    output = None if arguments.no_output else passage.tail.text()
+    # A step that was told to stop is repeated, whatever it says: skipping it could lose work.
+    if relay.is_stopped():
+        return ended.code
+    if ended.signal in ENDING:
+        record.interrupt()
+    elif ended.signal is not None:
+        record.fail(f"ended by {name_of(ended.signal)}", output)
+    elif ended.code:
+        record.fail(f"exit code {ended.code}", output)
+    else:
+        record.complete(output, duration_s)
+    return ended.code
+
+
+def _open_steps(arguments: argparse.Namespace, record: "StepRecord", stack: ExitStack) -> "SharedSteps":
+    from holdfast.cli.execution.shared_steps import SharedSteps
+
+    settings = settings_from(overrides(arguments))
+    if "log_level" not in settings.sources:
+        # What matters is told in a sentence; the rest of standard error is the command's.
+        settings = settings.model_copy(update={"log_level": "error"})
+    session = stack.enter_context(open_with(settings))
+    assembly = session.assembly
+    return SharedSteps(
+        run_id=arguments.run_id,
+        reader=lambda: assembly.reader,
+        spool=assembly.spool,
+        submit=session.holdfast.submit,
+        lock=assembly.folder / "steps.lock",
+        clock=assembly.clock,
+        warn=record.tell,
+        workflow=arguments.workflow,
+        working_directory=str(Path.cwd()),
+    )
+
+
+def _run_from_environment() -> str:
+    named = os.environ.get(RUN_VARIABLE)
+    if not named:
+        raise WrongUse(f"name the run, or set {RUN_VARIABLE}; see holdfast exec --help")
+    try:
+        return check_run_id(named)
+    except argparse.ArgumentTypeError as error:
+        raise WrongUse(f"{RUN_VARIABLE}: {error}") from error
+
+
+def _warn(sentence: str) -> None:
+    sys.stderr.write(f"holdfast: {escape_controls(sentence)}\n")
+    sys.stderr.flush()

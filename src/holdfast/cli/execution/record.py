@@ -1,0 +1,105 @@
+"""The record of one step, kept beside its command: nothing that goes wrong here stops or delays that."""
+
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeVar
+
+from holdfast.errors import HoldfastError
+from holdfast.presentation.exits import describe
+
+if TYPE_CHECKING:
+    from holdfast.cli.execution.shared_steps import SharedSteps
+
+# How long a command waits at most: for what is known of its run, and for what is saved of it.
+LOOK_S = 5.0
+SAVE_S = 5.0
+
+ResultT = TypeVar("ResultT")
+
+
+class StepRecord:
+    """Saves how one step fares. Every failure becomes a sentence for `warn`, each of them once.
+
+    Everything is done by a thread of its own, one thing after the other, so that a disk or a server that
+    hangs holds up nothing but that thread.
+    """
+
+    def __init__(
+        self, step: str, open_steps: Callable[[ExitStack], "SharedSteps"], warn: Callable[[str], object]
+    ) -> None:
+        self._step = step
+        self._open_steps = open_steps
+        self._warn = warn
+        self._told: set[str] = set()
+        self._steps: SharedSteps | None = None
+        self._resources = ExitStack()
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        threading.Thread(target=self._labour, name="holdfast-step", daemon=True).start()
+
+    def begin(self) -> bool:
+        """Save that the step begins; return whether it is to run, which a completed one is not."""
+        return self._wait(self._begin, LOOK_S + SAVE_S, "looked up") is not False
+
+    def complete(self, output: str | None, duration_s: float) -> None:
+        """Save that the step is completed."""
+        self._save(lambda steps: steps.complete(self._step, output=output, duration_s=duration_s))
+
+    def fail(self, error: str, output: str | None) -> None:
+        """Save that the step has failed."""
+        self._save(lambda steps: steps.fail(self._step, error, output=output))
+
+    def interrupt(self) -> None:
+        """Begin to save that the step was told to stop; `close` waits for that."""
+        self._work.put(lambda: self._guard(lambda: self._use(lambda steps: steps.interrupt(self._step))))
+
+    def close(self) -> None:
+        """Wait until everything is saved, as long as that may take, and let go of all files."""
+        self._wait(self._resources.close, SAVE_S, "saved")
+
+    def tell(self, sentence: str) -> None:
+        """Warn of something, once."""
+        if sentence not in self._told:
+            self._told.add(sentence)
+            self._warn(sentence)
+
+    def _begin(self) -> bool:
+        self._steps = self._open_steps(self._resources)
+        if self._steps.is_done(self._step):
+            return False
+        self._steps.begin(self._step)
+        return True
+
+    def _save(self, save: Callable[["SharedSteps"], object]) -> None:
+        self._wait(lambda: self._use(save), SAVE_S, "saved")
+
+    def _use(self, save: Callable[["SharedSteps"], object]) -> None:
+        if self._steps is not None:
+            save(self._steps)
+
+    def _wait(self, work: Callable[[], ResultT], patience_s: float, done: str) -> ResultT | None:
+        """Return what the work returns; None if it fails, or takes longer than a command may wait."""
+        results: list[ResultT] = []
+        is_over = threading.Event()
+
+        def labour() -> None:
+            self._guard(lambda: results.append(work()))
+            is_over.set()
+
+        self._work.put(labour)
+        if not is_over.wait(patience_s):
+            self.tell(f"step {self._step!r} could not be {done} within {patience_s:.0f} s")
+        return results[0] if results else None
+
+    def _guard(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except HoldfastError as error:
+            self.tell(f"step {self._step!r} is not saved: {describe(error)}")
+        except Exception as error:  # whatever it is: the command has to run
+            self.tell(f"step {self._step!r} is not saved: {error!r}")
+
+    def _labour(self) -> None:
+        while True:
+            self._work.get()()

@@ -1,0 +1,226 @@
+"""Steps of one run that several processes record, such as the commands of a shell script.
+
+Each change is made to the newest progress that is known, under a lock of this machine, so that commands that
+run at once do not lose each other's steps.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.clock import Clock
+from holdfast.errors import GatewayError, InvalidCheckpoint, Stopped, UnknownRun
+from holdfast.format.checkpoint import Envelope, RunStatus
+from holdfast.format.moments import format_moment
+from holdfast.format.receipt import Receipt
+from holdfast.format.triggers import Trigger
+from holdfast.jsontext.encode import encode
+from holdfast.jsontext.members import join_members, parse_document
+from holdfast.jsontext.parse import parse_value
+from holdfast.queue import Queue
+from holdfast.queue.locks import locked
+from holdfast.repository.queued import SpooledRun
+from holdfast.styles import DEFAULT_STYLE, steps
+from holdfast.styles.steps_merge import UNSEEN, is_unseen, mark, merge
+from holdfast.styles.values import Document, as_list, as_mapping
+
+if TYPE_CHECKING:
+    from holdfast.repository.reader import Reader
+    from holdfast.repository.stored_run import StoredRun
+
+# Longer than a look at GitHub may take, which another process makes under the lock.
+LOCK_S = 10.0
+_LONGEST_PHASE = 256
+
+Change = Callable[[Document, int], Document]
+
+
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """The newest state that is known: its members as text, and its progress."""
+
+    progress: Document
+    members: Mapping[str, bytes] = field(default_factory=dict)
+    workflow: str | None = None
+
+
+@dataclass
+class SharedSteps:
+    """The steps of a run, as its newest checkpoint has them.
+
+    Only if nothing of the run is spooled here, GitHub is asked, by the `reader`, which takes longer to load
+    than all the rest. `warn` is told in a sentence if GitHub could not be read. Every method raises
+    HoldfastError.
+    """
+
+    run_id: str
+    reader: "Callable[[], Reader]"
+    spool: Queue
+    submit: Callable[[bytes], Receipt]
+    lock: Path
+    clock: Clock
+    warn: Callable[[str], object]
+    workflow: str | None = None
+    working_directory: str | None = None
+    _newest: _Newest | None = None
+    _known_sequence: int = 0
+
+    def is_done(self, name: str) -> bool:
+        """Whether a step is completed, as far as can be known."""
+        return steps.is_done(self._current().progress, name)
+
+    def begin(self, name: str) -> Receipt:
+        """Save that a step begins."""
+        return self._record(name, Trigger.BEFORE_STEP, RunStatus.IN_PROGRESS, steps.begin)
+
+    def complete(self, name: str, *, output: str | None, duration_s: float) -> Receipt:
+        """Save that a step is completed."""
+
+        def complete(progress: Document, index: int) -> Document:
+            return steps.complete(
+                progress, index, output=output, captured={}, duration_s=duration_s, now=self._now()
+            )
+
+        return self._record(name, Trigger.STEP_COMPLETE, RunStatus.IN_PROGRESS, complete)
+
+    def fail(self, name: str, error: str, *, output: str | None) -> Receipt:
+        """Save that a step has failed. It may be repeated."""
+
+        def fail(progress: Document, index: int) -> Document:
+            return steps.fail(progress, index, error=error, is_retryable=True, output=output)
+
+        return self._record(name, Trigger.STEP_FAILED, RunStatus.FAILED, fail, error=error)
+
+    def interrupt(self, name: str) -> Receipt:
+        """Save that a step was told to stop."""
+        return self._record(
+            name,
+            Trigger.INTERRUPTED,
+            RunStatus.INTERRUPTED,
+            lambda progress, _index: steps.interrupt(progress),
+        )
+
+    def _record(
+        self, name: str, trigger: Trigger, status: RunStatus, change: Change, *, error: str | None = None
+    ) -> Receipt:
+        with locked(self.lock, timeout_s=LOCK_S, busy=lambda: "another command keeps this run's steps"):
+            newest = self._current()
+            placed, index = steps.place(newest.progress, name)
+            changed = replace(newest, progress=change(placed, index))
+            if error is not None:
+                changed = self._with_error(changed, name, error)
+            receipt = self.submit(self._compose(changed, name, trigger, status))
+            self._newest, self._known_sequence = changed, receipt.sequence_number
+            return receipt
+
+    def _current(self) -> _Newest:
+        """Return the newest state; it is read again once someone else has saved here."""
+        known = self.spool.known_sequence(self.run_id)
+        if self._newest is None or known != self._known_sequence:
+            self._newest = self._find()
+            self._known_sequence = self.spool.known_sequence(self.run_id)
+        return self._newest
+
+    def _find(self) -> _Newest:
+        spooled = SpooledRun.look(self.spool, self.run_id)
+        newest = None if spooled.aside else spooled.newest()
+        if newest is None:
+            return self._find_stored()
+        found = self._open(newest)
+        return self._reconcile(found) if found.progress.get(UNSEEN) is True else found
+
+    def _find_stored(self) -> _Newest:
+        try:
+            loaded = self.reader().load(self.run_id)
+        except UnknownRun:
+            return self._fresh()
+        except (GatewayError, Stopped) as error:
+            self._tell_unseen(error)
+            fresh = self._newest or self._fresh()
+            return replace(fresh, progress=mark(fresh.progress, unseen=True))
+        found = self._open(loaded.envelope)
+        if loaded.source == "github":
+            self.spool.learn_sequence(self.run_id, loaded.envelope.sequence)
+        elif loaded.source == "cache":
+            self._tell_unseen(loaded.warnings[0])
+            return replace(found, progress=mark(found.progress, unseen=True))
+        return self._reconcile(found) if found.progress.get(UNSEEN) is True else found
+
+    def _reconcile(self, unseen: _Newest) -> _Newest:
+        """Return the state with what the repository had of the run before; as it is if that is still away."""
+        try:
+            seen = self.reader().use_stored(self.run_id, _last_seen, is_patient=False)
+        except UnknownRun:
+            seen = None
+        except (GatewayError, Stopped) as error:
+            self._tell_unseen(error)
+            return unseen
+        progress = mark(unseen.progress, unseen=False)
+        if seen is None:
+            return replace(unseen, progress=progress)
+        before = self._open(seen)
+        return replace(
+            unseen,
+            progress=merge(before.progress, progress),
+            members={**before.members, **unseen.members},
+            workflow=unseen.workflow or before.workflow,
+        )
+
+    def _fresh(self) -> _Newest:
+        return _Newest(
+            steps.new_progress(workflow_path=self.workflow, working_directory=self.working_directory)
+        )
+
+    def _open(self, envelope: Envelope) -> _Newest:
+        document = parse_document(envelope.content)
+        state = document.value.get("state_snapshot")
+        if not isinstance(state, dict):
+            raise InvalidCheckpoint(
+                "state", f"{self.run_id} has a state that is no JSON object; use another run"
+            )
+        stored = parse_value(encode(state.get("progress") or {}))
+        style = as_mapping(stored).get("style", DEFAULT_STYLE)
+        if stored and style != steps.STYLE.name:
+            raise InvalidCheckpoint("style", f"{self.run_id} was saved as {style!r}; use another run")
+        running = [index for index in as_list(stored.get("steps_in_progress")) if isinstance(index, int)]
+        restored = steps.restore(stored, self._fresh().progress)
+        members = dict(parse_document(document.members["state_snapshot"]).members)
+        members.pop("progress", None)
+        return _Newest({**restored, "steps_in_progress": running}, members, envelope.header.workflow)
+
+    def _with_error(self, newest: _Newest, place: str, error: str) -> _Newest:
+        stored = newest.members.get("errors_encountered")
+        errors = as_list(parse_value(stored)) if stored else []
+        added = [*errors, {"timestamp": self._now(), "place": place, "error": error}]
+        return replace(newest, members={**newest.members, "errors_encountered": encode(added)})
+
+    def _compose(self, newest: _Newest, name: str, trigger: Trigger, status: RunStatus) -> bytes:
+        header: dict[str, Any] = {
+            "run_id": self.run_id,
+            "trigger": trigger,
+            "phase": name[:_LONGEST_PHASE],
+            "status": status,
+            "workflow": self.workflow or newest.workflow,
+        }
+        texts = {key: encode(value) for key, value in header.items() if value is not None}
+        state = join_members({**newest.members, "progress": encode(newest.progress)})
+        return join_members({**texts, "state": state})
+
+    def _tell_unseen(self, cause: object) -> None:
+        self.warn(f"what is completed elsewhere could not be looked up: {cause}")
+
+    def _now(self) -> str:
+        return format_moment(self.clock.now())
+
+
+def _last_seen(run: "StoredRun") -> Envelope | None:
+    """Return the newest stored checkpoint that was saved by who had seen those before it."""
+    if run.source.source != "github":
+        raise Stopped("GitHub could not be read")
+    newest = run.newest()
+    for envelope in chain([newest], run.before(newest.sequence)):
+        if not is_unseen(parse_document(envelope.content).value.get("state_snapshot")):
+            return envelope
+    return None

@@ -1,0 +1,416 @@
+"""`holdfast exec` as a shell script uses it: every command is a process of its own."""
+
+import fcntl
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
+
+PYTHON = sys.executable
+BYTES = bytes(range(256)) * 300
+
+
+class Machine:
+    """A data folder, and the environment of a script on it."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        outside = {
+            name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "GITHUB_"))
+        }
+        self.environment = {**outside, "HOLDFAST_DATA_DIR": str(folder), **variables}
+
+    def start(self, *words: str, **options: Any) -> "subprocess.Popen[bytes]":
+        piped = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        command = [PYTHON, "-m", "holdfast", *words]
+        return subprocess.Popen(command, **{"env": self.environment, **piped, **options})
+
+    def run(self, *words: str, stdin: bytes = b"", **variables: str) -> "subprocess.CompletedProcess[bytes]":
+        return subprocess.run(
+            [PYTHON, "-m", "holdfast", *words],
+            env={**self.environment, **variables},
+            input=stdin,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+
+    def exec(self, step: str, *command: str, **variables: str) -> "subprocess.CompletedProcess[bytes]":
+        return self.run("exec", "nightly", "--step", step, "--", *command, **variables)
+
+    def plan(self) -> Any:
+        ended = self.run("resume", "nightly", "--json")
+        assert ended.returncode == 0, ended.stderr
+        return json.loads(ended.stdout)
+
+    def triggers(self) -> list[str]:
+        listed = json.loads(self.run("list", "nightly", "--json").stdout)
+        return [each["trigger"] for each in listed["checkpoints"]]
+
+    def done(self) -> dict[str, Any]:
+        """What is completed, by name, with its output."""
+        records = self.plan()["state"]["progress"]["completed_steps"]
+        return {record["command"]: record["output"] for record in records}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "data")
+
+
+@pytest.fixture
+def github(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A GitHub that several machines share, as variables."""
+    emulator = Emulator(EmulatorOptions(root=tmp_path / "github", repo="acme/state", token="good"))
+    with EmulatorServer(emulator) as server:
+        yield {
+            "HOLDFAST_REPO": "acme/state",
+            "HOLDFAST_API_URL": server.url,
+            "HOLDFAST_TOKEN": "good",
+            "HOLDFAST_WRITE_INTERVAL_S": "0",
+        }
+    emulator.close()
+
+
+def python(program: str) -> Sequence[str]:
+    return (PYTHON, "-c", program)
+
+
+def test_a_step_is_saved_before_and_after_and_a_completed_one_is_skipped(
+    machine: Machine, tmp_path: Path
+) -> None:
+    count = f"echo ran >> {tmp_path / 'count'}; echo built"
+
+    first = machine.exec("build", "sh", "-c", count)
+    again = machine.exec("build", "sh", "-c", count)
+
+    assert (first.returncode, first.stdout, first.stderr) == (0, b"built\n", b"")
+    assert (again.returncode, again.stdout) == (0, b"")
+    assert again.stderr == b"holdfast: step 'build' of nightly is completed: skipped\n"
+    assert (tmp_path / "count").read_text() == "ran\n"
+    assert machine.triggers() == ["before_step", "step_complete"]
+    assert machine.done() == {"build": "built\n"}
+
+
+def test_output_and_input_pass_through_unchanged_and_apart(machine: Machine) -> None:
+    program = "import sys; got = sys.stdin.buffer.read(); sys.stdout.buffer.write(got); sys.stderr.buffer.write(got[::-1])"
+
+    ended = machine.run("exec", "nightly", "--step", "copy", "--", *python(program), stdin=BYTES)
+
+    assert ended.returncode == 0
+    assert ended.stdout == BYTES
+    assert ended.stderr == BYTES[::-1]
+
+
+def test_the_last_4_kb_of_the_output_are_kept(machine: Machine) -> None:
+    machine.exec("talk", *python("print('é' * 5000 + 'end')"))
+
+    output = machine.done()["talk"]
+
+    assert output == "é" * 2046 + "end\n"
+    assert len(output.encode()) == 4096
+
+
+def test_outputs_that_go_to_one_place_keep_their_order(machine: Machine) -> None:
+    program = "import os\nfor i in range(200): os.write(1 + i % 2, b'%d\\n' % i)"
+
+    process = machine.start(
+        "exec", "nightly", "--step", "talk", "--", *python(program), stderr=subprocess.STDOUT
+    )
+    out, _ = process.communicate(timeout=120)
+
+    assert out == b"".join(b"%d\n" % i for i in range(200))
+
+
+def test_a_failure_is_saved_with_its_output_and_its_exit_code_is_ours(machine: Machine) -> None:
+    ended = machine.exec("build", "sh", "-c", "echo no such header; exit 7")
+
+    plan = machine.plan()
+    assert ended.returncode == 7
+    assert machine.triggers() == ["before_step", "step_failed"]
+    assert (plan["status"], plan["resume_at"], plan["retry_current"]) == ("failed", 0, True)
+    assert plan["state"]["progress"]["state"]["error"] == "exit code 7"
+    assert plan["state"]["progress"]["state"]["output"] == "no such header\n"
+    assert plan["state"]["errors_encountered"][0]["place"] == "build"
+    assert machine.exec("build", "true").returncode == 0
+    assert machine.done() == {"build": ""}
+
+
+@pytest.mark.parametrize(("number", "trigger"), [(9, "step_failed"), (15, "interrupted")])
+def test_a_command_that_a_signal_ends_gives_128_and_its_number(
+    machine: Machine, number: int, trigger: str
+) -> None:
+    ended = machine.exec("build", "sh", "-c", f"kill -{number} $$")
+
+    assert ended.returncode == 128 + number
+    assert machine.triggers() == ["before_step", trigger]
+
+
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP"])
+def test_a_signal_is_passed_on_and_saved_and_the_step_repeated(machine: Machine, name: str) -> None:
+    program = f"""
+import signal, sys
+def leave(number, frame):
+    print("told to stop", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIG{name}, leave)
+print("ready", flush=True)
+signal.pause()
+"""
+    with machine.start("exec", "nightly", "--step", "build", "--", *python(program)) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.Signals[f"SIG{name}"])
+        rest = process.stdout.read()
+        code = process.wait(timeout=120)
+
+    assert (rest, code) == (b"told to stop\n", 0)
+    assert machine.triggers() == ["before_step", "interrupted"]
+    plan = machine.plan()
+    assert (plan["status"], plan["resume_at"], plan["retry_current"]) == ("interrupted", 0, True)
+    assert machine.exec("build", "echo", "again").stdout == b"again\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [(["no-such-command"], 127), (["/"], 126)], ids=["missing", "not executable"]
+)
+def test_a_command_that_cannot_be_started_fails_like_in_a_shell(
+    machine: Machine, command: list[str], code: int
+) -> None:
+    ended = machine.exec("build", *command)
+
+    assert ended.returncode == code
+    assert f"cannot run '{command[0]}'".encode() in ended.stderr
+    assert machine.triggers() == ["before_step", "step_failed"]
+
+
+def test_the_run_may_come_from_the_environment(machine: Machine) -> None:
+    words = ("exec", "--step", "build", "--", "echo", "--", "-x")
+
+    ended = machine.run(*words, HOLDFAST_RUN_ID="nightly")
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"-- -x\n", b"")
+    assert machine.done() == {"build": "-- -x\n"}
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (("exec", "--step", "build", "--", "echo"), b"HOLDFAST_RUN_ID"),
+        (("exec", "nightly", "--step", "build"), b"after --"),
+        (("exec", "nightly", "--", "echo"), b"--step"),
+        (("exec", "night/ly", "--step", "build", "--", "echo"), b"names no run"),
+    ],
+)
+def test_wrong_use_runs_nothing(machine: Machine, words: Sequence[str], advice: bytes) -> None:
+    ended = machine.run(*words)
+
+    assert ended.returncode == 2
+    assert advice in ended.stderr
+    assert ended.stdout == b""
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"HOLDFAST_WRITE_MODE": "nonsense"},
+        {"HOLDFAST_DATA_DIR": "/dev/null/data"},
+        {"HOLDFAST_MIN_FREE_BYTES": str(2**62)},
+    ],
+    ids=["wrong setting", "no folder", "full disk"],
+)
+def test_what_cannot_be_saved_stops_no_command(machine: Machine, variables: dict[str, str]) -> None:
+    ended = machine.exec("build", "sh", "-c", "echo ran; exit 3", **variables)
+
+    assert (ended.returncode, ended.stdout) == (3, b"ran\n")
+    assert ended.stderr.startswith(b"holdfast: step 'build' is not saved: ")
+
+
+def test_a_full_spool_stops_no_command(machine: Machine) -> None:
+    machine.exec("lint", "true")
+
+    ended = machine.exec("build", "echo", "ran", HOLDFAST_MAX_SPOOL_ITEMS="2")
+
+    assert (ended.returncode, ended.stdout) == (0, b"ran\n")
+    assert ended.stderr.count(b"\n") == 1
+    assert b"step 'build' is not saved: the spool holds 2 checkpoints" in ended.stderr
+    assert list(machine.done()) == ["lint"]
+
+
+def test_a_run_of_another_style_is_left_alone(machine: Machine) -> None:
+    state = b'{"progress": {"style": "tasks", "tasks": {}}}'
+    machine.run("submit", "-", "--run-id", "nightly", stdin=state)
+
+    ended = machine.exec("build", "echo", "ran")
+
+    assert (ended.returncode, ended.stdout) == (0, b"ran\n")
+    assert b"was saved as 'tasks'; use another run" in ended.stderr
+    assert machine.triggers() == ["manual"]
+
+
+def test_what_else_the_state_holds_is_carried_on_with_every_digit(machine: Machine) -> None:
+    machine.run(
+        "submit", "-", "--run-id", "nightly", stdin=b'{"price": 1.10, "big": 12345678901234567890123}'
+    )
+
+    machine.exec("build", "true")
+
+    shown = machine.run("show", "nightly").stdout
+    assert b'"price": 1.10' in shown
+    assert b"12345678901234567890123" in shown
+
+
+def test_steps_that_run_at_once_do_not_lose_each_other(machine: Machine, tmp_path: Path) -> None:
+    names = ["a", "b", "c", "d"]
+    for name in names:
+        os.mkfifo(tmp_path / name)
+    processes = [
+        machine.start(
+            "exec", "nightly", "--step", name, "--", "sh", "-c", f"echo ready; read x < '{tmp_path / name}'"
+        )
+        for name in names
+    ]
+    for process in processes:
+        assert process.stdout
+        assert process.stdout.readline() == b"ready\n"
+
+    for name in names:  # all of them are under way now
+        (tmp_path / name).write_bytes(b"go\n")
+    for process in processes:
+        _, err = process.communicate(timeout=120)
+        assert (process.returncode, err) == (0, b"")
+
+    plan = machine.plan()
+    assert sorted(machine.done()) == names
+    assert plan["state"]["progress"]["steps_in_progress"] == []
+    assert plan["warnings"] == []
+
+
+def test_a_script_goes_on_on_another_machine_after_a_drain(tmp_path: Path, github: dict[str, str]) -> None:
+    here, there = Machine(tmp_path / "here", **github), Machine(tmp_path / "there", **github)
+    here.exec("lint", "true")
+    here.exec("build", "false")
+    assert here.run("drain").returncode == 0
+
+    skipped, repeated = there.exec("lint", "echo", "again"), there.exec("build", "echo", "built")
+
+    assert (skipped.returncode, skipped.stdout) == (0, b"")
+    assert (repeated.returncode, repeated.stdout, repeated.stderr) == (0, b"built\n", b"")
+    assert there.run("drain").returncode == 0
+    assert here.done() == {"lint": "", "build": "built\n"}
+    assert here.exec("build", "echo", "again").stdout == b""
+
+
+def test_with_github_away_the_command_runs_and_says_so_and_nothing_is_lost(
+    tmp_path: Path, github: dict[str, str]
+) -> None:
+    here = Machine(tmp_path / "here", **github)
+    here.exec("lint", "true")
+    assert here.run("drain").returncode == 0
+    there = Machine(tmp_path / "there", **github)
+
+    ended = there.exec("build", "echo", "built", HOLDFAST_TOKEN="outdated")
+
+    assert (ended.returncode, ended.stdout) == (0, b"built\n")
+    assert ended.stderr.startswith(b"holdfast: what is completed elsewhere could not be looked up: ")
+    assert there.run("drain").returncode == 0
+    assert there.exec("lint", "echo", "again").stdout == b""
+    assert there.exec("test", "true").stderr == b""
+    assert list(there.done()) == ["lint", "build", "test"]
+
+
+def test_what_a_command_leaves_running_may_go_on_writing(machine: Machine, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    script = f"(read x < '{tmp_path / 'go'}'; echo late; echo later >&2) & echo now"
+
+    with machine.start("exec", "nightly", "--step", "serve", "--", "sh", "-c", script) as process:
+        assert process.wait(timeout=120) == 0
+        (tmp_path / "go").write_bytes(b"go\n")
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.read() == b"now\nlate\n"
+        assert process.stderr.read() == b"later\n"
+
+    assert machine.done() == {"serve": "now\n"}
+
+
+def test_a_command_whose_reader_has_gone_is_told_so(machine: Machine) -> None:
+    with machine.start("exec", "nightly", "--step", "talk", "--", "yes") as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"y\n"
+        process.stdout.close()
+        assert process.wait(timeout=120) == 128 + signal.SIGPIPE
+
+
+def test_without_output_the_command_has_our_own(machine: Machine) -> None:
+    ended = machine.run("exec", "nightly", "--step", "build", "--no-output", "--", "echo", "secret")
+
+    assert ended.stdout == b"secret\n"
+    assert machine.done() == {"build": None}
+
+
+class Terminal:
+    """A terminal of the test's own."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.ours, self.theirs = os.openpty()
+        self.resize(rows, columns)
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read_line(self) -> bytes:
+        line = b""
+        while not line.endswith(b"\n"):
+            line += os.read(self.ours, 1)
+        return line
+
+
+def test_on_a_terminal_the_command_finds_one_as_wide_and_follows_its_size(machine: Machine) -> None:
+    terminal = Terminal(30, 100)
+    program = """
+import os, signal
+def tell(*_):
+    print(os.isatty(1), os.isatty(2), os.get_terminal_size(1).columns, flush=True)
+signal.signal(signal.SIGWINCH, tell)
+tell()
+signal.pause()
+print("\\x1b[31mred\\x1b[0m")
+"""
+    words = ("exec", "nightly", "--step", "show", "--", *python(program))
+    process = machine.start(*words, stdout=terminal.theirs, stderr=terminal.theirs)
+
+    assert terminal.read_line() == b"True True 100\r\n"
+    terminal.resize(30, 132)
+    process.send_signal(signal.SIGWINCH)
+
+    assert terminal.read_line() == b"True True 132\r\n"
+    assert terminal.read_line() == b"\x1b[31mred\x1b[0m\r\n"
+    assert process.wait(timeout=120) == 0
+    assert machine.done()["show"].splitlines()[0] == "True True 100"
+    os.close(terminal.theirs)
+    os.close(terminal.ours)
+
+
+def test_errors_that_go_to_a_file_stay_apart_from_a_terminal(machine: Machine) -> None:
+    terminal = Terminal(30, 100)
+    script = "test -t 1 && ! test -t 2 && echo seen && echo kept >&2"
+
+    process = machine.start(
+        "exec", "nightly", "--step", "show", "--", "sh", "-c", script, stdout=terminal.theirs
+    )
+    _, err = process.communicate(timeout=120)
+
+    assert (process.returncode, err) == (0, b"kept\n")
+    assert terminal.read_line() == b"seen\r\n"
+    os.close(terminal.theirs)
+    os.close(terminal.ours)
