@@ -19,6 +19,8 @@ from tests.docs.pages import ROOT
 
 LONGEST_S = 300
 _PLAIN_COMMAND = re.compile(r"holdfast [^|<>&;$`~*?(){}\\]*")
+# What has processes of its own, whose output cannot be caught here.
+_IN_PROCESSES = ("holdfast demo", "holdfast exec")
 _EXIT_CODE = re.compile(r"# exits with (\d+)$")
 _SERVED = re.compile(r"127\.0\.0\.1:(\d+)")
 _GIT_IDENTITY = "[user]\n\tname = A Reader\n\temail = reader@example.com\n[advice]\n\tdetachedHead = false\n"
@@ -99,7 +101,7 @@ class Shell:
         text = self._with_real_ports(command.text)
         if text.endswith(" &"):
             return 0, self._serve(text.removesuffix(" &"), command)
-        if _PLAIN_COMMAND.fullmatch(text.partition(" #")[0]) and not text.startswith("holdfast demo"):
+        if _PLAIN_COMMAND.fullmatch(text.partition(" #")[0]) and not text.startswith(_IN_PROCESSES):
             return self._run_here(shlex.split(text, comments=True)[1:])
         return self._run_in_bash(text)
 
