@@ -45,7 +45,7 @@ class Machine:
         )
 
     def exec(self, step: str, *command: str, **variables: str) -> "subprocess.CompletedProcess[bytes]":
-        return self.run("exec", "nightly", "--step", step, "--", *command, **variables)
+        return self.run("exec", "nightly", "--step", step, "--", *command, stdin=b"", **variables)
 
     def plan(self) -> Any:
         ended = self.run("resume", "nightly", "--json")
@@ -102,7 +102,12 @@ def test_a_step_is_saved_before_and_after_and_a_completed_one_is_skipped(
 
 
 def test_output_and_input_pass_through_unchanged_and_apart(machine: Machine) -> None:
-    program = "import sys; got = sys.stdin.buffer.read(); sys.stdout.buffer.write(got); sys.stderr.buffer.write(got[::-1])"
+    program = """
+import sys
+got = sys.stdin.buffer.read()
+sys.stdout.buffer.write(got)
+sys.stderr.buffer.write(got[::-1])
+"""
 
     ended = machine.run("exec", "nightly", "--step", "copy", "--", *python(program), stdin=BYTES)
 
