@@ -12,9 +12,9 @@ from holdfast.presentation.exits import describe
 if TYPE_CHECKING:
     from holdfast.cli.execution.shared_steps import SharedSteps
 
-# How long a command waits at most: for what is known of its run, and for what is saved of it.
-LOOK_S = 5.0
-SAVE_S = 5.0
+# How long a command waits at most for a disk that hangs. Until it begins, more has to be loaded and read.
+BEGIN_S = 30.0
+SAVE_S = 10.0
 
 ResultT = TypeVar("ResultT")
 
@@ -40,7 +40,7 @@ class StepRecord:
 
     def begin(self) -> bool:
         """Save that the step begins; return whether it is to run, which a completed one is not."""
-        return self._wait(self._begin, LOOK_S + SAVE_S, "looked up") is not False
+        return self._wait(self._begin, BEGIN_S) is not False
 
     def complete(self, output: str | None, duration_s: float) -> None:
         """Save that the step is completed."""
@@ -56,7 +56,7 @@ class StepRecord:
 
     def close(self) -> None:
         """Wait until everything is saved, as long as that may take, and let go of all files."""
-        self._wait(self._resources.close, SAVE_S, "saved")
+        self._wait(self._resources.close, SAVE_S)
 
     def tell(self, sentence: str) -> None:
         """Warn of something, once."""
@@ -72,13 +72,13 @@ class StepRecord:
         return True
 
     def _save(self, save: Callable[["SharedSteps"], object]) -> None:
-        self._wait(lambda: self._use(save), SAVE_S, "saved")
+        self._wait(lambda: self._use(save), SAVE_S)
 
     def _use(self, save: Callable[["SharedSteps"], object]) -> None:
         if self._steps is not None:
             save(self._steps)
 
-    def _wait(self, work: Callable[[], ResultT], patience_s: float, done: str) -> ResultT | None:
+    def _wait(self, work: Callable[[], ResultT], patience_s: float) -> ResultT | None:
         """Return what the work returns; None if it fails, or takes longer than a command may wait."""
         results: list[ResultT] = []
         is_over = threading.Event()
@@ -89,7 +89,7 @@ class StepRecord:
 
         self._work.put(labour)
         if not is_over.wait(patience_s):
-            self.tell(f"step {self._step!r} could not be {done} within {patience_s:.0f} s")
+            self.tell(f"step {self._step!r} could not be saved within {patience_s:.0f} s")
         return results[0] if results else None
 
     def _guard(self, work: Callable[[], object]) -> None:

@@ -4,6 +4,7 @@ Each change is made to the newest progress that is known, under a lock of this m
 run at once do not lose each other's steps.
 """
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.clock import Clock
-from holdfast.errors import GatewayError, InvalidCheckpoint, Stopped, UnknownRun
+from holdfast.errors import GatewayError, HoldfastError, InvalidCheckpoint, Stopped, UnknownRun
 from holdfast.format.checkpoint import Envelope, RunStatus
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Receipt
@@ -27,9 +28,11 @@ from holdfast.styles.steps_merge import UNSEEN, is_unseen, mark, merge
 from holdfast.styles.values import Document, as_list, as_mapping
 
 if TYPE_CHECKING:
-    from holdfast.repository.reader import Reader
+    from holdfast.repository.reader import Loaded, Reader
     from holdfast.repository.stored_run import StoredRun
 
+# How long a command waits for GitHub's answer.
+LOOK_S = 5.0
 # Longer than a look at GitHub may take, which another process makes under the lock.
 LOCK_S = 10.0
 _LONGEST_PHASE = 256
@@ -51,7 +54,7 @@ class SharedSteps:
     """The steps of a run, as its newest checkpoint has them.
 
     Only if nothing of the run is spooled here, GitHub is asked, by the `reader`, which takes longer to load
-    than all the rest. `warn` is told in a sentence if GitHub could not be read. Every method raises
+    than all the rest, and only for a few seconds; not at all unless anything `may_be_stored`. `warn` is told in a sentence if GitHub could not be read. Every method raises
     HoldfastError.
     """
 
@@ -62,6 +65,7 @@ class SharedSteps:
     lock: Path
     clock: Clock
     warn: Callable[[str], object]
+    may_be_stored: bool = True
     workflow: str | None = None
     working_directory: str | None = None
     _newest: _Newest | None = None
@@ -127,13 +131,13 @@ class SharedSteps:
         spooled = SpooledRun.look(self.spool, self.run_id)
         newest = None if spooled.aside else spooled.newest()
         if newest is None:
-            return self._find_stored()
+            return self._find_stored() if self.may_be_stored else self._fresh()
         found = self._open(newest)
         return self._reconcile(found) if found.progress.get(UNSEEN) is True else found
 
     def _find_stored(self) -> _Newest:
         try:
-            loaded = self.reader().load(self.run_id)
+            loaded = self._look(self.reader())
         except UnknownRun:
             return self._fresh()
         except (GatewayError, Stopped) as error:
@@ -147,6 +151,24 @@ class SharedSteps:
             self._tell_unseen(loaded.warnings[0])
             return replace(found, progress=mark(found.progress, unseen=True))
         return self._reconcile(found) if found.progress.get(UNSEEN) is True else found
+
+    def _look(self, reader: "Reader") -> "Loaded":
+        """Return the newest checkpoint that is stored. Raises Stopped if GitHub takes too long to answer."""
+        answers: list[Loaded | HoldfastError] = []
+
+        def look() -> None:
+            try:
+                answers.append(reader.load(self.run_id))
+            except HoldfastError as error:
+                answers.append(error)
+
+        looking = threading.Thread(target=look, name="holdfast-look", daemon=True)
+        looking.start()
+        looking.join(LOOK_S)
+        answer = answers[0] if answers else Stopped(f"GitHub did not answer within {LOOK_S:.0f} s")
+        if isinstance(answer, HoldfastError):
+            raise answer
+        return answer
 
     def _reconcile(self, unseen: _Newest) -> _Newest:
         """Return the state with what the repository had of the run before; as it is if that is still away."""
