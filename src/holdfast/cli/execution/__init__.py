@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.cli.execution.record import StepRecord
     from holdfast.cli.execution.shared_steps import SharedSteps
     from holdfast.cli.execution.signals import SignalRelay
+    from holdfast.repository.reader import Reader
 
 RUN_VARIABLE = "HOLDFAST_RUN_ID"
 
@@ -123,14 +124,21 @@ def _open_steps(arguments: argparse.Namespace, record: "StepRecord", stack: Exit
         settings = settings.model_copy(update={"log_level": "error"})
     session = stack.enter_context(open_with(settings))
     assembly = session.assembly
+
+    def read() -> "Reader":
+        # Loaded before anyone looks at the time: what is waited for is GitHub's answer.
+        _ = assembly.client
+        return assembly.reader
+
     return SharedSteps(
         run_id=arguments.run_id,
-        reader=lambda: assembly.reader,
+        reader=read,
         spool=assembly.spool,
         submit=session.holdfast.submit,
         lock=assembly.folder / "steps.lock",
         clock=assembly.clock,
         warn=record.tell,
+        may_be_stored=not settings.is_embedded or (settings.data_dir / "github").exists(),
         workflow=arguments.workflow,
         working_directory=str(Path.cwd()),
     )

@@ -53,9 +53,9 @@ class _Newest:
 class SharedSteps:
     """The steps of a run, as its newest checkpoint has them.
 
-    Only if nothing of the run is spooled here, GitHub is asked, by the `reader`, which takes longer to load
-    than all the rest, and only for a few seconds; not at all unless anything `may_be_stored`. `warn` is told in a sentence if GitHub could not be read. Every method raises
-    HoldfastError.
+    Only if nothing of the run is spooled here, and anything `may_be_stored`, GitHub is asked, for a few
+    seconds at most, by the `reader`, which takes longer to load than all the rest. `warn` is told in a
+    sentence if GitHub could not be read. Every method raises HoldfastError.
     """
 
     run_id: str
