@@ -31,6 +31,7 @@ class Shelf:
         self.envelopes: list[Envelope] = []
         self.failure: Exception | None = None
         self.drained = 0
+        self.memory_mb = 100.0
 
     def draft(self, checkpoint: Mapping[str, Any]) -> Draft:
         return draft_from_mapping(checkpoint, now=format_moment(self.clock.now()), new_id=new_id)
@@ -46,12 +47,17 @@ class Shelf:
         )
 
     def resume(
-        self, run_id: str, *, active_lessons: Sequence[Any] | None = None, dag: Any = None
+        self,
+        run_id: str,
+        *,
+        at: int | str | None = None,
+        active_lessons: Sequence[Any] | None = None,
+        dag: Any = None,
     ) -> ResumePlan:
         if not self.envelopes:
             raise UnknownRun(run_id)
         return plan_resume(
-            self.envelopes[-1],
+            self.envelopes[-1 if at is None else int(at) - 1],
             source="spool",
             earlier=self.envelopes[-2::-1],
             active_lessons=active_lessons,
@@ -70,6 +76,7 @@ class Shelf:
             resume=self.resume,
             drain=lambda: self.drain(),
             clock=self.clock,
+            memory_mb=lambda: self.memory_mb,
         )
         pause = choices.pop("pause", Event.wait)
         chosen = {"autosave_s": None, "handle_signals": False, **choices}

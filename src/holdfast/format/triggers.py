@@ -48,6 +48,8 @@ class Trigger(StrEnum):
     CONFIDENCE_THRESHOLD = "confidence_threshold"
     MEMORY_PRESSURE = "memory_pressure"
     DEBUG_BREAKPOINT = "debug_breakpoint"
+    PHASE_START = "phase_start"
+    SPECIALIST_LAUNCHED = "specialist_launched"
 
     @property
     def priority(self) -> Priority:
@@ -97,6 +99,8 @@ _OTHER_SPELLINGS = {
     "layer_completed": Trigger.LAYER_COMPLETE,
     "run_completed": Trigger.RUN_COMPLETE,
     "evaluation_complete": Trigger.EVALUATION_COMPLETED,
+    "phase_started": Trigger.PHASE_START,
+    "specialist_started": Trigger.SPECIALIST_LAUNCHED,
     "signal": Trigger.INTERRUPTED,
     "time_interval": Trigger.INTERVAL,
     "task_changed": Trigger.TASK_CHANGE,

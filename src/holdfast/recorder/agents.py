@@ -8,6 +8,7 @@ from holdfast.format.triggers import Trigger
 from holdfast.recorder.run import Recorder, WorkBlock
 from holdfast.recorder.state import RunState
 from holdfast.styles import agents
+from holdfast.styles.measures import add_confidence, sinks_below
 from holdfast.styles.style import Decision, add_decision
 from holdfast.styles.values import Document, freeze
 
@@ -62,7 +63,7 @@ class AgentsRun(Recorder):
 
     @confidence.setter
     def confidence(self, value: Any) -> None:
-        self._run.amend(lambda progress: {**progress, "confidence": freeze(value)})
+        report_confidence(self._run, None, freeze(value))
 
     def is_done(self, name: str | int) -> bool:
         """Whether the agent has done its work in this phase, or the phase with this number is over."""
@@ -71,11 +72,22 @@ class AgentsRun(Recorder):
         return agents.is_agent_done(self.progress, name)
 
     def _new_progress(self) -> Document:
-        return agents.new_progress()
+        return agents.new_progress(max_recoveries=self._options.max_recoveries)
 
 
 class Agent(WorkBlock):
     """One agent at work. After a resume it knows the state and the confidence that it had before."""
+
+    __slots__ = ()
+
+    @property
+    def output(self) -> Any:
+        """Return the agent's output as far as it is known."""
+        return self._field("output")
+
+    @output.setter
+    def output(self, value: Any) -> None:
+        self._alter(output=value)
 
     @property
     def state(self) -> Any:
@@ -93,7 +105,7 @@ class Agent(WorkBlock):
 
     @confidence.setter
     def confidence(self, value: float) -> None:
-        self._alter(confidence=value)
+        report_confidence(self._run, self.name, value)
 
     @property
     def output_ref(self) -> Any:
@@ -115,7 +127,13 @@ class Agent(WorkBlock):
         self._run.amend(lambda progress: agents.alter(progress, self.name, **fields))
 
     def _begin(self) -> None:
-        self._run.amend(lambda progress: agents.begin(progress, self.name))
+        def begin(progress: Document) -> Document:
+            return agents.begin(progress, self.name)
+
+        if self._run.options.save_at_begin:
+            self._run.record(Trigger.SPECIALIST_LAUNCHED, begin, phase=self.name)
+        else:
+            self._run.amend(begin)
 
     def _complete(self) -> None:
         self._run.record(Trigger.SPECIALIST_FINISHED, lambda progress: agents.complete(progress, self.name))
@@ -129,12 +147,20 @@ class Agent(WorkBlock):
 class AgentsPhase(WorkBlock):
     """One phase under way, in which agents work."""
 
+    __slots__ = ("number",)
+
     def __init__(self, run: RunState, number: int) -> None:
         super().__init__(run, f"phase_{number}")
         self.number = number
 
     def _begin(self) -> None:
-        self._run.amend(lambda progress: agents.enter_phase(progress, self.number))
+        def enter(progress: Document) -> Document:
+            return agents.enter_phase(progress, self.number)
+
+        if self._run.options.save_at_begin:
+            self._run.record(Trigger.PHASE_START, enter, phase=self.name)
+        else:
+            self._run.amend(enter)
 
     def _complete(self) -> None:
         self._run.record(
@@ -142,3 +168,20 @@ class AgentsPhase(WorkBlock):
             lambda progress: agents.enter_phase(progress, self.number + 1),
             phase=self.name,
         )
+
+
+def report_confidence(run: RunState, agent: str | None, value: Any) -> None:
+    """Enter how sure an agent is, or the run; when that sinks below the limit, save it at once."""
+    holder = run.progress if agent is None else run.progress["agents"].get(agent, {})
+    before, now = holder.get("confidence"), run.now()
+
+    def report(progress: Document) -> Document:
+        added = add_confidence(progress, agent, value, now)
+        if agent is None:
+            return {**added, "confidence": value}
+        return agents.alter(added, agent, confidence=value)
+
+    if sinks_below(before, value, run.options.confidence_below):
+        run.record(Trigger.CONFIDENCE_THRESHOLD, report)
+    else:
+        run.amend(report)

@@ -64,11 +64,17 @@ class LayersRun(Recorder):
 
 
 class Layer(WorkBlock):
-    """One layer under way. Its tasks may be completed in several threads at once."""
+    """One layer under way. Its tasks may be completed in several threads at once.
+
+    Its `output` is saved when it is completed.
+    """
+
+    __slots__ = ("index", "output")
 
     def __init__(self, run: RunState, index: int) -> None:
         super().__init__(run, f"layer_{index}")
         self.index = index
+        self.output: Any = None
 
     def task(self, task_id: str, result: Any = None, *, duration_s: float | None = None) -> None:
         """Enter that a task of this layer is completed; its result is kept as it is now.
@@ -86,6 +92,6 @@ class Layer(WorkBlock):
     def _complete(self) -> None:
         self._run.record(
             Trigger.LAYER_COMPLETE,
-            lambda progress: layers.complete_layer(progress, self.index),
+            lambda progress: layers.complete_layer(progress, self.index, output=freeze(self.output)),
             phase=self.name,
         )

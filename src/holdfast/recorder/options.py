@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypedDict
 from holdfast.clock import Clock
 from holdfast.format.checkpoint import Draft
 from holdfast.format.receipt import Receipt
+from holdfast.recorder.memory import resident_mb
 from holdfast.styles.resume import ResumePlan
 
 AUTOSAVE_S = 30.0
@@ -16,9 +17,17 @@ class Resume(Protocol):
     """Tells where a run goes on. Raises UnknownRun."""
 
     def __call__(
-        self, run_id: str, *, active_lessons: Sequence[Any] | None = None, dag: Any = None
+        self,
+        run_id: str,
+        *,
+        at: int | str | None = None,
+        active_lessons: Sequence[Any] | None = None,
+        dag: Any = None,
     ) -> ResumePlan:
-        """Return the plan; it warns where the lessons or the graph that are in force now differ."""
+        """Return the plan, from the checkpoint `at` if one is named.
+
+        It warns where the lessons or the graph that are in force now differ.
+        """
         ...
 
 
@@ -31,6 +40,7 @@ class Storage:
     resume: Resume
     drain: Callable[[], object]
     clock: Clock
+    memory_mb: Callable[[], float] = resident_mb
 
 
 class RunOptions(TypedDict, total=False):
@@ -42,6 +52,11 @@ class RunOptions(TypedDict, total=False):
     autosave_s          seconds between checkpoints in the background, if something has changed; None: never
     on_saved, on_failed called with the receipt, or with the error, after each checkpoint
     drain_at_end        take the checkpoints to the repository when the run ends
+    save_at_begin       also save when a phase begins and when an agent sets to work
+    cost_limit          in USD: save `cost_threshold` once 80 % of it are spent
+    memory_limit_mb     save `memory_pressure` when the process needs more
+    confidence_below    of a run of agents: save `confidence_threshold` when one sinks below
+    max_recoveries      of a run of agents: how often one that failed is restarted before the run goes back
     handle_signals      save when SIGINT or SIGTERM comes (only in the main thread)
     working_directory   of a run of steps; the current one unless given
     workflow_type       of a run of steps: standard, iterative, mapreduce, or an object with such a `kind`
@@ -56,6 +71,11 @@ class RunOptions(TypedDict, total=False):
     on_saved: Callable[[Receipt], object] | None
     on_failed: Callable[[Exception], object] | None
     drain_at_end: bool
+    save_at_begin: bool
+    cost_limit: float | None
+    memory_limit_mb: float | None
+    confidence_below: float | None
+    max_recoveries: int | None
     handle_signals: bool
     working_directory: str | None
     workflow_type: str | Mapping[str, Any]
@@ -74,6 +94,11 @@ class Options:
     on_saved: Callable[[Receipt], object] | None = None
     on_failed: Callable[[Exception], object] | None = None
     drain_at_end: bool = False
+    save_at_begin: bool = False
+    cost_limit: float | None = None
+    memory_limit_mb: float | None = None
+    confidence_below: float | None = None
+    max_recoveries: int | None = None
     handle_signals: bool = True
     working_directory: str | None = None
     workflow_type: str | Mapping[str, Any] = "standard"

@@ -42,6 +42,8 @@ class PhasesRun(Recorder):
 class Phase(WorkBlock):
     """One phase under way. Its `output` is saved when it is done; until then, it is the partial output."""
 
+    __slots__ = ("_output",)
+
     def __init__(self, run: RunState, name: str) -> None:
         super().__init__(run, name)
         self._output: Any = None
@@ -59,7 +61,14 @@ class Phase(WorkBlock):
     def _begin(self) -> None:
         """Enter the phase into the state. The checkpoint before says already that it is next."""
         now = self._run.now()
-        self._run.amend(state=lambda state: phases.begin(state, self.name, now))
+
+        def begin(state: Document) -> Document:
+            return phases.begin(state, self.name, now)
+
+        if self._run.options.save_at_begin:
+            self._run.record(Trigger.PHASE_START, state=begin, phase=self.name)
+        else:
+            self._run.amend(state=begin)
 
     def _complete(self) -> None:
         self._run.record(

@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from threading import Event
@@ -18,6 +18,7 @@ from holdfast.logs import log
 from holdfast.recorder.options import Options, Storage
 from holdfast.recorder.saver import Autosave, Pause
 from holdfast.recorder.state import RunState
+from holdfast.styles.measures import add_cost, add_evaluation, nears_limit
 from holdfast.styles.resume import ResumePlan, style_of
 from holdfast.styles.style import Style
 from holdfast.styles.values import Document, as_dict, freeze
@@ -25,7 +26,6 @@ from holdfast.styles.values import Document, as_dict, freeze
 T = TypeVar("T")
 IdT = TypeVar("IdT", str, int)
 
-_DIGITS_OF_COST = 10
 _STYLE_OF_PART = {"step": "steps", "task": "tasks", "phase": "phases", "layer": "layers", "agent": "agents"}
 
 
@@ -84,13 +84,39 @@ class Recorder(ABC):
         """Save a checkpoint now; return its receipt, or None if that failed."""
         return self._run.record(trigger)
 
-    def cost(self, usd: float) -> float:
-        """Add to what the run has cost so far, and return that."""
+    def cost(self, usd: float, *, item: str | None = None) -> float:
+        """Add to what the run has cost so far, on an item if one is named, and return all that it has cost.
+
+        Near the `cost_limit`, a checkpoint is saved.
+        """
         with self._run.changing():
-            before = self.state.get("cost_accumulated") or 0
-            total: float = round(before + usd, _DIGITS_OF_COST)
-            self.state["cost_accumulated"] = total
+            before: float = self.state.get("cost_accumulated") or 0
+            self.state.update(add_cost(self.state, usd, item))
+            total: float = self.state["cost_accumulated"]
+        if nears_limit(before, total, self._options.cost_limit):
+            self._run.record(Trigger.COST_THRESHOLD)
         return total
+
+    def evaluation(
+        self,
+        score: float,
+        *,
+        scores: Mapping[str, float] | None = None,
+        iteration: int | None = None,
+        passed: bool | None = None,
+        issues: Sequence[str] | None = None,
+        feedback: str | None = None,
+    ) -> Receipt | None:
+        """Save an evaluation of the work, whole or partial; `scores` are those by criterion.
+
+        All of them stay in `state["evaluation_history"]`; the iteration is the next one unless given.
+        """
+        details = {"scores": scores, "passed": passed, "issues": issues, "feedback": feedback}
+        now = self._run.now()
+        return self._run.record(
+            Trigger.EVALUATION_COMPLETED,
+            state=lambda state: add_evaluation(state, score, now, iteration=iteration, details=details),
+        )
 
     def trip(self, reason: str, *, breaker: str | None = None) -> Receipt | None:
         """Save that the circuit breaker has tripped: the run waits until a person decides.
@@ -105,14 +131,17 @@ class Recorder(ABC):
 
         return self._run.record(Trigger.CIRCUIT_BREAKER, state=trip)
 
-    def resume(self, *, active_lessons: Sequence[Any] | None = None) -> dict[str, Any]:
+    def resume(
+        self, *, at: int | str | None = None, active_lessons: Sequence[Any] | None = None
+    ) -> dict[str, Any]:
         """Return the state of the newest good checkpoint, and go on from there; an empty one for a new run.
 
-        The plan, with its warnings, is then in `plan`; it warns if other lessons are active now. Raises what
-        reading the run raises, and InvalidCheckpoint if the run is of another style.
+        `at` names another checkpoint to go on from, by its number or its id. The plan, with its warnings, is
+        then in `plan`; it warns if other lessons are active now. Raises what reading the run raises, and
+        InvalidCheckpoint if the run is of another style.
         """
         try:
-            plan = self._storage.resume(self.run_id, active_lessons=active_lessons, dag=self._dag())
+            plan = self._storage.resume(self.run_id, at=at, active_lessons=active_lessons, dag=self._dag())
         except UnknownRun:
             return self.state
         stored = dict(as_dict(freeze(plan.state)))
@@ -216,7 +245,12 @@ class Recorder(ABC):
 
 
 class WorkBlock(ABC):
-    """A step, task, phase, layer or agent: use it with `with`, or in a coroutine with `async with`."""
+    """A step, task, phase, layer or agent: use it with `with`, or in a coroutine with `async with`.
+
+    It has no other attributes than it says: what was meant for another one must not be lost without a word.
+    """
+
+    __slots__ = ("_began_at", "_run", "name")
 
     def __init__(self, run: RunState, name: str) -> None:
         self.name = name
@@ -238,6 +272,7 @@ class WorkBlock(ABC):
 
     def __enter__(self) -> Self:
         self._began_at = self._run.clock.now()
+        self._run.watch_memory()
         self._begin()
         return self
 
@@ -245,6 +280,7 @@ class WorkBlock(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
+            self._run.watch_memory()
             self._complete()
         elif self._run.is_interruption(error):
             self._run.record_interruption()

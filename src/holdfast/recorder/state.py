@@ -37,7 +37,10 @@ class RunState:
         self.saver = Saver(storage, options, run_id, self._compose)
         self.changing = self.saver.changing
         self.signals = SignalWatch(self.record_interruption)
+        self.options = options
         self._style = style
+        self._memory_mb = storage.memory_mb
+        self._is_pressed = False
 
     def now(self) -> str:
         """Return the time of day as it is stored."""
@@ -99,8 +102,22 @@ class RunState:
             may_raise=False,
         )
 
+    def watch_memory(self) -> None:
+        """Save once when the process comes to need more memory than it should."""
+        limit_mb = self.options.memory_limit_mb
+        if limit_mb is None:
+            return
+        used_mb, was_pressed = self._memory_mb(), self._is_pressed
+        self._is_pressed = used_mb > limit_mb
+        if self._is_pressed and not was_pressed:
+            pressure = {"timestamp": self.now(), "used_mb": round(used_mb, 1), "limit_mb": limit_mb}
+            self.record(
+                Trigger.MEMORY_PRESSURE, state=lambda _: {"memory_pressure": pressure}, may_raise=False
+            )
+
     def record_changes(self) -> None:
         """Save what has changed since the newest checkpoint, if anything has."""
+        self.watch_memory()
         self.record(Trigger.INTERVAL, is_new_only=True, may_raise=False)
 
     def is_interruption(self, error: BaseException) -> bool:

@@ -69,6 +69,8 @@ class Step(WorkBlock):
     attribute does, or else it may.
     """
 
+    __slots__ = ("_captured", "_index", "output", "retryable")
+
     def __init__(self, run: RunState, name: str) -> None:
         super().__init__(run, name)
         self.output: Any = None

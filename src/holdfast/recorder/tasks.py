@@ -1,10 +1,12 @@
 """Recording tasks: saved when one begins, is completed or fails. They may run side by side."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from holdfast.format.triggers import Trigger
 from holdfast.recorder.run import Recorder, WorkBlock
+from holdfast.recorder.state import RunState
 from holdfast.styles import tasks
 from holdfast.styles.values import Document, freeze
 
@@ -14,9 +16,12 @@ class TasksRun(Recorder):
 
     _style = tasks.STYLE
 
-    def task(self, task_id: str) -> "Task":
-        """Return the context of one task, which runs inside of it."""
-        return Task(self._run, str(task_id))
+    def task(self, task_id: str, *, idempotent: bool = True) -> "Task":
+        """Return the context of one task, which runs inside of it.
+
+        One that is not `idempotent` must not be done twice: should it be cut off, the run waits for a person.
+        """
+        return Task(self._run, str(task_id), is_idempotent=idempotent)
 
     def describe(self, **metadata: Any) -> None:
         """Add to the metadata of the run, which the next checkpoint takes along."""
@@ -32,13 +37,20 @@ class TasksRun(Recorder):
 
 
 class Task(WorkBlock):
-    """One task under way."""
+    """One task under way. Its `output` is saved when it is completed."""
+
+    __slots__ = ("_is_idempotent", "output")
+
+    def __init__(self, run: RunState, name: str, *, is_idempotent: bool = True) -> None:
+        super().__init__(run, name)
+        self.output: Any = None
+        self._is_idempotent = is_idempotent
 
     def _begin(self) -> None:
-        self._record(tasks.begin)
+        self._record(partial(tasks.begin, is_idempotent=self._is_idempotent))
 
     def _complete(self) -> None:
-        self._record(tasks.complete)
+        self._record(partial(tasks.complete, output=freeze(self.output)))
 
     def _record(self, change: Callable[[Document, str, str], Document]) -> None:
         run = self._run

@@ -125,8 +125,9 @@ def _blockers(saved: Saved) -> tuple[str, ...]:
     return tuple(blocked)
 
 
-def new_progress() -> Document:
-    """Return the progress of a run that has not begun."""
+def new_progress(*, max_recoveries: int | None = None) -> Document:
+    """Return the progress of a run that has not begun, and how often a failed agent is restarted, if told."""
+    told = {} if max_recoveries is None else {"max_recoveries": max_recoveries}
     return {
         "style": "agents",
         "phase": 0,
@@ -135,6 +136,7 @@ def new_progress() -> Document:
         "outputs": [],
         "metrics": {},
         "confidence": None,
+        **told,
     }
 
 
@@ -148,6 +150,7 @@ def restore(stored: Document, fresh: Document) -> Document:
         "agents": as_dict(stored.get("agents")),
         "decisions": as_list(stored.get("decisions")),
         "metrics": as_dict(stored.get("metrics")),
+        **{name: fresh[name] for name in ("max_recoveries",) if name in fresh},
     }
 
 
@@ -187,8 +190,9 @@ def block(progress: Document, agent_id: str, blocker: str) -> Document:
 
 def complete(progress: Document, agent_id: str) -> Document:
     """Return the progress with the agent done, its state as it is now."""
-    state = freeze(progress["agents"][agent_id].get("state"))
-    return alter(progress, agent_id, status=_COMPLETED, state=state, recovery_attempts=0)
+    agent = progress["agents"][agent_id]
+    kept = {name: freeze(agent[name]) for name in ("state", "output") if name in agent}
+    return alter(progress, agent_id, status=_COMPLETED, recovery_attempts=0, **kept)
 
 
 def fail(progress: Document, agent_id: str, error: str) -> Document:

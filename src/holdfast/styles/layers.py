@@ -206,12 +206,15 @@ def complete_task(progress: Document, task_id: str, result: object, now: str, du
     return {**progress, "tasks": [*others, record]}
 
 
-def complete_layer(progress: Document, index: int) -> Document:
-    """Return the progress with the layer completed.
+def complete_layer(progress: Document, index: int, *, output: Any = None) -> Document:
+    """Return the progress with the layer completed, and its output, if it has one.
 
     A layer that is completed before an earlier one does not count: it runs again, because counting it would
     skip the earlier one. Its tasks are known all the same.
     """
+    if output is not None:
+        outputs = as_dict(progress.get("layer_outputs"))
+        progress = {**progress, "layer_outputs": {**outputs, f"layer_{index}": output}}
     if index > progress["layer_index"]:
         return progress
     return {**progress, "layer_index": index + 1}

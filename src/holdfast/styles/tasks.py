@@ -7,6 +7,8 @@ from holdfast.styles.style import ResumePoint, Saved, Style, Today
 from holdfast.styles.values import Document, as_dict, as_mapping, name_all
 
 _STATUSES = ("pending", "in_progress", "completed", "failed")
+IDEMPOTENT = "idempotent"
+"""False in the record of a task that must not be done twice, while it is under way."""
 _BEGUN = ("in_progress", "failed")
 
 
@@ -49,14 +51,19 @@ def restore(stored: Document, fresh: Document) -> Document:
     return {**fresh, **stored, "tasks": tasks, "metadata": as_dict(stored.get("metadata"))}
 
 
-def begin(progress: Document, task_id: str, now: str) -> Document:
-    """Return the progress with the task in progress, whatever it was before."""
-    return _with(progress, task_id, _record("in_progress", started_at=now))
+def begin(progress: Document, task_id: str, now: str, *, is_idempotent: bool = True) -> Document:
+    """Return the progress with the task in progress, whatever it was before.
+
+    One that is not idempotent is marked as such until it has ended: if it is cut off, a person decides.
+    """
+    record = _record("in_progress", started_at=now)
+    return _with(progress, task_id, record if is_idempotent else {**record, IDEMPOTENT: False})
 
 
-def complete(progress: Document, task_id: str, now: str) -> Document:
-    """Return the progress with the task completed."""
-    return _with(progress, task_id, _record("completed", _started_at(progress, task_id), now))
+def complete(progress: Document, task_id: str, now: str, *, output: Any = None) -> Document:
+    """Return the progress with the task completed, and its output, if it has one."""
+    record = _record("completed", _started_at(progress, task_id), now)
+    return _with(progress, task_id, record if output is None else {**record, "output": output})
 
 
 def fail(progress: Document, task_id: str, now: str, error: str) -> Document:

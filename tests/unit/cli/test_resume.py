@@ -201,6 +201,29 @@ def test_import_tells_what_was_migrated_and_what_not(holdfast: Holdfast, tmp_pat
     assert holdfast("resume", "session-def456", "--json").document["resume_at"] == 2
 
 
+def test_import_takes_folders_and_json_lines_but_no_bookkeeping(holdfast: Holdfast, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    (old / "session-1").mkdir(parents=True)
+    line = {"trigger": "manual", "state": {}, "run_id": "lines"}
+    (old / "many.jsonl").write_text("".join(f"{json.dumps({**line, 'phase': str(n)})}\n" for n in range(3)))
+    (old / "session-1" / "cp_001_manual.json").write_text(json.dumps({**line, "run_id": "single"}))
+    for name in ("index.json", "index_1_100.json", "preserved_runs.json", "summary.json"):
+        (old / "session-1" / name).write_text("{}")
+    (old / "notes.txt").write_text("not for us")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    taken = holdfast("import", old, "--json")
+
+    assert taken.code == 0
+    assert [(each["run_id"], each["outcome"]) for each in taken.document["imports"]] == [
+        *[("lines", "migrated")] * 3,
+        ("single", "migrated"),
+    ]
+    assert {each["outcome"] for each in holdfast("import", old, "--json").document["imports"]} == {"known"}
+    assert holdfast("import", empty).code == 2
+
+
 def test_import_takes_a_run_for_those_that_name_none(holdfast: Holdfast, tmp_path: Path) -> None:
     nameless = tmp_path / "nameless.json"
     nameless.write_text('{"trigger":"manual","phase":"phase_1","state_snapshot":{}}')

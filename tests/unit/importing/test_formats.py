@@ -24,6 +24,8 @@ CASES = [
     ("session_failed.json", 0, "workflow checkpoint", "session-def456", 2, True),
     ("session_interrupted.json", 0, "workflow checkpoint", "session-def456", 2, True),
     ("session_mapreduce.json", 0, "workflow checkpoint", "session-map-7", 2, True),
+    ("session_state.json", 0, "workflow session state", "session-old-1", 2, True),
+    ("session_execution_state.json", 0, "earlier workflow checkpoint", "session-old-2", 2, True),
     ("checkpoint_rows.json", 0, "checkpoint row", "wf-invoices", 1, False),
     ("checkpoint_rows.json", 1, "checkpoint row", "wf-invoices", 2, False),
     ("specification.json", 0, "checkpoint", "0b54f0f2-6f0e-4f0c-8a5e-3b1d2c4e5f60", "phase_2", False),
@@ -235,3 +237,57 @@ def test_rows_lists_and_batches_are_split() -> None:
     assert len(split_documents(b'{"rows":[%s]}' % one)) == 1
     assert len(split_documents(b'{"checkpoints":[%s,%s],"batch_metadata":{}}' % (one, one))) == 2
     assert encode_exact(split_documents(one)[0])
+
+
+def test_an_earlier_checkpoint_file_keeps_what_its_steps_say() -> None:
+    checkpoint = json.loads(convert(load("session_execution_state.json")).to_bytes())
+    progress = checkpoint["state_snapshot"]["progress"]
+
+    assert [(each["step_index"], each["command"]) for each in progress["completed_steps"]] == [
+        (0, "lint"),
+        (1, "test"),
+    ]
+    assert progress["completed_steps"][0]["duration_s"] == 1.5
+    assert (progress["total_steps"], progress["variables"]) == (4, {"version": "1.20"})
+    assert (checkpoint["status"], checkpoint["trigger"]) == ("interrupted", "interrupted")
+    imported = checkpoint["context_fields"]["imported"]
+    assert imported["execution_state"]["start_time"] == "2025-11-26T10:00:00Z"
+    assert imported["workflow_hash"] == "abc"
+
+
+def test_a_session_state_that_names_its_steps_is_taken_in() -> None:
+    document = parse_exact(
+        b'{"id": "s", "current_step": 1, "completed_steps": ["lint"], "status": "Completed"}'
+    )
+
+    checkpoint = json.loads(convert(document).to_bytes())
+
+    assert checkpoint["state_snapshot"]["progress"]["completed_steps"] == [
+        {"step_index": 0, "command": "lint"}
+    ]
+    assert (checkpoint["status"], checkpoint["trigger"]) == ("completed", "run_complete")
+
+
+@pytest.mark.parametrize(
+    ("execution_state", "place"),
+    [("Running", "execution_state"), ({"status": "Running"}, "execution_state.current_step")],
+)
+def test_an_execution_state_without_a_step_is_refused(execution_state: Any, place: str) -> None:
+    with pytest.raises(InvalidCheckpoint) as refused:
+        convert(changed("session_execution_state.json", execution_state=execution_state))
+
+    assert refused.value.place == place
+
+
+def test_json_lines_are_a_document_each() -> None:
+    assert split_documents(b'{"a": 1}\n\n{"a": 2}\n') == split_documents(b'[{"a": 1}, {"a": 2}]')
+
+
+@pytest.mark.parametrize(
+    ("text", "place"), [(b'{"a": 1}\n{"a": \n', "line 2"), (b'{"a":\n1', ""), (b'{"a": 1} x', "")]
+)
+def test_what_is_neither_json_nor_json_lines_is_refused(text: bytes, place: str) -> None:
+    with pytest.raises(InvalidCheckpoint) as refused:
+        split_documents(text)
+
+    assert refused.value.place.startswith(place)

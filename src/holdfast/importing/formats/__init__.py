@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.errors import InvalidCheckpoint
-from holdfast.importing.formats import agent_loops, builds, dag_rows, sessions
+from holdfast.importing.formats import agent_loops, builds, dag_rows, earlier_sessions, sessions
 from holdfast.importing.formats.conversion import Builder, Conversion
 from holdfast.jsontext.parse import parse_exact
 
@@ -35,6 +35,8 @@ FORMATS: Mapping[
     "checkpoint": (_is_checkpoint, _keep_checkpoint),
     "agentic-loop checkpoint": (agent_loops.is_one, agent_loops.convert),
     "workflow checkpoint": (sessions.is_one, sessions.convert),
+    "earlier workflow checkpoint": (earlier_sessions.is_file, earlier_sessions.convert_file),
+    "workflow session state": (earlier_sessions.is_state, earlier_sessions.convert_state),
     "checkpoint row": (dag_rows.is_one, dag_rows.convert),
     "task state": (builds.is_one, builds.convert),
 }
@@ -42,16 +44,39 @@ FORMATS: Mapping[
 
 
 def split_documents(text: bytes) -> list[Any]:
-    """Return what a file holds: one document, a list of them, the rows of a query, or a batch.
+    """Return what a file holds: one document, a list of them, the rows of a query, a batch, or JSON lines.
 
     Raises InvalidCheckpoint.
     """
-    value = parse_exact(text.strip())
+    try:
+        value = parse_exact(text.strip())
+    except InvalidCheckpoint:
+        lines = _parse_lines(text)
+        if lines is None:
+            raise
+        return lines
     if isinstance(value, dict):
         for name in ("checkpoints", "rows"):
             if isinstance(value.get(name), list):
                 return list(value[name])
     return value if isinstance(value, list) else [value]
+
+
+def _parse_lines(text: bytes) -> list[Any] | None:
+    """Return the documents of JSON lines; None if it is one line, or the first of them is no document.
+
+    Raises InvalidCheckpoint with the number of a line that is not JSON.
+    """
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    documents: list[Any] = []
+    for number, line in lines if len(lines) > 1 else []:
+        try:
+            documents.append(parse_exact(line.strip()))
+        except InvalidCheckpoint as error:
+            if not documents:
+                return None
+            raise InvalidCheckpoint(f"line {number}", error.reason) from error
+    return documents or None
 
 
 def recognise(document: Any) -> str | None:
