@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 LogFormat = Literal["console", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "warning", "error")
 Secrets = Callable[[], Iterable[str]]
 
 MASK = "[secret]"
@@ -37,6 +38,7 @@ class Log:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._set_up: Callable[[], None] | None = None
+        self._level: LogLevel | None = None
 
     def debug(self, event: str, **fields: object) -> None:
         """Log what helps to find a fault."""
@@ -58,14 +60,19 @@ class Log:
         """Log what has failed, with the traceback of the exception that is being handled."""
         self._write("exception", event, fields)
 
+    def wants(self, level: LogLevel) -> bool:
+        """Whether events of this level are asked for. Where there are many, ask first: it is cheaper."""
+        return self._level is not None and _LEVELS.index(level) >= _LEVELS.index(self._level)
+
     def bind(self, **fields: object) -> None:
         """Add `fields` to every event of this task, or thread, from now on."""
         import structlog
 
         structlog.contextvars.bind_contextvars(**fields)
 
-    def set_up_with(self, set_up: Callable[[], None]) -> None:
+    def set_up_with(self, set_up: Callable[[], None], level: LogLevel = "warning") -> None:
         """Have structlog set up by `set_up`: now if it is there already, else before the first event."""
+        self._level = level
         is_there = "structlog" in sys.modules
         self._set_up = None if is_there else set_up
         if is_there:
@@ -104,7 +111,7 @@ def configure_logs(
         if not (is_default and structlog.is_configured()):
             _configure(log_format, level, Scrubber(secrets), has_colour=has_colour)
 
-    log.set_up_with(set_up)
+    log.set_up_with(set_up, level)
 
 
 def _configure(log_format: LogFormat, level: LogLevel, scrubber: "Scrubber", *, has_colour: bool) -> None:

@@ -209,10 +209,13 @@ class Saving(Reading):
 
 
 def _tell(draft: Draft, outcome: Receipt | HoldfastError) -> Receipt | HoldfastError:
-    """Return what the caller is told of its checkpoint; what is out of the ordinary is logged as well."""
+    """Return what the caller is told of its checkpoint; those who listen hear of it as well."""
     if isinstance(outcome, HoldfastError):
         return outcome
     identity = {"run_id": outcome.run_id, "checkpoint_id": outcome.checkpoint_id}
+    if log.wants("info"):
+        number = outcome.sequence_number
+        log.info("checkpoint_saved", **identity, sequence_number=number, trigger=draft.trigger.value)
     if outcome.persistence is Persistence.DELAYED and outcome.status is Progress.SPOOLED:
         log.warning("persistence_delayed", **identity, priority=draft.priority.value)
     if not draft.redacted:

@@ -86,6 +86,16 @@ class Budget:
         name = headers.get("x-ratelimit-resource") or resource
         return replace(budget, quotas={**self.quotas, name: quota}, last_resource=name)
 
+    def newly_low(self, before: "Budget") -> Quota | None:
+        """Return the quota that has come below the low budget since `before`, once in each window."""
+        quota, earlier = self.quotas.get(self.last_resource), before.quotas.get(self.last_resource)
+        low = self.limits.low_budget
+        if quota is None or quota.remaining >= low:
+            return None
+        is_known = earlier is not None and earlier.remaining < low
+        is_same = earlier is not None and abs(earlier.reset_at - quota.reset_at) < MINUTE_S
+        return None if is_known and is_same else quota
+
     def block(
         self, kind: ThrottleKind, retry_after_s: float | None, resource: str, now: float, reason: str = ""
     ) -> "Budget":

@@ -7,8 +7,10 @@ from typing import Protocol, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.errors import Throttled
+from holdfast.format.moments import format_moment
+from holdfast.logs import log
 from holdfast.ratelimit.budget import Budget
-from holdfast.ratelimit.limits import Cost, Limits, Need, Wait
+from holdfast.ratelimit.limits import Cost, Limits, Need, Quota, Wait
 from holdfast.ratelimit.record import report_budget
 
 ResultT = TypeVar("ResultT")
@@ -83,12 +85,16 @@ class RateLimiter(ABC):
         }
 
     def observe(self, answer: RateAnswer) -> None:
-        """Learn from the headers of `answer`."""
+        """Learn from the headers of `answer`; that little is left is told once in each window."""
 
-        def learn(budget: Budget, _: float) -> tuple[Budget, None]:
-            return budget.observe(answer.status, answer.headers, answer.received_at, answer.resource), None
+        def learn(budget: Budget, _: float) -> tuple[Budget, Quota | None]:
+            after = budget.observe(answer.status, answer.headers, answer.received_at, answer.resource)
+            return after, after.newly_low(budget)
 
-        self._change(learn)
+        low = self._change(learn)
+        if low is not None:
+            reset = format_moment(low.reset_at)
+            log.warning("budget_low", remaining=low.remaining, limit=low.limit, reset=reset)
 
     def block(self, throttled: Throttled) -> float:
         """Remember that GitHub told us to stay away, and return for how many seconds; it survives a crash."""

@@ -25,6 +25,7 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _ENCODED_SEPARATOR = re.compile(rb"%(2f|5c)", re.IGNORECASE)
 _READING = frozenset({"GET", "HEAD"})
 # Machines call these again and again, so only failures are logged.
+_SUBJECT = ("run_id", "checkpoint_id", "sequence", "sequence_number", "at")
 _ROUTINE = frozenset({"/healthz", "/readyz", "/metrics", "/v1/runs/{run_id}/checkpoints"})
 # Whoever may not come in is not listened to any longer, not even for politeness.
 _CUT_SHORT = frozenset({401, 403})
@@ -101,6 +102,7 @@ class Guard:
             route=route,
             status=status,
             elapsed_ms=round((time.perf_counter() - exchange.began) * 1000, 2),
+            **_subject(scope),
             **({"code": exchange.problem.code} if exchange.problem else {}),
         )
 
@@ -113,6 +115,12 @@ def _wrong_method(allowed: set[str]) -> Problem:
     names = ", ".join(sorted(allowed))
     detail = f"This address takes {names}; see /openapi.json."
     return Problem(405, "method_not_allowed", detail, headers={"Allow": names})
+
+
+def _subject(scope: Scope) -> dict[str, object]:
+    """Return the run that a request is about, and the checkpoint's number or id, as far as they are known."""
+    named = {**scope.get("path_params", {}), **scope.get("state", {})}
+    return {name: named[name] for name in _SUBJECT if name in named}
 
 
 def _path(scope: Scope) -> str:

@@ -61,6 +61,7 @@ class SubmitEndpoint:
             outcome = "failed" if problem_of(error).status >= 500 else "refused"
             self._metrics.submits.labels(outcome).inc()
             raise
+        scope["state"] = {**scope.get("state", {}), "sequence_number": receipt.sequence_number}
         self._accepted.inc()
         self._metrics.acknowledgement_seconds.observe(time.perf_counter() - began)
         self._metrics.checkpoint_bytes.observe(size_bytes)

@@ -420,8 +420,11 @@ def test_events_name_neither_the_token_nor_the_payload(holdfast: Holdfast, githu
 
     ended = holdfast(*words, "--json", *github.options, stdin='{"payload": "canary"}')
 
-    events = [json.loads(line)["event"] for line in ended.err.splitlines()]
+    lines = [json.loads(line) for line in ended.err.splitlines()]
+    events = [line["event"] for line in lines]
     assert "checkpoints_verified" in events
+    saved = lines[events.index("checkpoint_saved")]
+    assert (saved["run_id"], saved["sequence_number"], saved["trigger"]) == ("r", 1, "manual")
     assert ended.document["status"] == "verified"
     assert "canary" not in ended.err
     assert "the-good-token" not in ended.err

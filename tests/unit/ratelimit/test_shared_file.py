@@ -67,6 +67,25 @@ def spend_twenty_five(rate_limiter: FileRateLimiter) -> None:
         rate_limiter.take(WRITE)
 
 
+# What is told
+
+
+def test_a_low_budget_is_told_once_in_each_window_by_all_processes(path: Path, clock: VirtualClock) -> None:
+    here, there = FileRateLimiter(path, UNHURRIED, clock), FileRateLimiter(path, UNHURRIED, clock)
+    with capture_logs() as logs:
+        here.observe(answer(clock, 100))
+        assert logs == []
+        here.observe(answer(clock, 99))
+        here.observe(answer(clock, 98))
+        there.observe(answer(clock, 97))
+        clock.sleep(3600)
+        there.observe(answer(clock, 50))
+
+    told = [(each["event"], each["remaining"], each["limit"]) for each in logs]
+    assert told == [("budget_low", 99, 5000), ("budget_low", 50, 5000)]
+    assert logs[0]["reset"] < logs[1]["reset"]
+
+
 # Across restarts
 
 

@@ -91,6 +91,15 @@ def test_a_request_is_logged_with_its_id(sidecar: RunningSidecar) -> None:
         event = heard.wait_for("request_answered", request_id="n8n-19")
 
     assert (event["status"], event["route"]) == (404, "/v1/runs/{run_id}")
+    assert event["run_id"] == "logged"
+
+
+def test_a_request_is_logged_with_its_run_and_number(sidecar: RunningSidecar) -> None:
+    with heard_events() as heard:
+        sidecar.client.get("/v1/runs/logged/checkpoints/7", headers={"X-Request-Id": "n8n-20"})
+        read = heard.wait_for("request_answered", request_id="n8n-20")
+
+    assert (read["run_id"], read["at"]) == ("logged", "7")
 
 
 def test_a_spool_that_takes_nothing_is_not_ready_but_alive(
