@@ -172,6 +172,8 @@ def _resume_outputs(plan: ResumePlan, state_file: Path) -> dict[str, str]:
         "found": "true",
         "resumable": json.dumps(plan.resumable),
         "resume-at": _place(plan),
+        "needs-review": json.dumps(plan.needs_review),
+        "saved-at": plan.saved_at,
         "checkpoint-id": plan.checkpoint_id,
         "sequence": str(plan.sequence_number),
         "status": str(plan.status),

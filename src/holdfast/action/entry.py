@@ -9,7 +9,14 @@ from contextlib import redirect_stderr
 
 from holdfast.action.commands import CANCELLED, ActionStep, carry_out
 from holdfast.action.handover import hand_over
-from holdfast.action.inputs import must_fail, read_inputs, read_matrix, read_secrets, read_settings
+from holdfast.action.inputs import (
+    must_fail,
+    read_inputs,
+    read_matrix,
+    read_secrets,
+    read_settings,
+    variables_of_job,
+)
 from holdfast.action.job import Job
 from holdfast.action.runner import Runner, StepOutcome, budget_sentence, format_summary
 from holdfast.errors import HoldfastError
@@ -40,8 +47,9 @@ def _main(environment: Mapping[str, str], runner: Runner) -> int:
     is_fatal = must_fail(environment)
     for secret in read_secrets(environment):
         runner.mask(secret)
+    variables: dict[str, str] = {}
     try:
-        outcome, summary = _run(environment, runner)
+        outcome, summary = _run(environment, runner, variables)
     except (HoldfastError, WrongUse, OSError) as error:
         outcome, summary = _failure(describe(error), exit_code_of(error))
     except Exception as error:
@@ -53,16 +61,23 @@ def _main(environment: Mapping[str, str], runner: Runner) -> int:
         (runner.fail if is_fatal else runner.warn)(problem)
     try:
         runner.set_outputs(outcome.outputs)
+        runner.offer_commands(variables)
         runner.add_summary(summary)
     except OSError as error:
         runner.warn(f"outputs or summary could not be written: {error}")
     return outcome.code if is_fatal else ExitCode.DONE
 
 
-def _run(environment: Mapping[str, str], runner: Runner) -> tuple[StepOutcome, str]:
-    """Carry out the command in the time that a cancelled job has. Returns the outcome and its summary."""
+def _run(
+    environment: Mapping[str, str], runner: Runner, variables: dict[str, str]
+) -> tuple[StepOutcome, str]:
+    """Carry out the command in the time that a cancelled job has. Returns the outcome and its summary.
+
+    Into `variables` go those with which later steps of the job work on the same run.
+    """
     job = Job.from_environment(environment, matrix=read_matrix(environment))
     inputs, settings = read_inputs(environment, job), read_settings(environment, job)
+    variables |= variables_of_job(inputs, settings)
     stop = threading.Event()
     with (
         stop_on_signals() as cancelled,

@@ -92,6 +92,17 @@ def read_settings(environment: Mapping[str, str], job: Job) -> Settings:
     return Settings.from_environment(chosen, file=read_settings_file(Path(named)) if named else None)
 
 
+def variables_of_job(inputs: Inputs, settings: Settings) -> dict[str, str]:
+    """Return the variables with which later steps use `holdfast` on the same run; no token is among them."""
+    return {
+        "HOLDFAST_RUN_ID": inputs.run_id,
+        "HOLDFAST_REPO": settings.repo or "",
+        "HOLDFAST_BRANCH": settings.branch,
+        "HOLDFAST_WRITE_MODE": settings.write_mode,
+        "HOLDFAST_DATA_DIR": str(settings.data_dir),
+    }
+
+
 def read_token(environment: Mapping[str, str]) -> str:
     """Return the token that the step was given."""
     return _given(environment, "token") or environment.get("GITHUB_TOKEN", "")

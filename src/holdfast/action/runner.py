@@ -5,10 +5,12 @@ See https://docs.github.com/actions/reference/workflows-and-actions/workflow-com
 
 import re
 import secrets
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any, TextIO
 
 from holdfast.logs import escape_controls
@@ -24,6 +26,17 @@ _PROPERTY = {**_DATA, **str.maketrans({":": "%3A", ",": "%2C"})}
 
 SHOWN_ROWS = 200
 _MEANINGFUL = re.compile(r"[^\w ,.:/-]|_")
+
+_SOURCE = Path(__file__).parents[2]
+# In the environment of the action, which is not the job's own.
+_PROGRAM = """\
+#!/bin/sh
+exec {python} -I -c '
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from holdfast.cli import main
+sys.exit(main())' {source} "$@"
+"""
 
 Link = Callable[[str], str]
 
@@ -76,6 +89,9 @@ class Runner:
     ) -> None:
         self._output = environment.get("GITHUB_OUTPUT")
         self._summary = environment.get("GITHUB_STEP_SUMMARY")
+        self._variables = environment.get("GITHUB_ENV")
+        self._path = environment.get("GITHUB_PATH")
+        self._temp = environment.get("RUNNER_TEMP")
         self._out = out
         self._new_secret = new_secret
 
@@ -108,10 +124,20 @@ class Runner:
     def set_outputs(self, outputs: Mapping[str, str]) -> None:
         """Set outputs of the step, whatever their values contain."""
         if self._output:
-            with Path(self._output).open("a", encoding="utf-8", newline="\n") as file:
-                for name, value in outputs.items():
-                    delimiter = f"holdfast_{self._new_secret()}"
-                    file.write(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
+            _add_pairs(Path(self._output), outputs, self._new_secret)
+
+    def offer_commands(self, variables: Mapping[str, str]) -> None:
+        """Let later steps of the job call `holdfast` by its name, with these variables."""
+        if not (variables and self._variables and self._path and self._temp):
+            return
+        folder = Path(self._temp) / "holdfast-bin"
+        folder.mkdir(parents=True, exist_ok=True)
+        program = folder / "holdfast"
+        program.write_text(_PROGRAM.format(python=quote(sys.executable), source=quote(str(_SOURCE))))
+        program.chmod(0o755)
+        _add_pairs(Path(self._variables), variables, self._new_secret)
+        with Path(self._path).open("a", encoding="utf-8", newline="\n") as file:
+            file.write(f"{folder}\n")
 
     def add_summary(self, markdown: str) -> None:
         """Add to the job's summary; what does not fit in is cut off at the end of a line."""
@@ -129,6 +155,14 @@ class Runner:
         given = ",".join(f"{key}={value.translate(_PROPERTY)}" for key, value in properties.items())
         self._out.write(f"::{name}{' ' if given else ''}{given}::{message.translate(_DATA)}\n")
         self._out.flush()
+
+
+def _add_pairs(path: Path, pairs: Mapping[str, str], new_secret: Callable[[], str]) -> None:
+    """Add names and values to a file of the runner's, whatever the values contain."""
+    with path.open("a", encoding="utf-8", newline="\n") as file:
+        for name, value in pairs.items():
+            delimiter = f"holdfast_{new_secret()}"
+            file.write(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
 
 
 def format_summary(outcome: StepOutcome, budget: str, link: Link) -> str:

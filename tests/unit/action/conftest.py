@@ -43,6 +43,9 @@ class Stage:
         temp.mkdir(parents=True, exist_ok=True)
         output, summary = temp / "output", temp / "summary"
         output.write_text("")
+        self.variables, self.path = temp / "variables", temp / "path"
+        self.variables.write_text("")
+        self.path.write_text("")
         summary.write_text("")
         given = {"command": command, "token": TOKEN, "timeout": "0", **inputs}
         self.code = main(
@@ -55,6 +58,8 @@ class Stage:
                 "GITHUB_JOB": job,
                 "GITHUB_REPOSITORY": REPOSITORY,
                 "GITHUB_OUTPUT": str(output),
+                "GITHUB_ENV": str(self.variables),
+                "GITHUB_PATH": str(self.path),
                 "GITHUB_STEP_SUMMARY": str(summary),
                 "RUNNER_TEMP": str(temp),
                 **(variables or {}),

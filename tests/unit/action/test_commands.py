@@ -1,6 +1,7 @@
 """What each command of the step does, and what it tells."""
 
 import json
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from holdfast.emulator import parse_fault
 from holdfast.retention import Sweeper
 from tests.fakes.repository import check_files, files_of_run
 from tests.unit.action.conftest import TOKEN, Stage
+from tests.unit.action.outputs import parse_outputs
 
 RUN = "CI-1-build"
 
@@ -34,6 +36,39 @@ def test_a_save_is_verified_and_told(stage: Stage) -> None:
     assert (stage.code, stage.warnings) == (0, [])
     assert f"(https://github.com/owner/name/blob/checkpoints/{path})" in stage.summary
     assert "of 1,000 requests left" in stage.summary
+
+
+def test_later_steps_call_holdfast_by_its_name_on_the_same_run(stage: Stage) -> None:
+    stage.run("resume")
+    program = Path(stage.path.read_text().strip()) / "holdfast"
+    variables = {**parse_outputs(stage.variables.read_text()), "GITHUB_API_URL": stage.url}
+
+    ended = subprocess.run(
+        [program, "exec", "--step", "compile", "--", "echo", "compiled"],
+        env={"PATH": os.environ["PATH"], **variables, "GITHUB_TOKEN": TOKEN},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    outputs = stage.run("drain")
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "compiled\n", "")
+    assert variables["HOLDFAST_RUN_ID"] == RUN
+    assert TOKEN not in stage.variables.read_text()
+    assert outputs["status"] == "verified"
+    assert f"checkpoints/{RUN}/cp_002_step_complete.json" in stage.stored()
+
+
+def test_a_run_that_waits_for_a_person_says_so(stage: Stage) -> None:
+    stage.run("save", trigger="phase_complete", phase="phase_1_plan")
+    free = stage.run("resume")
+    stage.run("save", trigger="circuit_breaker", phase="phase_2_build")
+
+    held = stage.run("resume")
+
+    assert (free["needs-review"], held["needs-review"]) == ("false", "true")
+    assert held["resume-at"] == "human_review"
+    assert held["saved-at"] > free["saved-at"]
 
 
 def test_nothing_but_the_masking_command_shows_the_token(stage: Stage) -> None:
