@@ -169,9 +169,12 @@ class Recorder(ABC):
     @overload
     def remaining(self, every: Iterable[IdT]) -> list[IdT]: ...
     def remaining(self, every: Iterable[Any] | None = None) -> list[Any]:
-        """Return what is not completed of `every`, in that order; of the run's `work` if nothing is given."""
+        """Return what is not completed of `every`, in that order; of the run's `work` if nothing is given.
+
+        What waits for a person's decision is left out.
+        """
         names = self._all_work() if every is None else every
-        return [name for name in names if not self.is_done(name)]
+        return [name for name in names if not (self.is_done(name) or self._is_in_doubt(name))]
 
     def __enter__(self) -> Self:
         self._run.saver.take_as_saved()
@@ -201,6 +204,10 @@ class Recorder(ABC):
 
     @abstractmethod
     def _new_progress(self) -> Document: ...
+
+    def _is_in_doubt(self, _name: Any) -> bool:
+        """Whether only a person can tell if this part of the work is to be done."""
+        return False
 
     def _dag(self) -> Any:
         """Return the graph of the work, where there is one."""

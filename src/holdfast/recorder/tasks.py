@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from holdfast.errors import InvalidCheckpoint
 from holdfast.format.triggers import Trigger
 from holdfast.recorder.run import Recorder, WorkBlock
 from holdfast.recorder.state import RunState
@@ -32,6 +33,9 @@ class TasksRun(Recorder):
         """Whether the task is completed."""
         return tasks.is_done(self.progress, name)
 
+    def _is_in_doubt(self, name: Any) -> bool:
+        return name in tasks.cut_off(self.progress)
+
     def _new_progress(self) -> Document:
         return tasks.new_progress(map(str, self._options.work), self._options.metadata)
 
@@ -47,6 +51,9 @@ class Task(WorkBlock):
         self._is_idempotent = is_idempotent
 
     def _begin(self) -> None:
+        if self.name in tasks.cut_off(self._run.progress):
+            reason = "it was cut off and must not be done twice; decide with holdfast review"
+            raise InvalidCheckpoint(f"task {self.name}", reason)
         self._record(partial(tasks.begin, is_idempotent=self._is_idempotent))
 
     def _complete(self) -> None:

@@ -19,6 +19,7 @@ from holdfast.styles.phases import GATE, is_done
 from holdfast.styles.redactions import tell_redacted
 from holdfast.styles.review import HUMAN_REVIEW, Past, Reviewed, find_review
 from holdfast.styles.style import ResumePoint, Saved, Today
+from holdfast.styles.tasks import cut_off
 from holdfast.styles.values import Place, as_mapping, name_all, one_line
 
 Source = Literal["spool", "github", "cache"]
@@ -171,7 +172,7 @@ def plan_resume(
     before = _Lookback(earlier)
     recoveries = _recoveries(opened.saved, before)
     point = plan_style(opened.saved, Today(dag=dag, recoveries=recoveries, phases=_phases_of(past)))
-    review = find_review(opened.moment, past)
+    review = find_review(opened.moment, past) or _doubt(opened)
     added: list[str] = []
     if point.given_up and opened.header.status is not RunStatus.COMPLETED:
         opened, point, added = _step_back(opened, point, before, dag)
@@ -230,6 +231,15 @@ def _phases_of(past: Past) -> tuple[str, ...]:
     rolled = max((entry.sequence for entry in past.entries if entry.trigger == Trigger.ROLLBACK), default=0)
     done = [e.phase for e in past.entries if e.trigger == Trigger.PHASE_COMPLETE and e.sequence > rolled]
     return tuple(dict.fromkeys(phase for phase in done if phase and phase != UNNAMED_PHASE))
+
+
+def _doubt(opened: _OpenedCheckpoint) -> Review | None:
+    """Return what only a person knows: whether a task that was cut off, and is not idempotent, was done."""
+    header, tasks = opened.header, cut_off(opened.saved.progress)
+    if not tasks or header.status is RunStatus.COMPLETED or opened.decision is not None:
+        return None
+    reason = f"{name_all(tasks)} was cut off, may have been done, and must not be done twice"
+    return Review("escalation", reason, tasks[0], header.timestamp, header.checkpoint_id)
 
 
 def _held(point: ResumePoint, review: Review | None) -> ResumePoint:

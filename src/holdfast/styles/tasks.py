@@ -71,6 +71,25 @@ def fail(progress: Document, task_id: str, now: str, error: str) -> Document:
     return _with(progress, task_id, _record("failed", _started_at(progress, task_id), now, error))
 
 
+def cut_off(progress: Mapping[str, Any]) -> list[str]:
+    """Return the tasks that are under way, or were when the run ended, and must not be done twice."""
+    return [
+        task_id
+        for task_id, record in as_mapping(progress.get("tasks")).items()
+        if _status(record) == "in_progress" and as_mapping(record).get(IDEMPOTENT) is False
+    ]
+
+
+def settle(progress: Mapping[str, Any], *, are_done: bool) -> Document:
+    """Return the progress once a person has said whether those that were cut off are done."""
+    status = "completed" if are_done else "pending"
+    tasks = dict(as_mapping(progress.get("tasks")))
+    for task_id in cut_off(progress):
+        kept = {name: value for name, value in tasks[task_id].items() if name != IDEMPOTENT}
+        tasks[task_id] = {**kept, "status": status}
+    return {**progress, "tasks": tasks}
+
+
 def is_done(progress: Document, task_id: str) -> bool:
     """Whether the task is completed."""
     record = progress["tasks"].get(task_id)

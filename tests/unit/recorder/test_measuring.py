@@ -1,13 +1,15 @@
 """What a run measures of itself, what makes it save by that, and what its blocks take."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from holdfast.errors import InvalidCheckpoint
 from holdfast.recorder import AgentsRun, LayersRun, PhasesRun, StepsRun, TasksRun
 from holdfast.recorder.memory import resident_mb
-from tests.fakes.recording import Shelf
+from tests.fakes.recording import Outage, Shelf
 
 
 def test_each_block_takes_an_output(shelf: Shelf) -> None:
@@ -165,3 +167,42 @@ def test_how_often_an_agent_is_restarted_is_stored(shelf: Shelf) -> None:
     again.resume()
 
     assert again.progress["max_recoveries"] == 5
+
+
+def test_a_task_that_must_not_be_done_twice_waits_for_a_person(shelf: Shelf) -> None:
+    first = shelf.open(TasksRun, work=["fetch", "pay", "mail"])
+    with first.task("fetch"):
+        pass
+    first.task("pay", idempotent=False).__enter__()  # and the power fails
+
+    again = shelf.open(TasksRun, work=["fetch", "pay", "mail"])
+    again.resume()
+
+    assert again.plan is not None
+    assert again.plan.needs_review
+    assert again.plan.review is not None
+    assert (again.plan.review.kind, again.plan.review.phase) == ("escalation", "pay")
+    assert again.plan.resume_at == "human_review"
+    assert again.remaining() == ["mail"]
+    with pytest.raises(InvalidCheckpoint, match="must not be done twice"), again.task("pay"):
+        pytest.fail("it was done twice")
+
+
+def test_a_task_that_has_ended_is_in_no_doubt(shelf: Shelf) -> None:
+    with shelf.open(TasksRun) as run, run.task("pay", idempotent=False):
+        pass
+
+    assert not shelf.resume("build-42").needs_review
+    assert "idempotent" not in shelf.progress["tasks"]["pay"]
+
+
+def test_an_agent_is_restarted_as_often_as_the_run_says(shelf: Shelf) -> None:
+    for _ in range(3):
+        with suppress(Outage), shelf.open(AgentsRun, max_recoveries=1) as run:
+            run.resume()
+            with run.agent("writer"):
+                raise Outage("no words")
+
+    plan = shelf.resume("build-42")
+
+    assert any("writer failed again after 1 recovery attempts" in warning for warning in plan.warnings)
