@@ -19,9 +19,10 @@ from typing import Any
 from uuid import uuid4
 
 TOKEN = "e2e-token"
-SAVE, RESUME = "HoldfastSaveCp01", "HoldfastResume01"
+SAVE, RESUME, DECIDE = "HoldfastSaveCp01", "HoldfastResume01", "HoldfastDecide01"
 EXAMPLE, ON_ERROR = "HoldfastExample1", "HoldfastOnError1"
 CALLER, BAD_CALLER = "HoldfastE2eCall1", "HoldfastE2eBad01"
+TRIP, ASK, DECIDER = "HoldfastE2eTrip1", "HoldfastE2eAsk01", "HoldfastE2eDeci1"
 CREDENTIAL = {"id": "HoldfastE2eAuth1", "name": "Holdfast"}
 
 
@@ -132,6 +133,7 @@ def main(command: str) -> int:
             go_on_after_the_crash(n8n, sidecar, run_id)
             outlive_an_outage(n8n, sidecar)
             be_refused(n8n)
+            wait_for_a_person(n8n, sidecar)
             wait_until("everything is verified", lambda: sidecar.ask("/v1/status")["spool"]["depth"] == 0)
         finally:
             sidecar.stop()
@@ -157,12 +159,20 @@ def import_workflows(n8n: N8n, url: str, folder: Path) -> None:
     credentials = folder / "credentials.json"
     credentials.write_text(json.dumps([{**CREDENTIAL, "type": "httpHeaderAuth", "data": secret}]))
     callers = folder / "callers.json"
-    callers.write_text(json.dumps([caller(CALLER, "outage-1"), caller(BAD_CALLER, "../outside")]))
+    context = '={{ {"api_metrics": {"calls": 3}} }}'
+    made = [
+        caller(CALLER, "outage-1"),
+        caller(BAD_CALLER, "../outside"),
+        caller(TRIP, "review-1", trigger="circuit_breaker", context=context),
+        caller(ASK, "review-1", target=RESUME),
+        caller(DECIDER, "review-1", target=DECIDE, decision="continue", by="a person"),
+    ]
+    callers.write_text(json.dumps(made))
     n8n.run("import:credentials", f"--input={credentials}")
     n8n.run("import:workflow", "--separate", f"--input={exported}")
     n8n.run("import:workflow", f"--input={callers}")
     if not n8n.run("--version").startswith("1."):
-        for workflow in (SAVE, RESUME, ON_ERROR):
+        for workflow in (SAVE, RESUME, DECIDE, ON_ERROR):
             n8n.run("publish:workflow", f"--id={workflow}")
 
 
@@ -228,13 +238,30 @@ def be_refused(n8n: N8n) -> None:
     check("a refusal is told", result["saved"] is False and "run_id" in result["warning"], result)
 
 
-def caller(workflow_id: str, run_id: str) -> dict[str, Any]:
-    """Return a workflow that saves one checkpoint."""
+def wait_for_a_person(n8n: N8n, sidecar: Sidecar) -> None:
+    """Trip a breaker: the run is sent to human review until someone decides."""
+    tripped = n8n.execute(TRIP)
+    check("the breaker's checkpoint is saved", tripped.get("saved") is True, tripped)
+    stored = sidecar.ask("/v1/runs/review-1/checkpoints/1")
+    check("with its context", stored["context_fields"].get("api_metrics") == {"calls": 3}, stored)
+    asked = n8n.execute(ASK)
+    kind = (asked.get("review") or {}).get("kind")
+    check("the run waits for a person", (asked["route"], kind) == ("human_review", "circuit_breaker"), asked)
+    decided = n8n.execute(DECIDER)
+    check("a person decides", decided.get("decided") is True, decided)
+    check("and the run goes on", n8n.execute(ASK)["route"] != "human_review")
+    again = n8n.execute(DECIDER)
+    check("a second decision is told that nothing waits", again.get("decided") is False, again)
+
+
+def caller(workflow_id: str, run_id: str, *, target: str = SAVE, **given: str) -> dict[str, Any]:
+    """Return a workflow that calls one of ours: it saves one checkpoint unless another is named."""
     made = f"return [{{json: {{run_id: '{run_id}', state: {{made_at: Date.now()}}}}}}];"
-    inputs = {"trigger": "manual", "state": "={{ $json.state }}", "run_id": "={{ $json.run_id }}"}
+    of_save = {"trigger": "manual", "state": "={{ $json.state }}"} if target == SAVE else {}
+    inputs = {"run_id": "={{ $json.run_id }}", **of_save, **given}
     mapping = {"mappingMode": "defineBelow", "value": inputs, "matchingColumns": [], "schema": []}
     save: dict[str, Any] = {
-        "workflowId": {"__rl": True, "mode": "id", "value": SAVE},
+        "workflowId": {"__rl": True, "mode": "id", "value": target},
         "workflowInputs": mapping,
         "options": {},
     }
@@ -260,7 +287,7 @@ def caller(workflow_id: str, run_id: str) -> dict[str, Any]:
     }
     return {
         "id": workflow_id,
-        "name": f"Caller of {run_id}",
+        "name": f"Caller {workflow_id} of {run_id}",
         "active": False,
         "settings": {"executionOrder": "v1"},
         "versionId": str(uuid4()),

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import orjson
 
 DEFAULT_URL = "http://127.0.0.1:8723"
-NAMES = ("save-checkpoint.json", "resume-run.json", "example.json", "on-error.json")
+NAMES = ("save-checkpoint.json", "resume-run.json", "decide-review.json", "example.json", "on-error.json")
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _HTTP_REQUEST = "n8n-nodes-base.httpRequest"
