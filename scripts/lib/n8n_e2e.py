@@ -159,7 +159,7 @@ def import_workflows(n8n: N8n, url: str, folder: Path) -> None:
     credentials = folder / "credentials.json"
     credentials.write_text(json.dumps([{**CREDENTIAL, "type": "httpHeaderAuth", "data": secret}]))
     callers = folder / "callers.json"
-    context = '={{ {"api_metrics": {"calls": 3}} }}'
+    context = "={{ ({ api_metrics: ({ calls: 3 }) }) }}"
     made = [
         caller(CALLER, "outage-1"),
         caller(BAD_CALLER, "../outside"),

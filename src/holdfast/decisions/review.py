@@ -11,7 +11,7 @@ from holdfast.format.review import Review
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.members import parse_document
 from holdfast.jsontext.parse import parse_exact
-from holdfast.styles import phases
+from holdfast.styles import phases, tasks
 from holdfast.styles.review import failed_gate
 from holdfast.styles.values import as_mapping, as_sequence
 
@@ -65,6 +65,9 @@ def _settled(state: Mapping[str, Any], review: Review, decided: ReviewDecision) 
         changed["circuit_breaker_state"] = _closed(state["circuit_breaker_state"])
     while gate := failed_gate({**state, **changed}):
         changed |= _decide_gate({**state, **changed}, str(gate.get("gate_id")), decided)
+    progress = as_mapping(state.get("progress"))
+    if tasks.cut_off(progress):
+        changed["progress"] = tasks.settle(progress, are_done=decided.decision == "continue")
     if review.kind == "gate" and decided.decision == "retry":
         outputs = as_mapping(state.get("phase_outputs"))
         kept = {name: each for name, each in outputs.items() if not _is_same(name, review.phase)}

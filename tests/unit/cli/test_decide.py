@@ -35,6 +35,22 @@ def test_a_review_decides_what_a_run_waits_for(
     assert run["resumable"] == resumable
 
 
+@pytest.mark.parametrize(
+    ("decision", "completed", "remaining"), [("continue", ["pay"], ["mail"]), ("retry", [], ["pay", "mail"])]
+)
+def test_a_review_says_whether_a_task_that_was_cut_off_is_done(
+    holdfast: Holdfast, decision: str, completed: list[str], remaining: list[str]
+) -> None:
+    tasks = '{"pay": {"status": "in_progress", "idempotent": false}, "mail": {"status": "pending"}}'
+    submit(holdfast, "r", state=f'{{"progress": {{"style": "tasks", "tasks": {tasks}}}}}')
+    assert holdfast("resume", "r", "--json").document["review"]["kind"] == "escalation"
+
+    assert holdfast("review", "r", "--decision", decision).code == 0
+
+    plan = holdfast("resume", "r", "--json").document
+    assert (plan["needs_review"], plan["completed"], plan["remaining"]) == (False, completed, remaining)
+
+
 def test_nothing_to_review_is_a_failure(holdfast: Holdfast) -> None:
     submit(holdfast, "r")
 
