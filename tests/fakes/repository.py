@@ -8,20 +8,23 @@ from pathlib import Path
 from typing import Any
 
 
-def read_branch(repository: Path, branch: str = "checkpoints") -> dict[str, bytes]:
-    """Return every file of a branch of a bare repository, read by git itself."""
+def read_branch(repository: Path, branch: str = "checkpoints", *within: str) -> dict[str, bytes]:
+    """Return every file of a branch of a bare repository, or those `within` folders, read by git itself."""
     git = ["git", "--git-dir", str(repository)]
-    listing = subprocess.run([*git, "ls-tree", "-r", "-z", branch], check=True, capture_output=True).stdout
+    command = [*git, "ls-tree", "-r", "-z", branch, "--", *within]
+    listing = subprocess.run(command, check=True, capture_output=True).stdout
     entries = [line.split("\t", 1) for line in listing.decode().split("\0") if line]
     request = "".join(f"{entry.split()[2]}\n" for entry, _ in entries)
     answer = subprocess.run(
         [*git, "cat-file", "--batch"], input=request.encode(), check=True, capture_output=True
     ).stdout
     files = {}
+    place = 0
     for _, path in entries:
-        header, answer = answer.split(b"\n", 1)
-        size = int(header.split()[2])
-        files[path], answer = answer[:size], answer[size + 1 :]
+        end = answer.index(b"\n", place)
+        start, size = end + 1, int(answer[place:end].split()[2])
+        files[path] = answer[start : start + size]
+        place = start + size + 1
     return files
 
 

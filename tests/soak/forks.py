@@ -106,9 +106,11 @@ def _judge(folder: Path, url: str, repository: Path, played: Forked) -> None:
     unknown = [identity for identity, receipt in receipts.items() if receipt is None]
     assert not unknown, f"{len(unknown)} of {len(receipts)} acknowledged are unknown: {unknown[:3]}"
     assert {each.status for each in receipts.values() if each} <= {Progress.VERIFIED}
-    files = read_branch(repository) if receipts else {}
+    run_ids = (f"{folder.name}-run-a", f"{folder.name}-run-b")
+    folders = [f"checkpoints/{run_id}" for run_id in run_ids]
+    files = read_branch(repository, "checkpoints", *folders) if receipts else {}
     found: dict[str, str] = {}
-    for run_id in (f"{folder.name}-run-a", f"{folder.name}-run-b"):
+    for run_id in run_ids:
         parsed = files_of_run(files, run_id)
         if parsed:
             check_files(files, run_id)
