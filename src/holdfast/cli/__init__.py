@@ -31,6 +31,7 @@ from holdfast.cli import (
     spool,
     status,
     submit,
+    ui,
     validate,
 )
 from holdfast.cli.arguments import Commands, Parser, add_shared_options
@@ -44,6 +45,7 @@ COMMANDS = (
     demo,
     serve,
     execution,
+    ui,
     submit,
     drain,
     status,

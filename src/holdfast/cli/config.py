@@ -2,14 +2,10 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.arguments import Commands, read_settings
 from holdfast.presentation.exits import ExitCode
 from holdfast.presentation.render import Screen
-
-if TYPE_CHECKING:
-    from holdfast.settings import Settings
 
 _DESCRIPTION = """\
 Show every setting in force and where it comes from. Secrets are never shown, only whether they are set.
@@ -27,7 +23,9 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print every setting, or check a file."""
     if arguments.check:
         return _check(arguments.check, screen)
-    settings = _tell(read_settings(arguments))
+    from holdfast.presentation.settings_table import settings_rows
+
+    settings = settings_rows(read_settings(arguments))
     if screen.is_json:
         screen.document({"settings": {each["name"]: each for each in settings}})
         return ExitCode.DONE
@@ -48,23 +46,6 @@ def _check(path: Path, screen: Screen) -> ExitCode:
     number = len(file.values)
     screen.say(f"{path} is in order: {number} setting{'' if number == 1 else 's'}.")
     return ExitCode.DONE
-
-
-def _tell(settings: "Settings") -> list[dict[str, Any]]:
-    from pydantic import SecretStr
-
-    from holdfast.settings import names_of_settings, variables_of
-
-    told = []
-    for name in names_of_settings():
-        value = getattr(settings, name)
-        source = settings.sources.get(name, "default")
-        if isinstance(value, SecretStr):
-            value = f"set ({source})"
-        elif value is not None and not isinstance(value, str | int | float):
-            value = str(value)
-        told.append({"name": name, "value": value, "source": source, "variable": variables_of(name)[0]})
-    return told
 
 
 def _text(value: object) -> str:

@@ -11,6 +11,8 @@ from holdfast.presentation.session import settings_from, start_logs
 from holdfast.presentation.stopping import stop_on_signals
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.settings import Settings
 
 _DESCRIPTION = """\
@@ -30,19 +32,23 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Serve until we are told to stop."""
-    from holdfast.assembly import Assembly
-    from holdfast.library import Holdfast
-    from holdfast.metrics import Metrics
-    from holdfast.sidecar.courtesy import Courtesy
-    from holdfast.sidecar.serving import serve
-
-    settings = _settings(arguments)
 
     def announce(url: str) -> None:
         if screen.is_json:
             screen.document({"url": url})
         else:
             screen.content(f"Serving at {url}".encode())
+
+    return serve_until_stopped(read_settings(arguments), announce)
+
+
+def serve_until_stopped(settings: "Settings", announce: "Callable[[str], None]") -> ExitCode:
+    """Serve until SIGTERM or SIGINT; `announce` is told the URL. Raises CommandFailed."""
+    from holdfast.assembly import Assembly
+    from holdfast.library import Holdfast
+    from holdfast.metrics import Metrics
+    from holdfast.sidecar.courtesy import Courtesy
+    from holdfast.sidecar.serving import serve
 
     with stop_on_signals() as stop:
         metrics = Metrics(lambda: holdfast.status())
@@ -66,7 +72,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     return ExitCode.DONE
 
 
-def _settings(arguments: argparse.Namespace) -> "Settings":
+def read_settings(arguments: argparse.Namespace) -> "Settings":
     """Return the settings in force; a service logs what it does unless someone asked for less."""
     given = overrides(arguments)
     for name in ("host", "port"):

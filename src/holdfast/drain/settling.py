@@ -15,7 +15,7 @@ from holdfast.drain.pending import PendingWrite, pending_write_name, pending_wri
 from holdfast.drain.refusals import Divide, Isolate, Quarantine, judge_refusal
 from holdfast.errors import GatewayError, HoldfastError, IntegrityFailure, Refused, Throttled, Unavailable
 from holdfast.format.paths import Layout
-from holdfast.format.receipt import Delivery, QueueItem
+from holdfast.format.receipt import Delivery, Progress, QueueItem
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.queue.contract import LONGEST_BACKOFF_S
@@ -38,6 +38,8 @@ class StepWriter:
     clock: Clock
     on_verified: Callable[[int], None]
     """Is told, after each step, how many checkpoints were verified so far."""
+    on_settled: Callable[[Sequence[QueueItem], Progress], None] = lambda _items, _progress: None
+    """Is told which checkpoints were verified or refused."""
     verified: int = 0
     written_runs: set[str] = field(default_factory=set)
     unsettled: set[str] = field(default_factory=set)
@@ -99,6 +101,7 @@ class StepWriter:
         self.verified += len(deliveries)
         self.written_runs |= step.run_ids
         log.info("checkpoints_verified", checkpoints=len(deliveries))
+        self.on_settled([item for item in step.items if item.checkpoint_id in deliveries], Progress.VERIFIED)
         self.on_verified(self.verified)
 
     def _as_numbered_now(self, step: Step) -> Step:
@@ -133,6 +136,7 @@ class StepWriter:
         return self.carry_out_all([replace(step, items=rest)], is_over=lambda: False)
 
     def _quarantine(self, items: Sequence[QueueItem], error: Refused) -> None:
+        self.on_settled(items, Progress.REFUSED)
         for item in items:
             self.spool.set_aside(item, f"{error.reason}. {error.advice}")
             log.error(

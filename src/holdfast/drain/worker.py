@@ -15,7 +15,7 @@ from holdfast.drain.plan import DrainPlan, first_look, plan_drain
 from holdfast.drain.settling import RELEASE_PAUSE_S, StepWriter
 from holdfast.errors import GatewayError, Stopped, Throttled, Unavailable
 from holdfast.format.paths import Layout
-from holdfast.format.receipt import QueueItem
+from holdfast.format.receipt import Progress, QueueItem
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.ratelimit.limiter import RateLimiter
@@ -87,6 +87,8 @@ class Worker:
     jitter: Callable[[], float] = random.random
     after_drain: Callable[[Collection[str]], None] = lambda _: None
     """Is told at the end of a drain which runs it has written to."""
+    on_settled: Callable[[Sequence[QueueItem], Progress], None] = lambda _items, _progress: None
+    """Is told which checkpoints were verified or refused, as soon as that is so."""
     _state: DrainState = DrainState()
     _purged_at: float = -inf
     _listeners: list[Callable[[int, int], None]] = field(default_factory=list)
@@ -163,6 +165,7 @@ class Worker:
                 listener(state.verified + verified, left)
 
         steps = StepWriter(self.spool, self.contents, self.commits, self.layout, self.deadline.clock, tell)
+        steps.on_settled = self.on_settled
         try:
             result = self._pass(state, steps, is_paced=is_paced, is_over=is_over)
         except Stopped as error:

@@ -10,9 +10,13 @@ from holdfast.errors import InvalidSettings
 from holdfast.github.tokens import TokenSource
 from holdfast.settings import Settings
 from holdfast.sidecar.problems import Problem
+from holdfast.sidecar.sessions import Sessions
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 OPEN_PATHS = frozenset({"/healthz"})
+EVENTS = "/v1/events"
+LOGIN = "/ui/login"
+OPEN_PAGES = (LOGIN, "/ui/static/")
 # What a browser says of a request that its user typed in, or that one of our own pages made.
 OWN_SITES = frozenset({b"none", b"same-origin"})
 
@@ -61,9 +65,10 @@ class Access:
     Origin, but it has the last.
     """
 
-    def __init__(self, settings: Settings, tokens: TokenSource) -> None:
+    def __init__(self, settings: Settings, tokens: TokenSource, sessions: Sessions | None = None) -> None:
         self._names = {*LOOPBACK_NAMES, host_name_of_address(settings.host), *settings.allowed_hosts}
         self._tokens = tokens
+        self._sessions = sessions
         self._needs_token = settings.api_token is not None or settings.api_token_file is not None
 
     def check(self, path: str, hosts: Sequence[bytes], headers: dict[bytes, bytes]) -> None:
@@ -79,17 +84,35 @@ class Access:
                 "HOLDFAST_ALLOWED_HOSTS, else call it by 127.0.0.1.",
             )
         origin = headers.get(b"origin")
-        if origin is not None and origin.decode("latin-1").lower() != f"http://{host.lower()}":
+        # A proxy in front of us may speak TLS.
+        own = (f"http://{host.lower()}", f"https://{host.lower()}")
+        if origin is not None and origin.decode("latin-1").lower() not in own:
             raise Problem(403, "foreign_origin", "Pages of other origins may not call this sidecar.")
         if headers.get(b"sec-fetch-site", b"none").strip().lower() not in OWN_SITES:
             raise Problem(403, "foreign_origin", "Pages of other sites may not call this sidecar.")
-        if self._needs_token and path not in OPEN_PATHS and not self._is_known(headers):
+        if not self._needs_token or path in OPEN_PATHS or self._is_known(headers):
+            return
+        if not self._is_logged_in(path, headers):
             raise Problem(
                 401,
                 "token_needed",
                 "Send the sidecar's token (HOLDFAST_API_TOKEN) as Authorization: Bearer …",
                 headers={"WWW-Authenticate": "Bearer"},
             )
+
+    def _is_logged_in(self, path: str, headers: dict[bytes, bytes]) -> bool:
+        """Whether someone who is logged in asks for a page. Raises the Problem that leads to the login.
+
+        Only pages take a session: the API itself is for those who send the token with each request.
+        """
+        is_page = path == "/" or path.startswith("/ui/")
+        if self._sessions is None or not (is_page or path == EVENTS):
+            return False
+        if path.startswith(OPEN_PAGES) or self._sessions.is_known(headers.get(b"cookie", b"")):
+            return True
+        if is_page:
+            raise Problem(303, "login_needed", "Log in first.", headers={"Location": LOGIN})
+        return False
 
     def _is_known(self, headers: dict[bytes, bytes]) -> bool:
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")

@@ -244,6 +244,25 @@ def _operating_operations() -> Iterator[Operation]:
         _answer(200, "Diagnosis", schemas.DIAGNOSIS_EXAMPLE),
         statuses=(503,),
     )
+    text_of_feed: Schema = {"schema": schemas.TEXT, "example": schemas.EVENT_EXAMPLE}
+    feed = {"200": {"description": "Server-sent events", "content": {"text/event-stream": text_of_feed}}}
+    last_id = {
+        "name": "Last-Event-ID",
+        "in": "header",
+        "schema": {"type": "string", "pattern": "^[0-9]{1,19}$"},
+        "description": "Go on after this event, if it is among the last 1,000.",
+    }
+    summary = "Follow what happens: spooled, verified, refused, budget, outage, drained"
+    link = _operation(
+        "makeLoginLink",
+        "Return a link that logs in to the dashboard once, within two minutes",
+        _answer(201, "LoginLink", {"path": "/ui/login?once=…"}),
+    )
+    html: Schema = {"schema": schemas.TEXT, "example": "<!doctype html>…"}
+    dashboard = {"200": {"description": "HTML", "content": {"text/html": html}}}
+    yield "get", "/", _operation("showDashboard", "Return the dashboard's first page", dashboard)
+    yield "get", "/v1/events", _operation("follow", summary, feed, statuses=(422, 503), parameters=[last_id])
+    yield "post", "/v1/login-link", link
     yield "get", "/v1/status", status
     yield "get", "/v1/doctor", diagnosis
     yield "get", "/healthz", health

@@ -28,6 +28,7 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_SOON_S = 5
 
 TITLES = {
+    303: "See other",
     400: "Bad request",
     401: "Not authenticated",
     403: "Forbidden",

@@ -140,6 +140,7 @@ _BY_HAND: dict[str, Schema] = {
         "items": _record({"op": words("add", "remove", "replace"), "path": TEXT, "value": {}}, "value"),
     },
     "Diagnosis": _record({"ok": FLAG, "checks": {"type": "array", "items": ref("Check")}}),
+    "LoginLink": _record({"path": TEXT}),
     "Preserved": _record({"run_id": TEXT, "preserved": FLAG, "changed": FLAG}),
     "Health": _record({"status": words("ok", "ready"), "trouble": {"type": ["string", "null"]}}, "trouble"),
     "Problem": _record(
@@ -250,6 +251,10 @@ CLEANUP_EXAMPLE = {
     "unknown": [],
     "reason": None,
 }
+EVENT_EXAMPLE = (
+    'id: 1794805784001\nevent: verified\ndata: {"run_id":"build-42","checkpoint_id":'
+    '"550e8400-e29b-41d4-a716-446655440000","sequence_number":7}\n\n'
+)
 DIAGNOSIS_EXAMPLE = {
     "ok": False,
     "checks": [

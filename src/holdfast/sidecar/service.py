@@ -7,7 +7,7 @@ from typing import ParamSpec, TypeVar
 
 from holdfast.assembly import Assembly
 from holdfast.errors import DiskFailed, HoldfastError
-from holdfast.format.receipt import Progress, Receipt
+from holdfast.format.receipt import Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority
 from holdfast.library import Holdfast
 from holdfast.logs import log
@@ -15,8 +15,11 @@ from holdfast.metrics import Metrics
 from holdfast.sidecar.bodies import BodyReader
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.drainer import Drainer
+from holdfast.sidecar.events import EventFeed
 from holdfast.sidecar.group_commit import GroupCommit, Outcome
+from holdfast.sidecar.sessions import Sessions
 from holdfast.sidecar.threads import BoundedThreads, Threads
+from holdfast.sidecar.watch import Watch
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,6 +61,19 @@ class Service:
         self.drainer = Drainer(assembly.worker, stop, on_verified=self._verified, on_disk_failed=self.fail)
         self._local = Threads(LOCAL_THREADS, "holdfast-local")
         self._readers = BoundedThreads(READING_THREADS, "holdfast-reader")
+        self.events = EventFeed()
+        settings = assembly.settings
+        has_token = settings.api_token is not None or settings.api_token_file is not None
+        self.sessions = Sessions(assembly.api_tokens, is_needed=has_token)
+        self.watch = Watch(
+            look=lambda: self.call_local(holdfast.status),
+            count_verified=lambda: self._verified_count,
+            publish=self.events.publish,
+            now=assembly.clock.now,
+        )
+        self._verified_count = 0
+        self._watching: asyncio.Task[None] | None = None
+        assembly.worker.on_settled = self._settled
         self._news = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tidying: asyncio.Task[None] | None = None
@@ -65,6 +81,8 @@ class Service:
     def start(self) -> None:
         """Begin; to be called where the event loop runs."""
         self._loop = asyncio.get_running_loop()
+        self.events.start()
+        self._watching = self._loop.create_task(self.watch.run())
         self.intake.start()
         self.drainer.start()
         self.assembly.spool.listen(lambda: self.drainer.wake(is_urgent=False))
@@ -146,11 +164,24 @@ class Service:
             if isinstance(outcome, DiskFailed):
                 self.fail(outcome)
                 return
-        if any(isinstance(outcome, Receipt) for outcome in outcomes):
+        receipts = [outcome for outcome in outcomes if isinstance(outcome, Receipt)]
+        if receipts:
             self.drainer.wake(is_urgent=Priority.CRITICAL in priorities)
+        # One event for each run: under load a commit holds many checkpoints of few runs.
+        for receipt in {receipt.run_id: receipt for receipt in receipts}.values():
+            self._tell("spooled", receipt.run_id, receipt.checkpoint_id, receipt.sequence_number)
+
+    def _settled(self, items: Sequence[QueueItem], progress: Progress) -> None:
+        for item in {item.run_id: item for item in items}.values():
+            self._tell(progress.value, item.run_id, item.checkpoint_id, item.sequence)
+
+    def _tell(self, kind: str, run_id: str, checkpoint_id: str, sequence: int) -> None:
+        newest = {"run_id": run_id, "checkpoint_id": checkpoint_id, "sequence_number": sequence}
+        self.events.publish(kind, newest)
 
     def _verified(self, checkpoints: int) -> None:
         self.metrics.verified.inc(checkpoints)
+        self._verified_count += checkpoints
         self.announce()
 
 

@@ -20,7 +20,10 @@ from holdfast.sidecar.access import Access, check_binding
 from holdfast.sidecar.checkpoints import CheckpointRoutes
 from holdfast.sidecar.connections import MOST_CONNECTIONS, ConnectionLimits, limited_protocol
 from holdfast.sidecar.courtesy import Courtesy
+from holdfast.sidecar.dashboard.actions import DashboardActions
+from holdfast.sidecar.dashboard.pages import DashboardPages
 from holdfast.sidecar.decisions import DecisionRoutes
+from holdfast.sidecar.events import EventRoutes
 from holdfast.sidecar.guard import Guard
 from holdfast.sidecar.health import HealthRoutes
 from holdfast.sidecar.service import Service
@@ -106,14 +109,18 @@ def even_interpreter() -> Iterator[None]:
 
 def build_app(service: Service) -> Guard:
     """Return the application that serves `service`."""
+    pages = DashboardPages(service)
     routes = [
         *SubmitEndpoint(service).routes(),
         *CheckpointRoutes(service).routes(),
         *DecisionRoutes(service).routes(),
         *UpkeepRoutes(service).routes(),
         *HealthRoutes(service).routes(),
+        *EventRoutes(service.events).routes(),
+        *pages.routes(),
+        *DashboardActions(service, pages).routes(),
     ]
-    access = Access(service.assembly.settings, service.assembly.api_tokens)
+    access = Access(service.assembly.settings, service.assembly.api_tokens, service.sessions)
     return Guard(
         routes,
         access,
@@ -137,6 +144,7 @@ async def _run(
     await asyncio.wait({stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
     service.stop.set()
     service.announce()
+    service.events.end()
     log.info("sidecar_stopping")
     is_worker_done = await asyncio.to_thread(service.drainer.join, DRAINER_GRACE_S)
     server.should_exit = True

@@ -35,7 +35,10 @@ def test_it_costs_nothing_before_it_is_asked_for() -> None:
 
 def test_it_has_every_route_and_no_other() -> None:
     from holdfast.sidecar.checkpoints import CheckpointRoutes
+    from holdfast.sidecar.dashboard.actions import DashboardActions
+    from holdfast.sidecar.dashboard.pages import DashboardPages
     from holdfast.sidecar.decisions import DecisionRoutes
+    from holdfast.sidecar.events import EventRoutes
     from holdfast.sidecar.health import HealthRoutes
     from holdfast.sidecar.submitting import SubmitEndpoint
     from holdfast.sidecar.upkeep import UpkeepRoutes
@@ -47,9 +50,14 @@ def test_it_has_every_route_and_no_other() -> None:
         *DecisionRoutes(service).routes(),
         *UpkeepRoutes(service).routes(),
         *HealthRoutes(service).routes(),
+        *EventRoutes(service.events).routes(),
+        *DashboardPages(service).routes(),
+        *DashboardActions(service, DashboardPages(service)).routes(),
     ]
+    # Pages are for people; of these the document names the first alone.
+    described = [route for route in routes if not route.path.startswith("/ui/")]
     served = {
-        (method.lower(), route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}
+        (method.lower(), route.path) for route in described for method in (route.methods or set()) - {"HEAD"}
     }
 
     assert served == {(method, path) for method, path, _ in OPERATIONS}

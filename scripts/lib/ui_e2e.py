@@ -1,0 +1,281 @@
+"""Looks at the dashboard with a real browser. Run it by scripts/ui-e2e."""
+
+import argparse
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
+
+from tests.fakes.sidecar import RunningSidecar, running_sidecar  # noqa: E402
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(1)</script>\"'&\u202e"
+TOKEN = "the-token"
+STYLES = ("phases", "layers", "agents", "tasks", "steps")
+CHECKS: list[Callable[["Visitor"], None]] = []
+
+
+def check(function: Callable[["Visitor"], None]) -> Callable[["Visitor"], None]:
+    """Add a check to the list."""
+    CHECKS.append(function)
+    return function
+
+
+class Visitor:
+    """A browser before a sidecar with some runs; what goes wrong in the page is noted."""
+
+    def __init__(self, browser: Browser, sidecar: RunningSidecar, axe: str) -> None:
+        self.browser = browser
+        self.sidecar = sidecar
+        self.url = str(sidecar.client.base_url)
+        self.axe = axe
+        self.troubles: list[str] = []
+
+    @contextmanager
+    def page(self, **options: Any) -> Iterator[Page]:
+        """Give a page that is logged in, unless told otherwise."""
+        is_logged_in = options.pop("is_logged_in", True)
+        context = self.browser.new_context(**options)
+        page = context.new_page()
+        page.on("console", lambda message: self._console(message.type, message.text))
+        page.on("pageerror", lambda error: self.troubles.append(f"error in the page: {error}"))
+        page.on("dialog", lambda dialog: self.troubles.append(f"a dialog: {dialog.message}"))
+        page.on("request", lambda request: self._request(request.url))
+        if is_logged_in:
+            page.goto(f"{self.url}/ui/login")
+            page.fill("input[name=token]", TOKEN)
+            page.click("main button")
+        try:
+            yield page
+        finally:
+            context.close()
+
+    def _console(self, kind: str, text: str) -> None:
+        # The status of pages that are to be refused is told there, too.
+        if kind == "error" and "the server responded with a status of 4" not in text:
+            self.troubles.append(f"console: {text}")
+
+    def _request(self, url: str) -> None:
+        if not url.startswith((self.url, "data:")):
+            self.troubles.append(f"a request to another host: {url}")
+
+    def run(self, run_id: str, name: str) -> str:
+        """Return the address of a page of a run."""
+        return f"{self.url}/ui/runs/{run_id}{name}"
+
+
+def pages(visitor: Visitor) -> dict[str, str]:
+    """Return every page by a name."""
+    first = {style: visitor.run(f"{style}-run", "") for style in STYLES}
+    return {
+        "overview": f"{visitor.url}/",
+        "runs": f"{visitor.url}/ui/runs",
+        **{f"run-{style}": address for style, address in first.items()},
+        "checkpoint": visitor.run("phases-run", "/checkpoints/1"),
+        "search": visitor.run("phases-run", "/checkpoints/1?q=a"),
+        "diff": visitor.run("phases-run", "/diff?from=1&to=2"),
+        "retention": f"{visitor.url}/ui/retention",
+        "settings": f"{visitor.url}/ui/settings",
+        "problem": visitor.run("nobody", ""),
+    }
+
+
+@check
+def every_page_is_accessible_in_light_and_dark_and_on_a_phone(visitor: Visitor) -> None:
+    for scheme, width in (("light", 1200), ("dark", 1200), ("light", 390)):
+        with visitor.page(color_scheme=scheme, viewport={"width": width, "height": 900}) as page:
+            for name, address in pages(visitor).items():
+                page.goto(address)
+                page.evaluate(visitor.axe)
+                found = page.evaluate(
+                    "async () => (await axe.run()).violations.map(v => [v.id, v.nodes.map(n => n.html)])"
+                )
+                assert not found, f"{name}, {scheme}, {width}: {found}"
+                overflow = page.evaluate(
+                    "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+                )
+                assert overflow <= 0, f"{name} is {overflow} pixels too wide at {width}"
+
+
+@check
+def hostile_content_is_text(visitor: Visitor) -> None:
+    with visitor.page() as page:
+        for address in (
+            visitor.run("hostile", ""),
+            visitor.run("hostile", "/checkpoints/1"),
+            f"{visitor.url}/ui/runs",
+        ):
+            page.goto(address)
+            assert page.locator("main img").count() == 0
+            assert page.locator("main script").count() == 0
+
+
+@check
+def the_login_takes_only_the_token(visitor: Visitor) -> None:
+    with visitor.page(is_logged_in=False) as page:
+        page.goto(visitor.url)
+        assert page.url.endswith("/ui/login")
+        page.fill("input[name=token]", "wrong")
+        page.click("main button")
+        assert "That is not the token" in page.inner_text("main")
+        page.fill("input[name=token]", TOKEN)
+        page.click("main button")
+        assert page.inner_text("h1") == "Overview"
+        page.click("text=Log out")
+        assert page.url.endswith("/ui/login")
+
+
+@check
+def a_review_is_decided(visitor: Visitor) -> None:
+    with visitor.page() as page:
+        page.goto(visitor.url)
+        page.click("text=tripped")
+        page.fill("input[name=note]", "looks fine")
+        page.click("text=Retry what failed")
+        assert page.inner_text("main .said").startswith("Decided: retry.")
+
+
+@check
+def a_run_is_rolled_back_preserved_completed_and_deleted(visitor: Visitor) -> None:
+    with visitor.page() as page:
+        page.goto(visitor.run("doomed", ""))
+        for summary, fill, button, said in (
+            ("Roll back", ("at", "1"), "Roll back", "Rolled back to checkpoint 1."),
+            ("Preserve", None, "Never clean up", "Retention will never touch this run."),
+            ("Preserve", None, "Clean up again", "Retention may clean up this run again."),
+            ("Complete", None, "End the run", "The run is completed."),
+            ("Delete", ("name", "doomed"), "Delete for good", "Deleted doomed."),
+        ):
+            page.click(f"summary:text-is('{summary}')")
+            form = page.locator("details[open]", has_text=summary)
+            if fill:
+                form.locator(f"input[name={fill[0]}]").fill(fill[1])
+            form.locator(f"button:text-is('{button}')").click()
+            assert page.inner_text("main .said").startswith(said), page.inner_text("main .said")
+
+
+@check
+def pages_follow_along(visitor: Visitor) -> None:
+    with visitor.page() as page:
+        page.goto(visitor.run("followed", ""))
+        page.wait_for_function("document.getElementById('live').textContent.startsWith('Live')")
+        submit(visitor.sidecar, "followed", state={"new": True})
+        page.wait_for_selector("#news:not([hidden])")
+        assert re.match(r"Checkpoint 2 is \w+\.", page.inner_text("#news"))
+        page.goto(visitor.url)
+        page.wait_for_function("document.getElementById('live').textContent.startsWith('Live')")
+        with page.expect_response(lambda answer: "fragments" in answer.url):
+            submit(visitor.sidecar, "followed", state={"new": 2})
+
+
+@check
+def everything_can_be_read_and_done_without_javascript(visitor: Visitor) -> None:
+    with visitor.page(java_script_enabled=False) as page:
+        for address in pages(visitor).values():
+            page.goto(address)
+            assert page.locator("h1").count() == 1
+        page.goto(visitor.run("followed", ""))
+        page.click("summary:text-is('Preserve')")
+        page.click("text=Never clean up")
+        assert "never touch" in page.inner_text("main .said")
+
+
+@check
+def the_keyboard_is_enough(visitor: Visitor) -> None:
+    with visitor.page() as page:
+        page.goto(f"{visitor.url}/ui/runs")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to content"
+        page.keyboard.press("Enter")
+        for _ in range(4):
+            page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.closest('main') !== null")
+
+
+def submit(sidecar: RunningSidecar, run_id: str, **fields: Any) -> None:
+    """Save a checkpoint and wait until it is stored."""
+    body = {"trigger": "manual", "state": {}, **fields}
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    answer = sidecar.client.post(f"/v1/runs/{run_id}/checkpoints?wait=verified", json=body, headers=headers)
+    assert answer.status_code in (201, 202), answer.text
+
+
+def fill(sidecar: RunningSidecar) -> None:
+    """Make runs of every style, and some that are looked for."""
+    import json
+
+    for style in STYLES:
+        for sample in sorted((ROOT / "fixtures" / "checkpoints" / style).glob("*.json"))[:4]:
+            fields = json.loads(sample.read_text("utf-8"))
+            kept = {
+                name: fields[name]
+                for name in ("trigger", "phase", "state", "state_snapshot", "workflow")
+                if name in fields
+            }
+            kept["state"] = kept.pop("state_snapshot", None) or kept.get("state", {})
+            submit(sidecar, f"{style}-run", **kept)
+    submit(sidecar, "hostile", phase=HOSTILE, workflow=HOSTILE, state={HOSTILE: [HOSTILE]})
+    submit(sidecar, "tripped", trigger="circuit_breaker", state={"circuit_breaker_state": {"status": "open"}})
+    for run_id in ("doomed", "followed"):
+        submit(sidecar, run_id, state={"answer": 42})
+
+
+def draw(visitor: Visitor, folder: Path) -> None:
+    """Take a picture of each page."""
+    shown = {"overview", "runs", "run-phases", "run-layers", "run-agents", "checkpoint", "diff"}
+    for scheme in ("light", "dark"):
+        with visitor.page(color_scheme=scheme, viewport={"width": 1100, "height": 800}) as page:
+            for name, address in pages(visitor).items():
+                if name in shown and (scheme == "light" or name == "overview"):
+                    page.goto(address)
+                    suffix = "" if scheme == "light" else "-dark"
+                    page.screenshot(path=folder / f"dashboard-{name}{suffix}.png")
+
+
+def main() -> int:
+    """Run every check; return how many failed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--axe", type=Path, required=True)
+    parser.add_argument("--pictures", action="store_true")
+    arguments = parser.parse_args()
+    failed = 0
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running_sidecar(Path(folder), api_token=TOKEN) as sidecar,
+        sync_playwright() as playwright,
+    ):
+        fill(sidecar)
+        flags = [
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--disable-background-networking",
+        ]
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
+        visitor = Visitor(browser, sidecar, arguments.axe.read_text("utf-8"))
+        if arguments.pictures:
+            draw(visitor, ROOT / "docs" / "pictures")
+        for each in CHECKS:
+            visitor.troubles.clear()
+            try:
+                each(visitor)
+                assert not visitor.troubles, visitor.troubles
+                print(f"passed  {each.__name__}")
+            except Exception as error:
+                failed += 1
+                print(f"FAILED  {each.__name__}: {error}")
+        browser.close()
+    print(f"{len(CHECKS) - failed} passed, {failed} failed")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The dashboard: pages for people who want to look instead of read."""

@@ -1,0 +1,263 @@
+"""The pages that only show: overview, runs, a run, a checkpoint, a comparison, retention, settings."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from holdfast.errors import HoldfastError, UnknownRun
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.receipt import Receipt
+from holdfast.presentation.settings_table import settings_rows
+from holdfast.presentation.sweeps import sweep_document
+from holdfast.sidecar import parameters
+from holdfast.sidecar.dashboard import tree, views
+from holdfast.sidecar.dashboard.rendering import page, static_file
+from holdfast.sidecar.problems import Problem, problem_of
+from holdfast.sidecar.service import Service
+
+MOST_CHANGES = 500
+MOST_REVIEWS = 20
+# A value that is shown whole; what is larger can be downloaded.
+MOST_SHOWN_BYTES = 512 * 1024
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class DashboardPages:
+    """Renders what the library tells, and asks GitHub no more than the command of that name would."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._holdfast = service.holdfast
+        self._settings = service.assembly.settings
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        run = "/ui/runs/{run_id}"
+        shown: list[tuple[str, Handler]] = [
+            ("/", self.overview),
+            ("/ui/fragments/overview", self.overview_fragment),
+            ("/ui/runs", self.runs),
+            (run, self.run),
+            (f"{run}/checkpoints/{{at}}", self.checkpoint),
+            (f"{run}/checkpoints/{{at}}/raw", self.raw),
+            (f"{run}/diff", self.compare),
+            ("/ui/retention", self.retention),
+            ("/ui/settings", self.settings),
+        ]
+        routes = [Route(path, self._shown(handler), methods=["GET"]) for path, handler in shown]
+        return [*routes, Route("/ui/static/{name}", self.static, methods=["GET"])]
+
+    def _shown(self, handler: Handler) -> Handler:
+        """Return the handler with its errors as pages: a person reads them."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except (HoldfastError, Problem) as error:
+                problem = problem_of(error)
+                values = await self.frame(request, "Not to be shown")
+                return page("problem.html", {**values, "detail": problem.detail}, problem.status)
+
+        return answer
+
+    async def frame(self, request: Request, title: str) -> dict[str, Any]:
+        """Return what every page has around it."""
+        cookies = request.headers.get("cookie", "").encode("latin-1")
+        sessions = self._service.sessions
+        return {
+            "title": title,
+            "repository": self._service.assembly.repository,
+            "branch": self._settings.branch,
+            "web": self._web,
+            "mark": sessions.mark(cookies),
+            "has_login": sessions.is_needed,
+            "path": request.url.path,
+            "said": request.query_params.get("said", "")[:500],
+        }
+
+    @property
+    def _web(self) -> str | None:
+        settings = self._settings
+        repository = self._service.assembly.repository
+        return views.web_address(settings.api_url, repository, is_embedded=settings.is_embedded)
+
+    async def overview(self, request: Request) -> Response:
+        """Show how things stand, what waits for a person first."""
+        values = {**await self.frame(request, "Overview"), **await self._now()}
+        try:
+            waiting = await self._service.call(self._holdfast.runs, review=True)
+            values |= {"reviews": waiting[:MOST_REVIEWS], "review_count": len(waiting), "reviews_unknown": ""}
+        except HoldfastError as error:
+            values |= {"reviews": [], "review_count": 0, "reviews_unknown": str(error)}
+        return page("overview.html", values)
+
+    async def overview_fragment(self, request: Request) -> Response:
+        """Show the part of the overview that this machine knows by itself, for pages that follow along."""
+        return page("overview_now.html", {**await self.frame(request, "Overview"), **await self._now()})
+
+    async def _now(self) -> dict[str, Any]:
+        status = await self._service.call_local(self._holdfast.status)
+        watch = self._service.watch
+        limits = {"minute": self._settings.content_per_minute, "hour": self._settings.content_per_hour}
+        return {
+            "status": status,
+            "depth": views.draw_depth(list(watch.samples)),
+            "rate": watch.rate_per_minute(),
+            "gauges": views.budget_gauges(status["budget"], limits),
+        }
+
+    async def runs(self, request: Request) -> Response:
+        """Show the runs, page by page."""
+        query = views.parse_query(request.query_params)
+        runs = await self._service.call(
+            self._holdfast.runs, review=query.is_review, archived=query.is_archived
+        )
+        selected = views.select_runs(runs, query)
+        return page("runs.html", {**await self.frame(request, "Runs"), "query": query, "selected": selected})
+
+    async def run(self, request: Request) -> Response:
+        """Show the way that a run went, and where it goes on."""
+        run_id = parameters.run_id_of(request)
+        try:
+            index = await self._service.call(self._holdfast.checkpoints, run_id)
+        except UnknownRun:
+            return await self._archived(request, run_id)
+        entries = list(index.entries)
+        spooled = await self._service.call_local(self._spooled, run_id)
+        values = {**await self.frame(request, run_id), "run_id": run_id, "index": index}
+        try:
+            plan = await self._service.call(self._holdfast.resume, run_id)
+            values |= {"plan": plan, "way": views.draw_way(plan), "no_plan": ""}
+        except UnknownRun:
+            raise
+        except HoldfastError as error:
+            values |= {"plan": None, "way": None, "no_plan": str(error)}
+        shown = entries[-views.MOST_DOTS :]
+        return page(
+            "run.html",
+            values
+            | {
+                "entries": list(reversed(shown)),
+                "hidden": len(entries) - len(shown),
+                "dots": views.draw_timeline(run_id, entries, spooled),
+                "spooled": spooled,
+            },
+        )
+
+    async def _archived(self, request: Request, run_id: str) -> Response:
+        """Show what is left of a run that retention has archived. Raises UnknownRun if nothing is."""
+        summary = await self._service.call(self._holdfast.summary, run_id)
+        values = {**await self.frame(request, run_id), "run_id": run_id}
+        return page("archived.html", {**values, "root": tree.build_tree(tree.parse(summary))})
+
+    def _spooled(self, run_id: str) -> set[str]:
+        pending = self._service.assembly.spool.pending()
+        return {item.checkpoint_id for item in pending if item.run_id == run_id}
+
+    async def checkpoint(self, request: Request) -> Response:
+        """Show a checkpoint: its state as a tree, what was searched in it, or one value whole."""
+        run_id, envelope = await self._read(request)
+        receipt = await self._service.call_local(self._holdfast.receipt, envelope.checkpoint_id)
+        words = request.query_params.get("q", "")[:200]
+        pointer = request.query_params.get("at", "")
+        made = await self._service.call_local(_show_state, envelope, words, pointer)
+        values = await self.frame(request, f"{run_id} #{envelope.sequence}")
+        values |= {"run_id": run_id, "header": envelope.header, "size": len(envelope.content)}
+        values |= {"receipt": receipt, "links": self._links(receipt), "words": words, "pointer": pointer}
+        return page("checkpoint.html", values | made)
+
+    def _links(self, receipt: Receipt | None) -> dict[str, str]:
+        links = {"commit": "", "file": ""}
+        if receipt and self._web and receipt.commit_sha:
+            links["commit"] = f"{self._web}/commit/{quote(receipt.commit_sha)}"
+            links["file"] = f"{self._web}/blob/{quote(self._settings.branch)}/{quote(receipt.file_path)}"
+        return links
+
+    async def raw(self, request: Request) -> Response:
+        """Return a checkpoint's bytes, or those of one value in it, to look at or to keep."""
+        run_id, envelope = await self._read(request)
+        content = envelope.content
+        if pointer := request.query_params.get("at", ""):
+            content = await self._service.call_local(_read_value, envelope, pointer)
+        headers = {}
+        if request.query_params.get("download"):
+            headers["Content-Disposition"] = f'attachment; filename="{run_id}-{envelope.sequence}.json"'
+        return Response(content, headers=headers, media_type="application/json")
+
+    async def _read(self, request: Request) -> tuple[str, Envelope]:
+        run_id = parameters.run_id_of(request)
+        at = parameters.place_of(request.path_params["at"])
+        return run_id, await self._service.call(self._holdfast.checkpoint, run_id, at)
+
+    async def compare(self, request: Request) -> Response:
+        """Show what changed from one checkpoint of a run to another."""
+        run_id = parameters.run_id_of(request)
+        first, second = (parameters.needed_place(request, name) for name in ("from", "to"))
+        patch = await self._service.call(self._holdfast.diff, run_id, first, second)
+        changes = [
+            {
+                "operation": change.operation,
+                "pointer": change.pointer,
+                "before": _brief(change.before),
+                "value": _brief(change.value),
+            }
+            for change in patch.changes[:MOST_CHANGES]
+        ]
+        values = await self.frame(request, f"{run_id}: {first} to {second}")
+        values |= {"run_id": run_id, "first": first, "second": second}
+        return page("diff.html", values | {"changes": changes, "total": len(patch.changes)})
+
+    async def retention(self, request: Request) -> Response:
+        """Show what a clean-up would do, and why."""
+        report = await self._service.call(self._holdfast.cleanup, dry_run=True)
+        document = sweep_document(report, self._service.assembly.layout, is_dry_run=True)
+        return page("retention.html", {**await self.frame(request, "Retention"), "sweep": asdict(document)})
+
+    async def settings(self, request: Request) -> Response:
+        """Show the settings in force."""
+        rows = settings_rows(self._settings)
+        return page("settings.html", {**await self.frame(request, "Settings"), "rows": rows})
+
+    async def static(self, request: Request) -> Response:
+        """Return a file that pages need."""
+        found = static_file(request.path_params["name"])
+        if found is None:
+            raise Problem(404, "no_such_address", "There is no such file.")
+        content, media_type = found
+        return Response(content, media_type=media_type)
+
+
+def _show_state(envelope: Envelope, words: str, pointer: str) -> dict[str, Any]:
+    """Return the tree of a checkpoint's state, or what was found in it, or one value of it."""
+    value = tree.parse(envelope.content)
+    state = value.get("state_snapshot")
+    nothing: dict[str, Any] = {"root": None, "found": None, "whole": None, "whole_size": 0}
+    if words:
+        return {**nothing, "found": list(tree.find(state, words))}
+    if pointer:
+        text = tree.write(_value_at(state, pointer))
+        shown = text[:MOST_SHOWN_BYTES].decode(errors="ignore")
+        return {**nothing, "whole": shown, "whole_size": len(text)}
+    return {**nothing, "root": tree.build_tree(state)}
+
+
+def _read_value(envelope: Envelope, pointer: str) -> bytes:
+    return tree.write(_value_at(tree.parse(envelope.content).get("state_snapshot"), pointer))
+
+
+def _value_at(state: Any, pointer: str) -> Any:
+    try:
+        return tree.read_pointer(state, pointer)
+    except (LookupError, ValueError):
+        raise Problem(404, "no_such_value", f"The state has nothing at {pointer[:200]}.") from None
+
+
+def _brief(value: Any) -> str:
+    text = tree.write(value).decode()
+    return text if len(text) <= tree.LONGEST_TEXT else f"{text[: tree.LONGEST_TEXT]}…"

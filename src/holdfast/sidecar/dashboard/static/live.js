@@ -1,0 +1,78 @@
+// Local times, ages, and pages that follow along. Without this script everything can be read by reloading.
+"use strict";
+
+const SOON_MS = 2000;
+
+function age(seconds) {
+  const ahead = seconds < 0;
+  const units = [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
+  const size = Math.abs(seconds);
+  const [length, name] = units.find(([each]) => size >= each) || units[3];
+  return new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(Math.round((ahead ? 1 : -1) * size / length), name);
+}
+
+function showTimes(root) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    const moment = new Date(time.getAttribute("datetime"));
+    if (Number.isNaN(moment.getTime())) continue;
+    const local = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+    const utc = moment.toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
+    time.textContent = `${local} (${utc.slice(11)}, ${age((Date.now() - moment) / 1000)})`;
+    time.title = utc;
+  }
+}
+
+const waiting = new Map();
+
+// Fetch a part of the page again, at most once in a while, whatever happens in between.
+function refresh(part) {
+  if (waiting.has(part)) return;
+  waiting.set(part, setTimeout(async () => {
+    waiting.delete(part);
+    const answer = await fetch(part.dataset.src, { headers: { Accept: "text/html" } });
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const open = [...part.querySelectorAll("details")].map((each) => each.open);
+    part.replaceChildren(...page.body.childNodes);
+    part.querySelectorAll("details").forEach((each, number) => { each.open = open[number] || each.open; });
+    showTimes(part);
+  }, SOON_MS));
+}
+
+function follow() {
+  const live = document.getElementById("live");
+  const parts = [...document.querySelectorAll("[data-src]")];
+  const run = document.querySelector("[data-run]");
+  const news = document.getElementById("news");
+  if (!live || (!parts.length && !run)) return;
+  const feed = new EventSource("/v1/events");
+  feed.onopen = () => { live.textContent = "Live: this page follows along."; };
+  feed.onerror = () => { live.textContent = "Not live: trying to reach the sidecar again."; };
+  for (const kind of ["spooled", "verified", "refused", "budget", "outage", "drained", "missed"]) {
+    feed.addEventListener(kind, (event) => {
+      for (const part of parts) {
+        if (kind === "missed" || part.dataset.events.split(" ").includes(kind)) refresh(part);
+      }
+      const told = JSON.parse(event.data);
+      if (run && told.run_id === run.dataset.run) tellOfRun(kind, told, news);
+    });
+  }
+  addEventListener("pagehide", () => feed.close());
+}
+
+function tellOfRun(kind, told, news) {
+  const row = document.querySelector(`[data-checkpoint="${CSS.escape(told.checkpoint_id)}"] .progress`);
+  if (row) {
+    row.textContent = kind === "verified" ? "stored" : kind;
+    return;
+  }
+  news.hidden = false;
+  news.textContent = `Checkpoint ${told.sequence_number} is ${kind}. `;
+  const link = document.createElement("a");
+  link.href = location.pathname;
+  link.textContent = "Show it";
+  news.append(link);
+}
+
+showTimes(document);
+follow();

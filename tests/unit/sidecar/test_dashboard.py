@@ -1,0 +1,239 @@
+"""The pages, as a browser gets them from a sidecar over HTTP."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.fakes.sidecar import RunningSidecar, running_sidecar
+
+HOSTILE = "<script>alert(1)</script>\"'&{{7*7}}\u202e"
+PAGES = [
+    "/",
+    "/ui/fragments/overview",
+    "/ui/runs",
+    "/ui/runs?q=shown&status=in_progress&sort=run_id",
+    "/ui/runs/shown",
+    "/ui/runs/shown/checkpoints/1",
+    "/ui/runs/shown/checkpoints/1?q=alert",
+    "/ui/runs/shown/checkpoints/1?at=/long",
+    "/ui/runs/shown/diff?from=1&to=2",
+    "/ui/retention",
+    "/ui/settings",
+    "/ui/login",
+]
+
+
+@pytest.fixture(scope="module")
+def shown(sidecar: RunningSidecar) -> RunningSidecar:
+    """A sidecar with one run, in which everything is hostile."""
+    for number in range(2):
+        state = {HOSTILE: HOSTILE, "long": "x" * 5000, "number": number}
+        answer = sidecar.client.post(
+            "/v1/runs/shown/checkpoints?wait=verified",
+            json={"trigger": "manual", "phase": HOSTILE, "workflow": HOSTILE, "state": state},
+        )
+        assert answer.status_code == 201
+    return sidecar
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSidecar]:
+    """A sidecar with a token."""
+    with running_sidecar(tmp_path_factory.mktemp("guarded"), api_token="the-token") as running:
+        yield running
+
+
+def mark_of(page: httpx.Response) -> str:
+    found = re.search(r'name="mark" value="(\w+)"', page.text)
+    assert found, page.text
+    return found[1]
+
+
+def act(sidecar: RunningSidecar, action: str, run_id: str = "shown", /, **fields: str) -> str:
+    """Submit a form of a run's page, and return what the next page says."""
+    page = sidecar.client.get(f"/ui/runs/{run_id}")
+    form = {"mark": mark_of(page), **fields}
+    answer = sidecar.client.post(f"/ui/runs/{run_id}/{action}", data=form)
+    assert answer.status_code == 303, answer.text
+    after = sidecar.client.get(answer.headers["location"])
+    found = re.search(r'<p class="said" role="status">([^<]+)</p>', after.text)
+    assert found, after.text
+    return found[1]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_is_shown_with_all_that_is_foreign_as_text(shown: RunningSidecar, path: str) -> None:
+    page = shown.client.get(path)
+
+    assert page.status_code == 200, page.text
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert "<script>alert" not in page.text
+    assert "&amp;49" not in page.text
+    assert not re.search(r"<[^>]+\s(?:style|on\w+)=", page.text)
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', page.text)
+    assert len(page.content) < 100_000
+
+
+def test_the_run_tells_where_it_goes_on_and_every_checkpoint(shown: RunningSidecar) -> None:
+    text = shown.client.get("/ui/runs/shown").text
+
+    assert "Resume point" in text
+    assert text.count("data-checkpoint=") == 2
+    assert "stored" in text
+
+
+def test_a_checkpoint_has_its_receipt_its_raw_bytes_and_a_download(shown: RunningSidecar) -> None:
+    text = shown.client.get("/ui/runs/shown/checkpoints/2").text
+    raw = shown.client.get("/ui/runs/shown/checkpoints/2/raw")
+    value = shown.client.get("/ui/runs/shown/checkpoints/2/raw?at=/number&download=1")
+
+    assert "verified" in text
+    assert "cp_002_manual.json" in text
+    assert raw.json()["state_snapshot"]["number"] == 1
+    assert value.content == b"1"
+    assert value.headers["content-disposition"] == 'attachment; filename="shown-2.json"'
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/ui/runs/nobody", 404),
+        ("/ui/runs/shown/checkpoints/9", 404),
+        ("/ui/runs/shown/checkpoints/x", 422),
+        ("/ui/runs/shown/checkpoints/1?at=/none", 404),
+        ("/ui/runs/shown/diff?from=1", 422),
+    ],
+)
+def test_what_is_not_there_is_told_on_a_page(shown: RunningSidecar, path: str, status: int) -> None:
+    page = shown.client.get(path)
+
+    assert page.status_code == status
+    assert page.headers["content-type"].startswith("text/html")
+    assert 'role="alert"' in page.text
+
+
+@pytest.mark.parametrize("name", ["style.css", "live.js", "icon.svg"])
+def test_static_files_are_served(shown: RunningSidecar, name: str) -> None:
+    assert shown.client.get(f"/ui/static/{name}").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["nothing.css", "..%2Fpages.py", "__init__.py"])
+def test_nothing_else_is(shown: RunningSidecar, name: str) -> None:
+    assert shown.client.get(f"/ui/static/{name}").status_code in (404, 422)
+
+
+def test_a_run_that_waits_for_a_person_comes_first_and_is_decided(sidecar: RunningSidecar) -> None:
+    sidecar.submit("tripped", trigger="circuit_breaker")
+
+    assert "tripped" in sidecar.client.get("/").text
+    assert "Retry what failed" in sidecar.client.get("/ui/runs/tripped").text
+    said = act(sidecar, "review", "tripped", decision="continue", note="looks fine", by="Ada")
+
+    assert said.startswith("Decided: continue. Checkpoint 2 is ")
+    assert "Retry what failed" not in sidecar.client.get("/ui/runs/tripped").text
+
+
+def test_a_decision_that_nothing_waits_for_is_said_to_be_not_done(shown: RunningSidecar) -> None:
+    assert act(shown, "review", decision="continue").startswith("Not done: ")
+
+
+def test_a_run_is_rolled_back_preserved_completed_and_deleted(sidecar: RunningSidecar) -> None:
+    for number in range(2):
+        sidecar.client.post(
+            "/v1/runs/ended/checkpoints?wait=verified", json={"trigger": "manual", "state": {"n": number}}
+        )
+
+    assert act(sidecar, "rollback", "ended", at="1").startswith("Rolled back to checkpoint 1.")
+    assert act(sidecar, "rollback", "ended", at="x").startswith("Not done: ")
+    assert act(sidecar, "preserve", "ended") == "Retention will never touch this run."
+    assert act(sidecar, "complete", "ended", status="failed").startswith("The run is failed.")
+    assert act(sidecar, "delete", "ended", name="ended").startswith("Not done: ")
+    assert act(sidecar, "preserve", "ended", remove="1") == "Retention may clean up this run again."
+    assert act(sidecar, "delete", "ended", name="wrong").startswith("Not deleted: type the name")
+    assert act(sidecar, "delete", "ended", name="ended") == "Deleted ended."
+    assert sidecar.client.get("/ui/runs/ended").status_code == 404
+
+
+def test_a_clean_up_says_what_it_did(sidecar: RunningSidecar) -> None:
+    form = {"mark": mark_of(sidecar.client.get("/ui/runs/shown"))}
+    answer = sidecar.client.post("/ui/retention", data=form)
+
+    assert answer.status_code == 303
+    assert "Deleted%200%20files" in answer.headers["location"]
+
+
+@pytest.mark.parametrize("mark", ["", "0" * 64])
+def test_a_form_of_another_page_is_refused(shown: RunningSidecar, mark: str) -> None:
+    answer = shown.client.post("/ui/runs/shown/delete", data={"mark": mark, "name": "shown"})
+
+    assert answer.status_code == 403
+    assert shown.client.get("/ui/runs/shown").status_code == 200
+
+
+def test_who_is_not_logged_in_is_led_to_the_login(guarded: RunningSidecar) -> None:
+    for path in ("/", "/ui/runs", "/ui/settings"):
+        answer = guarded.client.get(path)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/ui/login")
+    assert guarded.client.get("/v1/events").status_code == 401
+    assert guarded.client.get("/ui/login").status_code == 200
+
+
+def test_the_token_logs_in_for_pages_and_events_but_not_for_the_api(guarded: RunningSidecar) -> None:
+    wrong = guarded.client.post("/ui/login", data={"token": "wrong"})
+    right = guarded.client.post("/ui/login", data={"token": "the-token"})
+    cookie = {"Cookie": right.headers["set-cookie"].partition(";")[0]}
+
+    assert (wrong.status_code, "set-cookie" in wrong.headers) == (401, False)
+    assert right.headers["location"] == "/"
+    assert "HttpOnly; SameSite=Strict" in right.headers["set-cookie"]
+    overview = guarded.client.get("/", headers=cookie)
+    assert overview.status_code == 200
+    assert "the-token" not in overview.text
+    assert guarded.client.get("/v1/runs", headers=cookie).status_code == 401
+    with guarded.client.stream("GET", "/v1/events", headers=cookie) as stream:
+        assert stream.status_code == 200
+    out = guarded.client.post("/ui/logout", data={"mark": mark_of(overview)}, headers=cookie)
+    assert out.headers["location"] == "/ui/login"
+    assert guarded.client.get("/", headers=cookie).status_code == 303
+
+
+def test_a_login_link_works_once(guarded: RunningSidecar) -> None:
+    assert guarded.client.post("/v1/login-link").status_code == 401
+    made = guarded.client.post("/v1/login-link", headers={"Authorization": "Bearer the-token"})
+    path = made.json()["path"]
+
+    first, second = guarded.client.get(path), guarded.client.get(path)
+
+    assert (made.status_code, first.status_code, second.status_code) == (201, 303, 401)
+    assert "set-cookie" in first.headers
+
+
+def test_behind_tls_the_cookie_is_for_tls_alone(guarded: RunningSidecar) -> None:
+    headers = {"X-Forwarded-Proto": "https"}
+    answer = guarded.client.post("/ui/login", data={"token": "the-token"}, headers=headers)
+
+    assert answer.headers["set-cookie"].endswith("; Secure")
+
+
+def test_many_wrong_tokens_are_held_off(tmp_path: Path) -> None:
+    with running_sidecar(tmp_path, api_token="the-token") as sidecar:
+        answers = [sidecar.client.post("/ui/login", data={"token": "wrong"}).status_code for _ in range(11)]
+
+        assert answers == [401] * 10 + [429]
+        assert sidecar.client.post("/ui/login", data={"token": "the-token"}).status_code == 429
+
+
+def test_a_large_state_does_not_make_a_large_page(sidecar: RunningSidecar) -> None:
+    state = {"blob": "x" * 3_000_000, "many": [{"n": n} for n in range(20_000)]}
+    sidecar.submit("large", state=state)
+
+    page = sidecar.client.get("/ui/runs/large/checkpoints/1")
+    whole = sidecar.client.get("/ui/runs/large/checkpoints/1?at=/blob")
+
+    assert len(page.content) < 100_000
+    assert len(whole.content) < 700_000
+    assert "Cut here" in whole.text
