@@ -133,14 +133,15 @@ class Assembly:
     @cached_property
     def _app(self) -> "GitHubApp":
         from holdfast.github.app_refusals import read_private_key
+        from holdfast.github.app_signature import make_signer
         from holdfast.github.client import GitHubApp
 
         settings = self.settings
         given = settings.app_private_key.get_secret_value() if settings.app_private_key else None
+        private_key = read_private_key(given, settings.app_private_key_file)
         app = GitHubApp(
             self.repository,
-            app_id=settings.app_id or "",
-            private_key=read_private_key(given, settings.app_private_key_file),
+            sign=make_signer(settings.app_id or "", private_key, self.clock.now),
             installation_id=settings.app_installation_id,
             api_url=self.embedded.url if settings.is_embedded else settings.api_url,
         )

@@ -11,14 +11,13 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
-from githubkit import AppAuthStrategy, BaseAuthStrategy, GitHub, Response, UnauthAuthStrategy
-from githubkit.cache import MemCacheStrategy
+from githubkit import GitHub, Response, UnauthAuthStrategy
 from githubkit.exception import GitHubException
 
 from holdfast.clock import Clock
 from holdfast.errors import GatewayError, Missing, Refused, Unavailable
 from holdfast.github.address import check_repository_name, graphql_url, origin_of, parse_origin
-from holdfast.github.app_refusals import refuse_app, refuse_key
+from holdfast.github.app_refusals import refuse_app
 from holdfast.github.app_tokens import InstallationToken
 from holdfast.github.bodies import LargeBody, encode_body
 from holdfast.github.calls import NO_GRAPHQL, Answer, Call, Meter
@@ -45,7 +44,7 @@ def _trust(base_url: str) -> bool | ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if httpx.URL(base_url).scheme == "http" else True
 
 
-class _Hub(GitHub[BaseAuthStrategy]):
+class _Hub(GitHub[UnauthAuthStrategy]):
     """githubkit with one connection pool for all threads, that leaves judging answers to us."""
 
     def __init__(
@@ -54,18 +53,15 @@ class _Hub(GitHub[BaseAuthStrategy]):
         *,
         timeout: httpx.Timeout,
         transport: httpx.BaseTransport | None,
-        strategy: BaseAuthStrategy | None = None,
     ) -> None:
         super().__init__(
-            strategy or UnauthAuthStrategy(),
+            UnauthAuthStrategy(),
             base_url=base_url,
             user_agent=f"holdfast/{__version__}",
             follow_redirects=False,
             timeout=timeout,
             transport=transport,
             ssl_verify=_trust(base_url),
-            # githubkit's own is one for the whole process, and would sign with a key that was replaced.
-            cache_strategy=MemCacheStrategy(),
             http_cache=False,
             auto_retry=False,
         )
@@ -281,24 +277,26 @@ class GitHubClient:
 
 
 class GitHubApp:
-    """Asks GitHub, as an App, for tokens of its installation: of the given one, or that of the repository."""
+    """Asks GitHub, as an App, for tokens of its installation: of the given one, or that of the repository.
+
+    `sign` makes the word by which GitHub knows the App; it may raise what a person must mend.
+    """
 
     def __init__(
         self,
         repository: str,
         *,
-        app_id: str,
-        private_key: str,
+        sign: Callable[[], str],
         installation_id: int | None,
         api_url: str | None,
         transport: httpx.BaseTransport | None = None,
         timeout_s: float = 30.0,
     ) -> None:
         self._repository = check_repository_name(repository)
+        self._sign = sign
         self._installation_id = installation_id
         base_url = (api_url or _PUBLIC_API).rstrip("/")
-        strategy = AppAuthStrategy(app_id, private_key)
-        self._hub = _Hub(base_url, timeout=httpx.Timeout(timeout_s), transport=transport, strategy=strategy)
+        self._hub = _Hub(base_url, timeout=httpx.Timeout(timeout_s), transport=transport)
 
     def close(self) -> None:
         """Close all connections."""
@@ -312,13 +310,11 @@ class GitHubApp:
         return InstallationToken(found["token"], datetime.fromisoformat(found["expires_at"]).timestamp())
 
     def _ask(self, method: str, path: str) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self._sign()}", "X-GitHub-Api-Version": _API_VERSION}
         try:
-            response = self._hub.request(method, path, headers={"X-GitHub-Api-Version": _API_VERSION})
+            response = self._hub.request(method, path, headers=headers)
             content = response.raw_response.json()
         except (GitHubException, httpx.HTTPError, OSError) as error:
-            cause = getattr(error, "exc", error)
-            if not isinstance(cause, httpx.HTTPError | OSError):
-                raise refuse_key(cause) from None
             raise Unavailable(path, _describe(error)) from error
         except ValueError as error:
             raise Unavailable(path, "GitHub's answer could not be understood") from error

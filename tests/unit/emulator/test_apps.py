@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jwt
 import pytest
+from joserfc import jwt
+from joserfc.jwk import OctKey, RSAKey
 
 from holdfast.emulator import Answer, Emulator, EmulatorOptions, Request
 from tests.fakes.app import APP_ID, key_pair, registration
@@ -34,7 +35,8 @@ def ask(emulator: Emulator, method: str, path: str, authorization: str) -> Answe
 
 def sign(key: str = "", algorithm: str = "RS256", **claims: Any) -> str:
     whole = {"iss": str(APP_ID), "iat": NOW - 60, "exp": NOW + 540, **claims}
-    return f"Bearer {jwt.encode(whole, key or key_pair()[0], algorithm=algorithm)}"
+    used = RSAKey.import_key(key or key_pair()[0]) if algorithm == "RS256" else OctKey.import_key(key)
+    return f"Bearer {jwt.encode({'alg': algorithm}, whole, used, algorithms=[algorithm])}"
 
 
 def test_app_finds_its_installation_and_gets_a_token(emulator: Emulator) -> None:

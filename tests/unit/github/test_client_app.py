@@ -10,6 +10,7 @@ from holdfast.clock import SystemClock
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorTransport
 from holdfast.errors import InvalidSettings, Refused, Throttled, Unavailable
 from holdfast.github.app_refusals import read_private_key, refuse_app
+from holdfast.github.app_signature import make_signer
 from holdfast.github.app_tokens import AppTokenSource
 from holdfast.github.calls import ReadRepository
 from holdfast.github.client import GitHubApp, GitHubClient
@@ -39,8 +40,7 @@ def open_app(emulator: Emulator) -> Iterator[OpenApp]:
     ) -> GitHubApp:
         app = GitHubApp(
             REPOSITORY,
-            app_id=str(app_id),
-            private_key=private_key or key_pair()[0],
+            sign=make_signer(str(app_id), private_key or key_pair()[0], SystemClock().now),
             installation_id=installation_id,
             api_url="http://github.test",
             transport=transport or EmulatorTransport(emulator),
