@@ -1,6 +1,6 @@
 """Reading runs back: lists, single checkpoints, where to go on, what is wrong, what changed."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,10 @@ class Reading(OpenLibrary):
     def summary(self, run_id: str) -> bytes:
         """Return the summary that is left of an archived run, as JSON. Raises UnknownRun."""
         return self._assembly.reader.read_summary(run_id)
+
+    def checkpoints_by_id(self, run_id: str, checkpoint_ids: Collection[str]) -> dict[str, Envelope]:
+        """Return these checkpoints of a run, by their ids. Raises UnknownRun, IntegrityFailure."""
+        return self._assembly.reader.read_many(run_id, checkpoint_ids)
 
     def run_of(self, checkpoint_id: str) -> str:
         """Return the run that a checkpoint belongs to, by its id. Raises UnknownRun."""

@@ -1,6 +1,6 @@
 """Reads what is stored and what is still spooled, as one, and from the local copy when GitHub is away."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -170,6 +170,17 @@ class Reader:
         for warning in loaded.warnings:
             log.warning("checkpoint_passed_over", run_id=run_id, cause=warning)
         return loaded.envelope
+
+    def read_many(self, run_id: str, checkpoint_ids: Collection[str]) -> dict[str, Envelope]:
+        """Return these checkpoints of a run, by their ids, with as few requests as can be.
+
+        Raises UnknownRun if one of them is not there, or IntegrityFailure.
+        """
+        waiting = SpooledRun.look(self.spool, run_id, self.trust)
+        wanted = [item for item in (*waiting.pending, *waiting.aside) if item.checkpoint_id in checkpoint_ids]
+        found = {envelope.checkpoint_id: envelope for envelope in waiting.open_all(wanted)}
+        rest = [each for each in checkpoint_ids if each not in found]
+        return {**found, **self.use_stored(run_id, lambda run: run.read_many(rest))} if rest else found
 
     def resume(
         self,
