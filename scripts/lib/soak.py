@@ -54,6 +54,8 @@ def main() -> int:
             f"{forked.plays} programs that fork survived, with {forked.kills} SIGKILLs and "
             f"{len(forked.acknowledged)} acknowledged checkpoints"
         )
+    if arguments.replicas:
+        failures += _kill_replicas(arguments.replicas, arguments.seed)
     for failure in failures:
         print(f"\nFAILED\n{failure}")
     return 1 if failures else 0
@@ -81,6 +83,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="begin no more schedules after this long")
     parser.add_argument("--kills", type=int, default=200, help="how many SIGKILLs (default: 200)")
     parser.add_argument("--forks", type=int, default=60, help="how many programs that fork (default: 60)")
+    parser.add_argument("--replicas", type=int, default=0, help="how many SIGKILLs of replicas (default: 0)")
     parser.add_argument("--seed", type=int, help="where the random numbers begin (default: anywhere)")
     arguments = parser.parse_args()
     if arguments.seed is None:
@@ -167,6 +170,33 @@ def _fork(plays: int, seed: int) -> tuple[Forked, str]:
             return Forked(), str(error)
         finally:
             print()
+
+
+def _kill_replicas(kills: int, seed: int) -> list[str]:
+    """Kill replicas of a shared queue and say what was survived; return how it failed."""
+    from tests.fakes.postgres import PostgresServer
+    from tests.soak.replica_kills import kill_replicas
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    counted, server = iter(range(1, kills + 1)), PostgresServer(is_durable=True)
+    try:
+        with TemporaryDirectory() as folder:
+            result = kill_replicas(
+                Path(folder), server.url, kills, seed, lambda: _show(f"{next(counted)} of {kills} kills")
+            )
+    except AssertionError as error:
+        return [
+            f"{error}\nRepeat it with: scripts/soak --schedules 0 --sweeps 0 --kills 0 --replicas {kills}"
+        ]
+    finally:
+        server.close()
+    acknowledged = sum(map(len, result.acknowledged.values()))
+    longest_s = max(result.take_overs, default=0.0)
+    print(
+        f"{result.kills} SIGKILLs of replicas with {acknowledged} acknowledged checkpoints survived, "
+        f"{len(result.take_overs)} take-overs of {longest_s:.1f} s at most"
+    )
+    return []
 
 
 def _show(text: str) -> None:

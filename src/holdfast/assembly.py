@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.drain.worker import Worker
     from holdfast.emulator import EmulatorServer
     from holdfast.github.calls import Answer, Gateway, Meter
+    from holdfast.github.client import GitHubApp
     from holdfast.github.presence import GraphqlPresence
     from holdfast.queue.postgres import Database
     from holdfast.ratelimit.limiter import RateLimiter
@@ -118,8 +119,34 @@ class Assembly:
     @cached_property
     def tokens(self) -> TokenSource:
         """Return where the token comes from."""
+        if self.settings.app_id:
+            return self._app_tokens(self.settings.app_id)
         token = self.settings.token
         return TokenSource(token.get_secret_value() if token else None, self.settings.token_file)
+
+    def _app_tokens(self, app_id: str) -> TokenSource:
+        from holdfast.github.app_tokens import AppTokenSource
+
+        account = self.repository.partition("/")[0]
+        return AppTokenSource(app_id, account, lambda: self._app.fetch(), self.clock.now)
+
+    @cached_property
+    def _app(self) -> "GitHubApp":
+        from holdfast.github.app_refusals import read_private_key
+        from holdfast.github.app_signature import make_signer
+        from holdfast.github.client import GitHubApp
+
+        settings = self.settings
+        given = settings.app_private_key.get_secret_value() if settings.app_private_key else None
+        private_key = read_private_key(given, settings.app_private_key_file)
+        app = GitHubApp(
+            self.repository,
+            sign=make_signer(settings.app_id or "", private_key, self.clock.now),
+            installation_id=settings.app_installation_id,
+            api_url=self.embedded.url if settings.is_embedded else settings.api_url,
+        )
+        self._open.callback(app.close)
+        return app
 
     @cached_property
     def api_tokens(self) -> TokenSource:
@@ -129,7 +156,7 @@ class Assembly:
 
     def secrets(self) -> list[str]:
         """Return every token that is in force now: none of them is ever stored or shown."""
-        held = (self.tokens.token(), self.api_tokens.token())
+        held = (self.tokens.known(), self.api_tokens.token())
         keys = (*self.keyring.keys, *self.signatures.keys)
         of_keys = (secret for key in keys for secret in key.secrets)
         return [*self.settings.secrets(), *(token for token in held if token), *of_keys]
@@ -562,5 +589,6 @@ class Assembly:
 
     def _is_actions_token(self) -> bool:
         """Return whether the token is an Actions job's: those come as GITHUB_TOKEN and begin with ghs_."""
-        token = self.tokens.token() or ""
-        return self.settings.sources.get("token") == "GITHUB_TOKEN" and token.startswith("ghs_")
+        if self.settings.app_id or self.settings.sources.get("token") != "GITHUB_TOKEN":
+            return False
+        return (self.tokens.token() or "").startswith("ghs_")

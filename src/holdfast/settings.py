@@ -119,6 +119,10 @@ class Settings(BaseModel):
     repo: Annotated[str, AfterValidator(_repository)] | None = None
     token: SecretStr | None = None
     token_file: Path | None = None
+    app_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9.]+$")] | None = None
+    app_private_key: SecretStr | None = None
+    app_private_key_file: Path | None = None
+    app_installation_id: Annotated[int, Field(ge=1)] | None = None
     api_url: Annotated[str, AfterValidator(_url)] = PUBLIC_API_URL
     branch: Annotated[str, AfterValidator(_branch)] = OWN_BRANCH
     base_path: Annotated[str, AfterValidator(_base_path)] = "checkpoints"
@@ -164,7 +168,8 @@ class Settings(BaseModel):
 
     def secrets(self) -> list[str]:
         """Return what must never be shown."""
-        held = (self.token, self.api_token, self.database_url, self.encryption_key, self.signing_key)
+        tokens = (self.token, self.api_token, self.app_private_key)
+        held = (*tokens, self.database_url, self.encryption_key, self.signing_key)
         secrets = [secret.get_secret_value() for secret in held if secret]
         if self.database_url and (password := urlsplit(self.database_url.get_secret_value()).password):
             secrets += [password, unquote(password)]

@@ -137,7 +137,7 @@ def _examine_github(assembly: "Assembly") -> Iterator[Check]:
 
     settings = assembly.settings
     headers: dict[str, str] = {}
-    is_token_set = bool(assembly.tokens.token())
+    is_token_set = assembly.tokens.is_set
     if not (is_token_set or settings.is_embedded):
         yield judgement.judge_token(None, "", 0, is_needed=True, is_set=False)
         return

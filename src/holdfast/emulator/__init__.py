@@ -49,6 +49,7 @@ _HOMES = {
         "WrongLength",
     ),
     "journal": ("Journal", "JournalEntry"),
+    "apps": ("AppRegistration",),
     "options": ("EmulatorOptions", "Switches"),
     "repository": ("RepositoryUnusable",),
     "server": ("EmulatorServer",),
@@ -60,6 +61,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Answer",
     "AnswerWith",
+    "AppRegistration",
     "Call",
     "Cut",
     "Delay",

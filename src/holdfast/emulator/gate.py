@@ -2,6 +2,7 @@
 
 import re
 
+from holdfast.emulator.apps import check_jwt, is_for_apps
 from holdfast.emulator.exchange import Refusal, Request
 from holdfast.emulator.options import EmulatorOptions, Switches
 
@@ -27,11 +28,17 @@ def check_request(request: Request, options: EmulatorOptions, switches: Switches
 def _check_token(request: Request, options: EmulatorOptions, switches: Switches) -> None:
     if switches.token_revoked:
         raise Refusal(401, "Bad credentials")
-    if options.token is None:
+    if options.app and is_for_apps(request):
+        check_jwt(request, options.app, options.now())
+        return
+    if options.token is None and options.app is None:
         return
     credentials = request.headers.get("authorization")
     if credentials is None:
         raise Refusal(401, "Requires authentication")
     found = _CREDENTIALS.fullmatch(credentials.strip())
-    if found is None or found.group("token") != options.token:
+    token = found.group("token") if found else ""
+    if options.app and options.app.installation_of(token, options.now()):
+        return
+    if not token or token != options.token:
         raise Refusal(401, "Bad credentials")

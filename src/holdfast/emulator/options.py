@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.emulator.apps import AppRegistration
+
 
 @dataclass(frozen=True)
 class EmulatorOptions:
@@ -18,6 +20,8 @@ class EmulatorOptions:
     repo: str = "holdfast/checkpoints"
     token: str | None = None
     token_expires: str | None = None
+    app: AppRegistration | None = None
+    """The App whose signature and whose installations' tokens are taken, beside `token`."""
     login: str = "holdfast"
     clock: Callable[[], float] = time.time
     clock_offset_s: float = 0.0

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.emulator import contents, gitdata, history, overview, refs
+from holdfast.emulator import apps, contents, gitdata, history, overview, refs
 from holdfast.emulator.exchange import Answer
 from holdfast.emulator.visit import Visit
 
@@ -61,6 +61,9 @@ ROUTES = (
     _route("GET", "{repository}/git/trees/{sha*}", gitdata.get_tree),
     _route("POST", "{repository}/git/commits", gitdata.create_commit, is_content=True),
     _route("GET", "{repository}/git/commits/{sha}", gitdata.get_commit),
+    _route("GET", "/app", apps.get_app),
+    _route("GET", "{repository}/installation", apps.get_installation),
+    _route("POST", "/app/installations/{installation}/access_tokens", apps.create_token),
     _route("POST", "/graphql", _post_graphql),
     _route("GET", "/rate_limit", overview.get_rate_limit, is_free=True),
     _route("GET", "/user", overview.get_viewer),

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
+from datetime import datetime
 from io import BytesIO
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -16,6 +17,8 @@ from githubkit.exception import GitHubException
 from holdfast.clock import Clock
 from holdfast.errors import GatewayError, Missing, Refused, Unavailable
 from holdfast.github.address import check_repository_name, graphql_url, origin_of, parse_origin
+from holdfast.github.app_refusals import refuse_app
+from holdfast.github.app_tokens import InstallationToken
 from holdfast.github.bodies import LargeBody, encode_body
 from holdfast.github.calls import NO_GRAPHQL, Answer, Call, Meter
 from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
@@ -45,7 +48,11 @@ class _Hub(GitHub[UnauthAuthStrategy]):
     """githubkit with one connection pool for all threads, that leaves judging answers to us."""
 
     def __init__(
-        self, base_url: str, *, timeout: httpx.Timeout, transport: httpx.BaseTransport | None
+        self,
+        base_url: str,
+        *,
+        timeout: httpx.Timeout,
+        transport: httpx.BaseTransport | None,
     ) -> None:
         super().__init__(
             UnauthAuthStrategy(),
@@ -267,6 +274,53 @@ class GitHubClient:
         if not location or origin_of(target) != self._origin:
             raise _refuse_redirect(call, f"GitHub redirects to another server ({target.host or 'unnamed'})")
         return str(target)
+
+
+class GitHubApp:
+    """Asks GitHub, as an App, for tokens of its installation: of the given one, or that of the repository.
+
+    `sign` makes the word by which GitHub knows the App; it may raise what a person must mend.
+    """
+
+    def __init__(
+        self,
+        repository: str,
+        *,
+        sign: Callable[[], str],
+        installation_id: int | None,
+        api_url: str | None,
+        transport: httpx.BaseTransport | None = None,
+        timeout_s: float = 30.0,
+    ) -> None:
+        self._repository = check_repository_name(repository)
+        self._sign = sign
+        self._installation_id = installation_id
+        base_url = (api_url or _PUBLIC_API).rstrip("/")
+        self._hub = _Hub(base_url, timeout=httpx.Timeout(timeout_s), transport=transport)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._hub.client.close()
+
+    def fetch(self) -> InstallationToken:
+        """Return a new token. Raises Refused if a person must act, Unavailable if nobody answers."""
+        if self._installation_id is None:
+            self._installation_id = int(self._ask("GET", f"/repos/{self._repository}/installation")["id"])
+        found = self._ask("POST", f"/app/installations/{self._installation_id}/access_tokens")
+        return InstallationToken(found["token"], datetime.fromisoformat(found["expires_at"]).timestamp())
+
+    def _ask(self, method: str, path: str) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self._sign()}", "X-GitHub-Api-Version": _API_VERSION}
+        try:
+            response = self._hub.request(method, path, headers=headers)
+            content = response.raw_response.json()
+        except (GitHubException, httpx.HTTPError, OSError) as error:
+            raise Unavailable(path, _describe(error)) from error
+        except ValueError as error:
+            raise Unavailable(path, "GitHub's answer could not be understood") from error
+        if response.status_code >= 400 or not isinstance(content, dict):
+            raise refuse_app(path, response.status_code, content)
+        return content
 
 
 @contextmanager

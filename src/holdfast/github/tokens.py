@@ -21,6 +21,15 @@ class TokenSource:
             self._read_file(self._file)
         return self._token
 
+    def known(self) -> str | None:
+        """Return the token that is held, without asking anybody for one."""
+        return self.token()
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a token."""
+        return bool(self.token())
+
     def fingerprint(self) -> str:
         """Return what tells one token from another, without telling the token."""
         return hashlib.sha256((self.token() or "").encode()).hexdigest()[:16]

@@ -16,7 +16,7 @@ Operation = tuple[str, str, dict[str, Any]]
 _JSON = "application/json"
 _RUN = "/v1/runs/{run_id}"
 _ALWAYS = (400, 401, 403, 405)
-_READING = (404, 422, 502, 503)
+_READING = (404, 409, 422, 502, 503)
 _WRITING = (408, 413, 415, 422, 503)
 
 _DESCRIPTION = """\

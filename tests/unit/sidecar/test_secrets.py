@@ -1,0 +1,46 @@
+"""What the sidecar takes in and gives out where states are sealed and credentials taken out."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.format.redacted import MARK
+from holdfast.security.jose import make_shared_key
+from tests.fakes.credentials import MAKERS, Forger
+from tests.fakes.sidecar import RunningSidecar, running_sidecar
+from tests.fakes.traces import find_traces
+
+CANARY = "the canary that must not sing 4711"
+
+
+def test_receipt_names_what_was_taken_out(sidecar: RunningSidecar) -> None:
+    body = {"trigger": "manual", "state": {"key": MAKERS["npm-token"][0](Forger())}}
+
+    answer = sidecar.client.post("/v1/runs/redacted/checkpoints", json=body)
+
+    assert answer.status_code == 202
+    assert answer.json()["redacted"] == [{"path": "/state_snapshot/key", "kind": "npm-token"}]
+    plan = sidecar.client.get("/v1/runs/redacted/resume").json()
+    assert plan["state"] == {"key": MARK}
+    assert any("give it anew" in warning for warning in plan["warnings"])
+
+
+def test_sealed_state_is_read_with_the_key_and_409_without(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    key = make_shared_key()
+    with running_sidecar(tmp_path, encryption_key=json.dumps(key), log_level="debug") as sidecar:
+        body = {"trigger": "manual", "state": {"text": CANARY}, "mine": CANARY}
+        assert sidecar.client.post("/v1/runs/r/checkpoints?wait=verified", json=body).status_code == 201
+        assert sidecar.client.get("/v1/runs/r/resume").json()["state"] == {"text": CANARY}
+        metrics = sidecar.client.get("/metrics").text
+    assert find_traces(tmp_path, CANARY) == []
+    assert CANARY not in metrics + "".join(capfd.readouterr())
+    with running_sidecar(tmp_path) as sidecar:
+        for path in ("resume", "checkpoints/1", "diff?from=1&to=1"):
+            answer = sidecar.client.get(f"/v1/runs/r/{path}")
+            assert answer.status_code == 409
+            assert f"sealed with key {key['kid']}" in answer.json()["detail"]
+        assert len(sidecar.client.get("/v1/runs/r/checkpoints").json()["checkpoints"]) == 1
+        assert sidecar.client.get("/v1/runs").json()["runs"][0]["checkpoint_count"] == 1
