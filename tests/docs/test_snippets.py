@@ -92,6 +92,8 @@ def _run(page: Page, block: Block, shell: Shell, names: dict[str, Any]) -> None:
             _parse(block, place)
         case "yaml":
             assert YAML(typ="safe").load(block.text), place
+        case "toml":
+            _read_settings(block, shell)
         case language:
             assert language in SHOWN_ONLY, f"{place}: nothing checks a block of {language!r}"
             assert not any(line.startswith("$ ") for line in block.lines), f"{place}: make it console"
