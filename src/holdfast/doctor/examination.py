@@ -17,7 +17,14 @@ import orjson
 from holdfast.doctor import judgement
 from holdfast.doctor.judgement import Check, Diagnosis
 from holdfast.drain.outage import NOTE, parse_outage
-from holdfast.errors import GatewayError, HoldfastError, Missing, SpoolError, Unavailable
+from holdfast.errors import (
+    GatewayError,
+    HoldfastError,
+    InvalidSettings,
+    Missing,
+    SpoolError,
+    Unavailable,
+)
 from holdfast.format.paths import LATEST
 from holdfast.format.versions import FORMAT_VERSION
 from holdfast.github.calls import NO_GRAPHQL
@@ -43,7 +50,22 @@ def examine(assembly: "Assembly", *, unknown_variables: Mapping[str, str] | None
     # The embedded GitHub lies in the data folder, too.
     has_github = settings.data_dir.is_dir() or not settings.is_embedded
     github = _examine_github(assembly) if has_github else ()
-    return Diagnosis((told, folder, _examine_queue(assembly), *github))
+    return Diagnosis((told, *_examine_keys(assembly), folder, _examine_queue(assembly), *github))
+
+
+def _examine_keys(assembly: "Assembly") -> Iterator[Check]:
+    """Yield what is to say of the keys, where any are set."""
+    settings = assembly.settings
+    files = [file for file in (settings.encryption_key_file, settings.signing_key_file) if file]
+    if not (files or settings.encryption_key or settings.signing_key):
+        return
+    try:
+        sealing, signing = assembly.keyring.keys, assembly.signatures.keys
+    except InvalidSettings as error:
+        yield judgement.judge_unreadable_keys(str(error))
+        return
+    exposed = [str(file) for file in files if file.stat().st_mode & 0o077]
+    yield judgement.judge_keys(sealing, signing, exposed)
 
 
 def _examine_folder(folder: Path, min_free_bytes: int) -> Check:

@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.errors import GatewayError, Missing, Refused, Throttled
 from holdfast.github.calls import RepositoryRecord
 from holdfast.queue.contract import QueueStatus
+from holdfast.security.keys import SecurityKey
 
 MEGABYTE = 1024 * 1024
 DAY_S = 86_400.0
@@ -76,6 +77,29 @@ def judge_settings(
         places.setdefault(kind, []).append(name)
     told = [f"{', '.join(sorted(names))} from the {kind}" for kind, names in places.items()]
     return Check("settings", True, "; ".join(told) or "all have their defaults")
+
+
+def judge_unreadable_keys(reason: str) -> Check:
+    """Return what is to say of keys that cannot be read."""
+    return Check("keys", False, reason, "Use what holdfast keys new prints.")
+
+
+def judge_keys(
+    sealing: Sequence[SecurityKey], signing: Sequence[SecurityKey], exposed: Sequence[str]
+) -> Check:
+    """Return whether the keys are as they should be; `exposed` are files that others can read."""
+    told = []
+    if sealing:
+        told.append(f"states are sealed with {sealing[0].kid}")
+    if sealing and not sealing[0].is_private:
+        told.append("only its public half is here: this machine writes and cannot read")
+    if signing:
+        verb = "signed" if signing[0].is_private else "verified"
+        told.append(f"checkpoints are {verb} with {signing[0].kid}")
+    if exposed:
+        told.append(f"others can read {', '.join(exposed)}")
+        return Check("keys", False, "; ".join(told), "Make the file its owner's alone: chmod 600.")
+    return Check("keys", True, "; ".join(told))
 
 
 def judge_folder(path: str, *, free_bytes: int, min_free_bytes: int, sync_s: float, kind: str) -> Check:

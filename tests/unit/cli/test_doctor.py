@@ -187,3 +187,16 @@ def test_while_github_asks_us_to_stay_away_it_is_not_asked(holdfast: Holdfast, g
     assert failed(ended) == []
     assert "stay away" in ended.out
     assert len(github.emulator.journal.entries) == before
+
+
+def test_keys_are_looked_at_where_they_are_set(
+    holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "seal.key"
+    monkeypatch.setenv("HOLDFAST_ENCRYPTION_KEY_FILE", str(file))
+    assert "keys" in failed(holdfast("doctor", "--json"))
+    file.write_text(holdfast("keys", "new").out)
+    file.chmod(0o644)
+    assert "keys" in failed(holdfast("doctor", "--json"))
+    file.chmod(0o600)
+    assert "keys" not in failed(holdfast("doctor", "--json"))

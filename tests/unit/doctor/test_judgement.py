@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from holdfast.doctor import judgement
@@ -5,6 +7,8 @@ from holdfast.doctor.judgement import Check, Diagnosis
 from holdfast.errors import Missing, Refused, Throttled, Unavailable
 from holdfast.github.calls import RepositoryRecord
 from holdfast.queue.contract import QueueStatus
+from holdfast.security.jose import make_recipient_key, make_shared_key, public_half
+from holdfast.security.keys import parse_keys
 
 GIGABYTE = 1024**3
 LIMITED = Throttled("", "limit", kind="primary", retry_after_s=60)
@@ -127,3 +131,18 @@ def test_these_are_in_order_perhaps_with_advice(check: Check, word: str) -> None
 def test_these_must_be_mended_and_the_cure_is_named(check: Check, word: str) -> None:
     assert not check.ok
     assert word in check.advice
+
+
+def test_keys_are_told_by_their_ids_and_a_file_for_all_must_be_mended() -> None:
+    pair, shared = make_recipient_key(), make_shared_key()
+    sealing = parse_keys(json.dumps(public_half(pair)), "encryption")
+    signing = parse_keys(json.dumps(shared), "signing")
+    check = judgement.judge_keys(sealing, signing, [])
+    assert check.ok
+    assert pair["kid"] in check.detail
+    assert "cannot read" in check.detail
+    assert f"signed with {shared['kid']}" in check.detail
+    exposed = judgement.judge_keys(sealing, (), ["seal.key"])
+    assert not exposed.ok
+    assert "chmod 600" in exposed.advice
+    assert not judgement.judge_unreadable_keys("no such file").ok
