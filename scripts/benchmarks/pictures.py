@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from benchmarks.report import Figure, Report
-from benchmarks.sections import acknowledgement, hour, network, requests
+from benchmarks.sections import acknowledgement, bytes_sent, hour, network, requests
 from benchmarks.table import format_number
 
 WIDTH = 720
@@ -61,6 +61,14 @@ PICTURES = (
         requests.NAME,
         requests.BURST,
         "requests",
+    ),
+    Picture(
+        "bytes.svg",
+        "Bytes sent for a checkpoint of 200 KB, of which 5 KB change",
+        "kilobytes, with the index and latest.json; one at a time; shorter is better",
+        bytes_sent.NAME,
+        bytes_sent.LARGE,
+        "KB sent for each",
     ),
     Picture(
         "network.svg",

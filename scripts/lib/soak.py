@@ -17,6 +17,7 @@ import structlog
 from tests.soak.cleaning import Seen
 from tests.soak.forks import Forked, fork_often
 from tests.soak.kills import Survived, kill_often
+from tests.soak.parts import play_parts
 from tests.soak.play import Tally
 from tests.soak.share import Share, TallyT, play_cleaning_share, play_share
 
@@ -37,9 +38,10 @@ def main() -> int:
         print(_describe_written(written), flush=True)
     if cleaned.schedules:
         print(_describe_cleaned(cleaned), flush=True)
+    failures += _play_parts(arguments.parts, arguments.seed)
     survived, failure = _kill(arguments.kills, arguments.seed)
     if failure:
-        again = f"scripts/soak --schedules 0 --sweeps 0 --forks 0 --seed {arguments.seed}"
+        again = f"scripts/soak --schedules 0 --sweeps 0 --parts 0 --forks 0 --seed {arguments.seed}"
         failures.append(f"{failure}\nRepeat it with: {again}")
     if survived.kills:
         print(
@@ -47,7 +49,7 @@ def main() -> int:
         )
     forked, failure = _fork(arguments.forks, arguments.seed)
     if failure:
-        again = f"scripts/soak --schedules 0 --sweeps 0 --kills 0 --forks {arguments.forks}"
+        again = f"scripts/soak --schedules 0 --sweeps 0 --parts 0 --kills 0 --forks {arguments.forks}"
         failures.append(f"{failure}\nRepeat it with: {again} --seed {arguments.seed}")
     if forked.plays:
         print(
@@ -80,6 +82,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
     parser.add_argument("--schedules", type=int, default=5000, help="how many schedules (default: 5000)")
     parser.add_argument("--sweeps", type=int, default=500, help="how many with cleanup (default: 500)")
+    parser.add_argument("--parts", type=int, default=200, help="how many with parts (default: 200)")
     parser.add_argument("--minutes", type=float, help="begin no more schedules after this long")
     parser.add_argument("--kills", type=int, default=200, help="how many SIGKILLs (default: 200)")
     parser.add_argument("--forks", type=int, default=60, help="how many programs that fork (default: 60)")
@@ -103,6 +106,7 @@ def _play(
             counts = {
                 "schedules": 0,
                 "sweeps": 0,
+                "parts": 0,
                 "kills": 0,
                 "forks": 0,
                 kind: SCHEDULES_PER_SHARE,
@@ -135,6 +139,22 @@ def _shares(play: PlayShare[TallyT], schedules: int, seed: int, deadline: float)
                 share = future.result()
                 has_failed = has_failed or bool(share.failure)
                 yield share
+
+
+def _play_parts(schedules: int, seed: int) -> list[str]:
+    """Play schedules with members that are stored once; return how the first failed, if one did."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    left = 0
+    for number in range(seed, seed + schedules):
+        try:
+            left += play_parts(number)
+        except AssertionError as error:
+            again = f"scripts/soak --schedules 0 --sweeps 0 --kills 0 --forks 0 --parts 1 --seed {number}"
+            return [f"{error}\nRepeat it with: {again}"]
+        _show(f"{number - seed + 1} of {schedules} schedules with parts")
+    if schedules:
+        print(f"\n{schedules} schedules with parts survived, and {left} checkpoints of them were whole")
+    return []
 
 
 def _kill(kills: int, seed: int) -> tuple[Survived, str]:

@@ -238,7 +238,8 @@ class MemoryGateway:
 
     @_answer.register
     def _read_tree(self, call: ReadTree) -> Listing:
-        sha = self._commits[call.sha].tree_sha if call.sha in self._commits else call.sha
+        name = self.branches.get(call.sha, call.sha)
+        sha = self._commits[name].tree_sha if name in self._commits else name
         if sha not in self._trees:
             raise Missing(call.sha, "there is no such tree")
         return Listing(tuple(self._list(self._trees[sha], is_recursive=call.is_recursive)), is_complete=True)

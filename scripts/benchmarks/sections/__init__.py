@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from benchmarks.report import Report
 from benchmarks.sections import (
     acknowledgement,
+    bytes_sent,
     growth,
     holding,
     hour,
@@ -32,6 +33,7 @@ SECTIONS = {
     security.NAME: Section("What it costs that nothing secret is stored", security.run),
     recording.NAME: Section("What a run costs that is recorded", recording.run),
     requests.NAME: Section("What a checkpoint costs at GitHub", requests.run),
+    bytes_sent.NAME: Section("What goes up if little changes", bytes_sent.run),
     network.NAME: Section("How fast checkpoints get there, near and far", network.run),
     hour.NAME: Section("What one token carries in an hour (virtual time, GitHub's real limits)", hour.run),
     holding.NAME: Section("A repository that already holds many checkpoints", holding.run),

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from holdfast.format.triggers import Trigger
 
@@ -57,6 +58,7 @@ def parse_segment_name(name: str) -> range:
     return range(int(match[1]), int(match[2]) + 1) if match else range(0)
 
 
+@lru_cache(maxsize=65_536)  # a writer looks at every name of a long run, with each checkpoint
 def parse_sequences(name: str) -> range:
     """Return the sequence numbers that a file name speaks for; empty if it is not a checkpoint's.
 

@@ -181,7 +181,7 @@ class ListFolder(Call[Listing]):
 
 @dataclass(frozen=True, slots=True)
 class ReadTree(Call[Listing]):
-    """List a tree by its SHA or by a commit's, with everything below it if `is_recursive`.
+    """List a tree by its SHA, a commit's or a branch's name, with everything below it if `is_recursive`.
 
     Raises Missing; `is_fresh` as in ReadFile.
     """

@@ -177,11 +177,15 @@ class GitHubSource:
 
 @dataclass(frozen=True)
 class CachedSource:
-    """What was read or written before, without asking anyone."""
+    """What was read or written before, without asking anyone.
+
+    Unless it `reads_segments`, only the newest checkpoints of a long run are known by the index.
+    """
 
     cache: RepositoryCache
     layout: Layout
     max_file_bytes: int = MAX_FILE_BYTES
+    reads_segments: bool = True
     source: Source = "cache"
     is_whole: bool = False
 
@@ -196,7 +200,8 @@ class CachedSource:
             index = parse_index(content, INDEX)
         except IntegrityFailure:
             return files
-        for entry in self._with_segments(index, files).all_entries:
+        index = self._with_segments(index, files) if self.reads_segments else index
+        for entry in index.all_entries:
             name = self.layout.name_of(run_id, entry.file_path)
             # A batch is another blob than the checkpoints in it.
             if entry.blob_sha and is_single(name):

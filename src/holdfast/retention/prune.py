@@ -39,7 +39,7 @@ class Pruner:
             log.info("pruning_put_off", cause=str(error))
 
     def _is_due(self, run_id: str) -> bool:
-        run = StoredRun(CachedSource(self.cache, self.layout), self.layout, run_id)
+        run = StoredRun(CachedSource(self.cache, self.layout, reads_segments=False), self.layout, run_id)
         try:
             index, latest_text = run.read_index(), run.read(LATEST)
         except IntegrityFailure:
