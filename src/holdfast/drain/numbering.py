@@ -75,8 +75,12 @@ def _assign(
     index = view.index
     taken = {entry.sequence for entry in index.entries}
     holders: dict[int, set[StoredFile]] = {}
-    for file in {*view.blobs.items(), *tried}:
+    # Numbers only go up from the ones that are asked for: a long run has thousands of files below them.
+    lowest = min((header.sequence_number or 0 for header in wanted), default=0)
+    for file in (*view.blobs.items(), *tried):
         numbers = parse_sequences(file[0])
+        if not numbers or numbers[-1] < lowest:
+            continue
         for number in numbers if len(numbers) <= _MOST_IN_A_BATCH else ():
             holders.setdefault(number, set()).add(file)
     changed: dict[str, int] = {}
