@@ -1,7 +1,7 @@
-"""Taking checkpoints in, for the queue in PostgreSQL: one transaction, three turns to the server and back.
+"""Taking checkpoints in, for the queue in PostgreSQL: one transaction, four turns to the server and back.
 
 First the runs are locked, so that their numbers follow the order of arrival; then everything is read that the
-decision needs; then everything is written, and the transaction ends with it.
+decision needs; then everything is written.
 """
 
 import zlib
@@ -25,28 +25,33 @@ from holdfast.queue.rows import ItemRow, Totals
 
 
 def take_in(
-    database: Database, target: int, prepared: Sequence[Prepared | HoldfastError], terms: PutTerms
+    database: Database,
+    target: int,
+    prepared: Sequence[Prepared | HoldfastError],
+    terms: Sequence[PutTerms],
 ) -> tuple[list[PutOutcome], dict[str, RunNumbers]]:
-    """Store what is new; return the answer to each, a receipt or an error, and the numbers of their runs."""
+    """Store what is new; return the answer to each, a receipt or an error, and the numbers of their runs.
+
+    Each has its own terms.
+    """
 
     def work(connection: Connection, is_repeated: bool) -> tuple[list[PutOutcome], dict[str, RunNumbers]]:
-        admission = _Admission(connection, target, terms, may_be_known=is_repeated or not terms.are_new)
-        outcomes = admission.take(prepared)
+        admission = _Admission(connection, target, may_be_known=is_repeated)
+        outcomes = admission.take(prepared, terms)
         return outcomes, admission.numbers
 
     runs = {each.new_item.run_id for each in prepared if isinstance(each, Prepared)}
     keys = sorted({zlib.crc32(f"{target}\n{run_id}".encode()) - 2**31 for run_id in runs})
     lock = "".join(f"select pg_advisory_xact_lock({statements.LOCK_CLASS}, {key});" for key in keys)
-    return database.change(work, first=lock, ends_itself=True)
+    return database.change(work, first=lock)
 
 
 class _Admission:
     """One transaction that takes checkpoints in."""
 
-    def __init__(self, connection: Connection, target: int, terms: PutTerms, *, may_be_known: bool) -> None:
+    def __init__(self, connection: Connection, target: int, *, may_be_known: bool) -> None:
         self._connection = connection
         self._target = target
-        self._terms = terms
         self._may_be_known = may_be_known
         self._known: dict[str, ItemRow] = {}
         self._taken: set[tuple[str, int]] = set()
@@ -55,56 +60,55 @@ class _Admission:
         self._totals = self._before = Totals()
         self.numbers: dict[str, RunNumbers] = {}
 
-    def take(self, prepared: Sequence[Prepared | HoldfastError]) -> list[PutOutcome]:
-        new_items = [each.new_item for each in prepared if isinstance(each, Prepared)]
-        self._read(new_items)
-        outcomes = [self._settle(each) for each in prepared]
-        self._write()
+    def take(
+        self, prepared: Sequence[Prepared | HoldfastError], terms: Sequence[PutTerms]
+    ) -> list[PutOutcome]:
+        sound = [(each, own) for each, own in zip(prepared, terms, strict=True) if isinstance(each, Prepared)]
+        self._read([each.new_item for each, _ in sound], [own for _, own in sound])
+        outcomes = [self._settle(each, own) for each, own in zip(prepared, terms, strict=True)]
+        self._write(max((own.now for own in terms), default=0.0))
         return outcomes
 
-    def _read(self, new_items: Sequence[NewItem]) -> None:
+    def _read(self, new_items: Sequence[NewItem], terms: Sequence[PutTerms]) -> None:
         target, say = self._target, self._connection.execute
         runs = sorted({each.run_id for each in new_items})
         ids = [
             each.checkpoint_id
-            for each in new_items
-            if self._may_be_known or each.tells_fingerprint or each.fingerprint
+            for each, own in zip(new_items, terms, strict=True)
+            if self._may_be_known or not own.are_new or each.tells_fingerprint or each.fingerprint
         ]
         wanted = [(each.run_id, each.sequence) for each in new_items if each.sequence is not None]
-        with self._connection.pipeline():
-            totals = say(statements.SELECT_TOTAL, (target,))
-            numbers = say(statements.SELECT_RUNS, (target, runs))
-            known = say(statements.SELECT_ITEMS, (target, ids)) if ids else None
-            taken = say(statements.SELECT_TAKEN, (*columns_of(wanted), target)) if wanted else None
-            self._totals = self._before = Totals(*(totals.fetchone() or ()))
-            self.numbers = {run_id: RunNumbers() for run_id in runs}
-            self.numbers |= {run_id: RunNumbers(*both) for run_id, *both in numbers}
-            self._known = {row[1]: ItemRow._make(row) for row in known or ()}
-            self._taken = {(run_id, number) for run_id, number in taken or ()}
+        self.numbers = {run_id: RunNumbers() for run_id in runs}
+        for *totals, run_id, highest, floor in say(statements.SELECT_STATE.encode(), (target, target, runs)):
+            self._totals = self._before = Totals(*totals)
+            if run_id is not None:
+                self.numbers[run_id] = RunNumbers(highest, floor)
+        if ids:
+            rows = map(ItemRow._make, say(statements.SELECT_ITEMS.encode(), (target, ids)))
+            self._known = {row.checkpoint_id: row for row in rows}
+        if wanted:
+            self._taken = set(say(statements.SELECT_TAKEN, (*columns_of(wanted), target)))
 
-    def _write(self) -> None:
+    def _write(self, now: float) -> None:
         target, say = self._target, self._connection.execute
         before, after = self._before, self._totals
-        with self._connection.pipeline():
-            if self._touched:
-                say(statements.TOUCH_ITEMS, (self._terms.now, self._touched))
-            if self._rows:
-                columns = columns_of([(*row[1:], body) for row, body in self._rows])
-                say(statements.INSERT_ITEMS.encode(), (target, *columns))
-                highest = [(run_id, each.highest, each.floor) for run_id, each in self.numbers.items()]
-                say(statements.RAISE_RUNS, (target, *columns_of(highest)))
-                added = (after.depth - before.depth, after.bytes - before.bytes, 0, 0)
-                say(statements.ADD_TO_TOTAL, (target, *added))
-            say("commit")
+        if self._touched:
+            say(statements.TOUCH_ITEMS, (now, self._touched))
+        if self._rows:
+            columns = columns_of([(*row[1:], body) for row, body in self._rows])
+            highest = [(run_id, each.highest, each.floor) for run_id, each in self.numbers.items()]
+            added = (after.depth - before.depth, after.bytes - before.bytes, 0, 0)
+            values = (target, *columns, target, *columns_of(highest), target, *added)
+            say(statements.TAKE_IN.encode(), values)
 
-    def _settle(self, prepared: Prepared | HoldfastError) -> PutOutcome:
+    def _settle(self, prepared: Prepared | HoldfastError, terms: PutTerms) -> PutOutcome:
         if isinstance(prepared, HoldfastError):
             return prepared
         new_item = prepared.new_item
         try:
             row = self._known.get(new_item.checkpoint_id)
             if row is None:
-                return self._accept(prepared)
+                return self._accept(prepared, terms)
             check_known(new_item, row)
         except HoldfastError as error:
             return error
@@ -114,16 +118,16 @@ class _Admission:
             self._touched.append(row.arrival)
         return row.receipt
 
-    def _accept(self, prepared: Prepared) -> PutOutcome:
+    def _accept(self, prepared: Prepared, terms: PutTerms) -> PutOutcome:
         """Store a new checkpoint, under another number if its own was taken meanwhile."""
         new_item = prepared.new_item
-        totals = check_limits(self._totals, len(prepared.body), self._terms.limits)
+        totals = check_limits(self._totals, len(prepared.body), terms.limits)
         numbers = self.numbers[new_item.run_id]
         number = numbers.choose(new_item.sequence, lambda wanted: (new_item.run_id, wanted) in self._taken)
         if number != prepared.number:
             prepared = make_body(new_item, number)
-            totals = check_limits(self._totals, len(prepared.body), self._terms.limits)
-        row = make_row(prepared, self._terms)
+            totals = check_limits(self._totals, len(prepared.body), terms.limits)
+        row = make_row(prepared, terms)
         self._rows.append((row, prepared.body))
         self._known[new_item.checkpoint_id] = row
         self._taken.add((new_item.run_id, number))

@@ -73,9 +73,7 @@ class Database:
         """Return what `work` reads. Raises DatabaseAway."""
         return self._try(lambda connection, _: work(connection))
 
-    def change(
-        self, work: Callable[[Connection, bool], T], *, first: str = "", ends_itself: bool = False
-    ) -> T:
+    def change(self, work: Callable[[Connection, bool], T], *, first: str = "") -> T:
         """Carry out `work` as one transaction; when this returns, the server's disk has it.
 
         `work` may be called again, then with true, when it is not known whether the first try was stored.
@@ -86,15 +84,13 @@ class Database:
             connection.execute(f"{statements.BEGIN};{first}".encode())
             try:
                 result = work(connection, is_repeated)
-                if not ends_itself:
-                    connection.execute("commit")
+                connection.execute("commit")
             except BaseException:
                 _roll_back(connection)
                 raise
             return result
 
-        if getattr(_thread, "is_saving", False):
-            raise SpoolUnwritable("this thread is just saving; save again when it has done so")
+        check_not_saving()
         _thread.is_saving = True
         try:
             return self._try(transact)
@@ -169,6 +165,12 @@ class Database:
                     open=True,
                 )
             return self._pool
+
+
+def check_not_saving() -> None:
+    """Raise SpoolUnwritable in a signal handler of a thread that is amid a change."""
+    if getattr(_thread, "is_saving", False):
+        raise SpoolUnwritable("this thread is just saving; save again when it has done so")
 
 
 def describe(url: str) -> str:

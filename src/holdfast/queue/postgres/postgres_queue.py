@@ -25,15 +25,17 @@ from holdfast.queue.contract import (
 )
 from holdfast.queue.postgres import statements
 from holdfast.queue.postgres.admitting import take_in
-from holdfast.queue.postgres.database import Connection, Database
+from holdfast.queue.postgres.database import Connection, Database, check_not_saving
 from holdfast.queue.postgres.lease import Lease
 from holdfast.queue.postgres.migrations import prepare_database
 from holdfast.queue.postgres.news import News
 from holdfast.queue.postgres.statements import columns_of
+from holdfast.queue.postgres.together import Together
 from holdfast.queue.room import free_disk_bytes
 from holdfast.queue.rows import ItemRow, Totals, make_item
 
 T = TypeVar("T")
+_Prepared = Sequence[Prepared | HoldfastError]
 
 _PURGE_CHUNK = 500
 _MAX_REMEMBERED = 10_000
@@ -64,6 +66,7 @@ class PostgresQueue:
         self._layout = layout
         self._lease = Lease(database, target)
         self._news = News(database, target)
+        self._together = Together(self._take_in)
         self._next_numbers: dict[str, int] = {}
         self._items: dict[tuple[Any, ...], QueueItem] = {}
 
@@ -100,11 +103,11 @@ class PostgresQueue:
         persistence: Persistence = Persistence.NORMAL,
         are_new: bool = False,
     ) -> list[PutOutcome]:
+        check_not_saving()
         terms = PutTerms(self._limits, self._layout, self._clock.now(), persistence, are_new)
         prepared = prepare(new_items, self._likely_number)
         self._check_free_space(sum(len(each.body) for each in prepared if isinstance(each, Prepared)))
-        outcomes, numbers = take_in(self._database, self._target, prepared, terms)
-        self._remember(numbers)
+        outcomes = self._together.do((prepared, terms))
         self._news.tell()
         return outcomes
 
@@ -302,6 +305,15 @@ class PostgresQueue:
     def close(self) -> None:
         self._news.close()
         self._database.close()
+
+    def _take_in(self, works: Sequence[tuple[_Prepared, PutTerms]]) -> list[list[PutOutcome]]:
+        """Take in what callers have prepared, as one transaction."""
+        prepared = [each for mine, _ in works for each in mine]
+        of_each = [terms for mine, terms in works for _ in mine]
+        outcomes, numbers = take_in(self._database, self._target, prepared, of_each)
+        self._remember(numbers)
+        answers = iter(outcomes)
+        return [[next(answers) for _ in mine] for mine, _ in works]
 
     def _look(self, statement: str, *values: object) -> list[Any]:
         return self._database.look(

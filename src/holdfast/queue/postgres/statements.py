@@ -203,6 +203,12 @@ ADD_TO_TOTAL = (
     " bytes = known.bytes + excluded.bytes, set_aside = known.set_aside + excluded.set_aside,"
     " set_aside_bytes = known.set_aside_bytes + excluded.set_aside_bytes"
 )
+# What every put asks and does, as one turn to the server and back each.
+SELECT_STATE = (
+    f"select t.*, r.run_id, r.highest, r.floor from ({SELECT_TOTAL}) as t (depth, bytes, aside, aside_bytes)"
+    " left join holdfast_run r on r.target = %s and r.run_id = any(%s)"
+)
+TAKE_IN = f"with items as ({INSERT_ITEMS}), runs as ({RAISE_RUNS}) {ADD_TO_TOTAL}"
 
 # The lease is told by the server's clock alone: those of the replicas may differ.
 TAKE_LEASE = (
