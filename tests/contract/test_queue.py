@@ -140,7 +140,7 @@ def test_same_id_with_other_content_is_refused(spool: Queue) -> None:
     spool.put(entry)
 
     with pytest.raises(CheckpointChanged):
-        spool.put(FakeEntry(checkpoint_id=entry.checkpoint_id, fingerprint="f2"))
+        spool.put(FakeEntry(checkpoint_id=entry.checkpoint_id, fingerprint="f2", content=b"other"))
     with pytest.raises(CheckpointChanged):
         spool.put(FakeEntry(checkpoint_id=entry.checkpoint_id, fingerprint="f1", run_id="other"))
     assert spool.known_sequence("build-1") == 1
@@ -530,7 +530,7 @@ def test_same_checkpoint_through_two_openings_is_one(open_queue: OpenQueue) -> N
     assert first == again == one.receipt(entry.checkpoint_id)
     assert one.status(0.0).depth == 2
     with pytest.raises(CheckpointChanged):
-        other.put(FakeEntry(checkpoint_id=entry.checkpoint_id, fingerprint="other"))
+        other.put(FakeEntry(checkpoint_id=entry.checkpoint_id, fingerprint="other", content=b"other"))
 
 
 def test_checkpoint_said_to_be_new_that_is_known_is_answered_and_not_doubled(spool: Queue) -> None:

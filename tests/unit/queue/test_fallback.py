@@ -212,7 +212,7 @@ def test_one_that_clashes_is_set_aside_and_the_others_go_on(open_both: Open) -> 
     taken = JsonEntry(fingerprint="f1")
     queue.put(taken)
     shared.is_away = True
-    clash, other = JsonEntry(checkpoint_id=taken.checkpoint_id, fingerprint="f2"), JsonEntry()
+    clash, other = JsonEntry(checkpoint_id=taken.checkpoint_id, content=b"other"), JsonEntry()
     queue.put_all([clash, other])
     shared.is_away = False
 
