@@ -24,6 +24,7 @@ from holdfast.cli import (
     execution,
     import_files,
     keys,
+    mcp,
     n8n,
     resume,
     runs,
@@ -62,6 +63,7 @@ COMMANDS = (
     keys,
     emulator,
     n8n,
+    mcp,
     config,
 )
 

@@ -193,6 +193,8 @@ def test_help_loads_nothing_heavy() -> None:
         "httpx",
         "githubkit",
         "diskcache",
+        "langgraph",
+        "mcp",
         "sqlite3",
         "asyncio",
     }

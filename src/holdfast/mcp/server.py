@@ -1,0 +1,86 @@
+"""The MCP server: the tools for agents, runs and checkpoints as resources, and a prompt."""
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+
+from anyio.to_thread import run_sync
+from mcp.server.fastmcp import FastMCP
+from mcp.server.fastmcp.exceptions import ToolError
+from mcp.types import ToolAnnotations
+
+from holdfast.errors import HoldfastError
+from holdfast.library import Holdfast
+from holdfast.mcp.tools import AgentTools
+from holdfast.presentation.exits import describe
+
+_INSTRUCTIONS = (
+    "Holdfast keeps the progress of long work durably. Continue earlier work with resume_run (list_runs "
+    "finds its name), call save_checkpoint after each finished step, and complete_run at the end."
+)
+_JSON = "application/json"
+_READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
+_ADDS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, openWorldHint=False)
+
+
+def build_server(holdfast: Holdfast) -> FastMCP:
+    """Return a server whose tools work on `holdfast`."""
+    tools = AgentTools(holdfast)
+    server = FastMCP("holdfast", instructions=_INSTRUCTIONS, log_level="WARNING")
+    for tool in (tools.resume_run, tools.list_runs, tools.show_checkpoint, tools.diff_checkpoints):
+        server.add_tool(_in_thread(tool), annotations=_READS, structured_output=False)
+    for tool in (tools.save_checkpoint, tools.rollback_run, tools.complete_run):
+        server.add_tool(_in_thread(tool), annotations=_ADDS, structured_output=False)
+    _add_resources(server, tools)
+    _add_prompt(server)
+    return server
+
+
+def _add_resources(server: FastMCP, tools: AgentTools) -> None:
+    @server.resource("holdfast://runs", name="runs", description="The newest runs", mime_type=_JSON)
+    async def runs() -> str:
+        return await run_sync(tools.list_runs)
+
+    @server.resource(
+        "holdfast://runs/{run_id}", name="run", description="The checkpoints of a run", mime_type=_JSON
+    )
+    async def run(run_id: str) -> str:
+        return await run_sync(tools.list_checkpoints, run_id)
+
+    @server.resource(
+        "holdfast://runs/{run_id}/checkpoints/{at}",
+        name="checkpoint",
+        description="A whole checkpoint, by its number or id",
+        mime_type=_JSON,
+    )
+    async def checkpoint(run_id: str, at: str) -> str:
+        return (await run_sync(tools.holdfast.checkpoint, run_id, at)).content.decode()
+
+
+def _add_prompt(server: FastMCP) -> None:
+    @server.prompt(name="resume_where_we_stopped", title="Resume where we stopped")
+    def resume_where_we_stopped(run_id: str = "") -> str:
+        """Go on with earlier work from its newest checkpoint."""
+        find = (
+            f"Call resume_run for the run {run_id}."
+            if run_id
+            else "Call list_runs with resumable=true, choose the run that fits (ask me if several do), "
+            "then call resume_run for it."
+        )
+        return (
+            f"{find} Tell me in two sentences what is done and what is left, and any warning. If it needs "
+            "a review, stop and ask me. Otherwise go on at resume_at, do not repeat what is completed, and "
+            "call save_checkpoint after each step."
+        )
+
+
+def _in_thread(tool: Callable[..., str]) -> Callable[..., Awaitable[str]]:
+    """Return the tool as a coroutine, so that a slow GitHub does not keep other calls waiting."""
+
+    @wraps(tool)
+    async def call(**arguments: object) -> str:
+        try:
+            return await run_sync(lambda: tool(**arguments))
+        except HoldfastError as error:
+            raise ToolError(describe(error)) from error
+
+    return call
