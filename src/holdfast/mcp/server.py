@@ -26,10 +26,17 @@ def build_server(holdfast: Holdfast) -> FastMCP:
     """Return a server whose tools work on `holdfast`."""
     tools = AgentTools(holdfast)
     server = FastMCP("holdfast", instructions=_INSTRUCTIONS, log_level="WARNING")
-    for tool in (tools.resume_run, tools.list_runs, tools.show_checkpoint, tools.diff_checkpoints):
-        server.add_tool(_in_thread(tool), annotations=_READS, structured_output=False)
-    for tool in (tools.save_checkpoint, tools.rollback_run, tools.complete_run):
-        server.add_tool(_in_thread(tool), annotations=_ADDS, structured_output=False)
+    every: dict[Callable[..., str], ToolAnnotations] = {
+        tools.save_checkpoint: _ADDS,
+        tools.resume_run: _READS,
+        tools.list_runs: _READS,
+        tools.show_checkpoint: _READS,
+        tools.diff_checkpoints: _READS,
+        tools.rollback_run: _ADDS,
+        tools.complete_run: _ADDS,
+    }
+    for tool, annotations in every.items():
+        server.add_tool(_in_thread(tool), annotations=annotations, structured_output=False)
     _add_resources(server, tools)
     _add_prompt(server)
     return server

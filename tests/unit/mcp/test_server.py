@@ -148,7 +148,7 @@ def test_resources_and_the_prompt(tmp_path: Path) -> None:
 def test_nothing_but_protocol_is_on_standard_output_and_the_spool_is_drained_at_the_end(
     tmp_path: Path,
 ) -> None:
-    said = [
+    said: list[dict[str, Any]] = [
         {
             "id": 1,
             "method": "initialize",
