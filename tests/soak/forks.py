@@ -60,7 +60,8 @@ def _play(kind: str, folder: Path, url: str, seed: int) -> Forked:
         command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
     ) as program:
         if chance.random() < SHARE_KILLED:
-            time.sleep(chance.uniform(0.3, 2.0))
+            _wait_until_at_work(folder, program)
+            time.sleep(chance.uniform(0.0, 1.0))
             played.kills = _kill_some(folder, kind, program, chance)
         assert program.stderr is not None
         _, problems = program.communicate(timeout=LONGEST_LIFE_S + 30)
@@ -71,6 +72,12 @@ def _play(kind: str, folder: Path, url: str, seed: int) -> Forked:
         lines = (folder / "acknowledged").read_text().splitlines()
         played.acknowledged = {line[:36]: line[37:] for line in lines}
     return played
+
+
+def _wait_until_at_work(folder: Path, program: "subprocess.Popen[bytes]") -> None:
+    """Wait until the program has saved something: how long it takes to start depends on the machine."""
+    while program.poll() is None and not (folder / "acknowledged").exists():
+        time.sleep(0.01)
 
 
 def _kill_some(folder: Path, kind: str, program: "subprocess.Popen[bytes]", chance: random.Random) -> int:
