@@ -1,6 +1,7 @@
 """Values of a graph as JSON: what is JSON stays as it is, the rest goes through LangGraph's serializer."""
 
 from base64 import b64decode, b64encode
+from itertools import chain
 from math import isfinite
 from typing import Any
 
@@ -9,7 +10,10 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 MARK = "$langgraph"
 """The one member of an object that stands for a value that is not JSON: `[type, base64]`."""
 
+_PLAIN = frozenset({str, int, bool, type(None), float, dict, list, tuple})
 _MOST_DEPTH = 100
+# A list that holds itself twice has twice as much in it with each level.
+_MOST_VALUES = 2_000_000
 
 
 def encode_value(value: Any, serde: SerializerProtocol) -> Any:
@@ -38,38 +42,53 @@ def decode_members(stored: dict[str, Any], serde: SerializerProtocol) -> dict[st
     return {name: decode_value(value, serde) for name, value in stored.items()}
 
 
-def is_plain_json(value: Any, depth: int = _MOST_DEPTH) -> bool:
+def is_plain_json(value: Any) -> bool:
     """Whether JSON gives back the same value: no subclass, no object, no number that it would change.
 
-    A tuple comes back as a list, as it does from LangGraph's serializer.
+    A tuple comes back as a list, as it does from LangGraph's serializer. All values of the same depth are
+    looked at together: this is done with each save.
 
     >>> is_plain_json({"a": [1, 2.5, None]}), is_plain_json({1, 2}), is_plain_json({1: "a"})
     (True, False, False)
     """
-    kind = type(value)
-    if kind is str:
-        return value.isascii() or _is_unicode(value)
-    if value is None or kind is bool:
-        return True
-    if kind is int:
-        return bool(-(2**63) <= value < 2**63)
-    if kind is float:
-        return isfinite(value)
-    if kind is list or kind is tuple:
-        return depth > 0 and all(is_plain_json(each, depth - 1) for each in value)
-    if kind is dict:
-        return depth > 0 and all(
-            _is_plain_name(name) and is_plain_json(each, depth - 1) for name, each in value.items()
-        )
+    level: list[Any] = [value]
+    visited = 0
+    for _ in range(_MOST_DEPTH):
+        kinds = set(map(type, level))
+        if not kinds <= _PLAIN or not _are_leaves_plain(level, kinds):
+            return False
+        objects = [each for each in level if type(each) is dict] if dict in kinds else []
+        if not _are_names_plain(list(chain.from_iterable(objects))):
+            return False
+        arrays = [each for each in level if type(each) is list or type(each) is tuple]
+        visited += len(level)
+        if visited + sum(map(len, objects)) + sum(map(len, arrays)) > _MOST_VALUES:
+            return False
+        level = [*chain.from_iterable(map(dict.values, objects)), *chain.from_iterable(arrays)]
+        if not level:
+            return True
     return False
 
 
-def _is_plain_name(name: Any) -> bool:
+def _are_leaves_plain(level: list[Any], kinds: set[type]) -> bool:
+    if float in kinds and not all(isfinite(each) for each in level if type(each) is float):
+        return False
+    if int in kinds and not all(-(2**63) <= each < 2**63 for each in level if type(each) is int):
+        return False
+    return str not in kinds or _is_unicode("".join([each for each in level if type(each) is str]))
+
+
+def _are_names_plain(names: list[Any]) -> bool:
+    if not set(map(type, names)) <= {str}:
+        return False
+    joined = "".join(names)
     # Names with a dollar sign are Holdfast's: nobody shall take a value for what stands for one.
-    return type(name) is str and not name.startswith("$") and (name.isascii() or _is_unicode(name))
+    return _is_unicode(joined) and not ("$" in joined and any(name.startswith("$") for name in names))
 
 
 def _is_unicode(text: str) -> bool:
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -69,6 +69,12 @@ def test_what_is_too_deep_is_not_taken_for_json() -> None:
     assert not is_plain_json(deep)
 
 
+def test_what_holds_itself_is_not_taken_for_json() -> None:
+    value: list[Any] = []
+    value.extend([value] * 3)
+    assert not is_plain_json(value)
+
+
 def test_pickle_is_refused_unless_a_serializer_for_it_is_given() -> None:
     pickled = JsonPlusSerializer(pickle_fallback=True)
     stored = {MARK: ["pickle", b64encode(pickle.dumps(1)).decode()]}
