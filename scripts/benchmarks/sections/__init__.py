@@ -10,6 +10,7 @@ from benchmarks.sections import (
     growth,
     holding,
     hour,
+    langgraph_put,
     memory,
     network,
     recording,
@@ -30,6 +31,7 @@ class Section:
 
 SECTIONS = {
     acknowledgement.NAME: Section("How long a save takes until it is on disk", acknowledgement.run),
+    langgraph_put.NAME: Section("How long a put of LangGraph's takes", langgraph_put.run),
     security.NAME: Section("What it costs that nothing secret is stored", security.run),
     recording.NAME: Section("What a run costs that is recorded", recording.run),
     requests.NAME: Section("What a checkpoint costs at GitHub", requests.run),
