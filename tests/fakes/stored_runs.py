@@ -73,10 +73,27 @@ def with_paths(runs: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:
     }
 
 
+def commit_runs_over_time(
+    repository: Path, runs: Mapping[str, Mapping[str, bytes]], written_at: Mapping[str, float]
+) -> None:
+    """Commit runs to a new branch, the oldest first, each when it was written."""
+    there: dict[str, Mapping[str, bytes]] = {}
+    parents: list[str] = []
+    for run_id in sorted(runs, key=lambda each: written_at[each]):
+        there[run_id] = runs[run_id]
+        person = pygit2.Signature(SOMEONE.name, SOMEONE.email, int(written_at[run_id]), 0)
+        parents = [commit_runs(repository, there, person=person, parents=parents)]
+
+
 def commit_runs(
-    repository: Path, runs: Mapping[str, Mapping[str, bytes]], branch: str = "checkpoints"
+    repository: Path,
+    runs: Mapping[str, Mapping[str, bytes]],
+    branch: str = "checkpoints",
+    *,
+    person: pygit2.Signature = SOMEONE,
+    parents: Sequence[str] = (),
 ) -> str:
-    """Commit runs to a new branch of a bare repository, and return the commit."""
+    """Commit runs to a branch of a bare repository, new without parents, and return the commit."""
     git = pygit2.Repository(str(repository))
     base = git.TreeBuilder()
     for run_id, files in runs.items():
@@ -86,4 +103,4 @@ def commit_runs(
         base.insert(run_id, folder.write(), pygit2.enums.FileMode.TREE)
     root = git.TreeBuilder()
     root.insert("checkpoints", base.write(), pygit2.enums.FileMode.TREE)
-    return str(git.create_commit(f"refs/heads/{branch}", SOMEONE, SOMEONE, "Runs", root.write(), []))
+    return str(git.create_commit(f"refs/heads/{branch}", person, person, "Runs", root.write(), list(parents)))

@@ -240,7 +240,8 @@ def lose_the_answer(repository: MemoryGateway, workshop: Workshop) -> None:
     """Let the next commit be made, and let nobody know."""
     gone = Unavailable(BRANCH, "no answer")
     repository.fail_next(CommitFiles, gone, is_applied=True)
-    repository.fail_next(ReadPage, gone, times=3)
+    # Each look asks twice: for the files, and whether GitHub is there at all.
+    repository.fail_next(ReadPage, gone, times=6)
     workshop.worker.drain()
     workshop.clock.sleep(10_000)
 

@@ -9,7 +9,7 @@ from holdfast.assembly import Assembly
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
 from holdfast.settings import Settings
 from tests.fakes.clock import VirtualClock
-from tests.fakes.stored_runs import DAY_S, NOON, commit_runs, make_run
+from tests.fakes.stored_runs import DAY_S, NOON, commit_runs_over_time, make_run
 
 AGES_DAYS = {"young": 10, "old": 40}
 
@@ -17,11 +17,9 @@ AGES_DAYS = {"young": 10, "old": 40}
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
     emulator = Emulator(EmulatorOptions(root=tmp_path / "github", clock=lambda: NOON))
-    runs = {
-        run_id: make_run(run_id, at=NOON - age * DAY_S, status="in_progress")
-        for run_id, age in AGES_DAYS.items()
-    }
-    commit_runs(tmp_path / "github" / "holdfast" / "checkpoints.git", runs)
+    written_at = {run_id: NOON - age * DAY_S for run_id, age in AGES_DAYS.items()}
+    runs = {run_id: make_run(run_id, at=at, status="in_progress") for run_id, at in written_at.items()}
+    commit_runs_over_time(tmp_path / "github" / "holdfast" / "checkpoints.git", runs, written_at)
     with EmulatorServer(emulator) as server:
         yield server.url
     emulator.close()

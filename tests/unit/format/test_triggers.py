@@ -5,7 +5,7 @@ from holdfast.format.triggers import Priority, Trigger, parse_trigger
 CRITICAL = {"circuit_breaker", "step_failed", "interrupted", "error"}
 HIGH = {
     "phase_complete", "gate_decision", "escalation", "cost_threshold", "destructive_op", "layer_complete",
-    "step_complete", "run_complete",
+    "step_complete", "run_complete", "review", "rollback",
 }  # fmt: skip
 
 

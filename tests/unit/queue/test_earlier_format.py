@@ -123,7 +123,7 @@ def test_receipts_and_notes_of_an_empty_spool_are_carried_over(tmp_path: Path) -
             assert (receipt.status, receipt.sequence_number, receipt.commit_sha) == ("verified", 7, "commit")
             assert spool.put(FakeEntry(checkpoint_id="c-0", fingerprint="same")) == receipt
             assert spool.put(FakeEntry(checkpoint_id="c-0")) == receipt
-            for other in (FakeEntry(fingerprint="other"), FakeEntry(content=b"other")):
+            for other in (FakeEntry(fingerprint="other", content=b"other"), FakeEntry(content=b"other")):
                 other.checkpoint_id = "c-0"
                 with pytest.raises(CheckpointChanged):
                     spool.put(other)
