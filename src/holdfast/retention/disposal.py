@@ -1,4 +1,4 @@
-"""What becomes of one run: kept, pruned, trimmed to its latest, archived as a summary, or left alone."""
+"""What becomes of one run: kept, pruned, trimmed to its latest, archived, mended or left alone."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,6 +11,7 @@ from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout, format_batch_n
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.format.stored_file import join_batch
 from holdfast.format.triggers import Trigger
+from holdfast.retention.mending import Mending, decide_mending
 from holdfast.retention.records import RunRecord
 from holdfast.retention.rules import RetentionRules
 from holdfast.retention.scanned_run import ScannedRun, find_leftovers, find_unrest, is_ours
@@ -27,6 +28,7 @@ class Action(StrEnum):
     PRUNE = "prune"
     TRIM = "trim"
     ARCHIVE = "archive"
+    MEND = "mend"
     LEAVE = "leave"
 
 
@@ -101,11 +103,21 @@ def _decide_untouchable(case: RetentionCase, protection: str) -> RunPlan | None:
     run = case.run
     if protection:
         return _plan(case, Action.KEEP, protection)
+    if mending := decide_mending(run, case.layout):
+        return _mend(case, mending)
     if unrest := find_unrest(run, case.layout):
         return _plan(case, Action.LEAVE, unrest)
     if run.is_archived:
         return _plan(case, Action.KEEP, "only its summary is left")
     return _ask(case, LATEST) if run.latest is None and _is_latest_needed(case) else None
+
+
+def _mend(case: RetentionCase, mending: Mending) -> RunPlan:
+    """Return what makes a run whole that a writer has left unfinished; the rules take it from there."""
+    if mending.unread:
+        return _ask(case, *mending.unread)
+    action = Action.MEND if mending.write or mending.delete else Action.LEAVE
+    return _plan(case, action, mending.reason, delete=mending.delete, write=mending.write)
 
 
 def _is_latest_needed(case: RetentionCase) -> bool:

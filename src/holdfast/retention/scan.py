@@ -42,6 +42,7 @@ from holdfast.jsontext.members import parse_document
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader, cut
 from holdfast.repository.snapshot import RunFiles, check_owner, take_snapshot
+from holdfast.retention.mending import SETTLED_AFTER_DAYS
 from holdfast.retention.records import RetentionLog, describe_last, parse_log, parse_summary
 from holdfast.retention.rules import DAY_S
 from holdfast.retention.scanned_run import NO_FILE, ScannedRun
@@ -107,16 +108,18 @@ class Scanner:
                 survey.runs[run_id] = self._with_snapshot(run, {})
         return survey
 
-    def look_back(self, survey: Scan, days: float, now: float) -> None:
-        """Learn which files of the runs were there `days` ago; `now` is GitHub's time.
+    def look_back(self, survey: Scan, days: float, now: float, only: Collection[str] | None = None) -> None:
+        """Learn which files of all runs, or those in `only`, were there `days` ago; `now` is GitHub's time.
 
         Only the dates that GitHub gives to commits count. Where its history does not go back so far, as after
         a squash, nothing is known to be so old.
         """
         until = format_moment(now - days * DAY_S)
-        commits = self.gateway.perform(ReadHistory(survey.head_sha, until=until)) if survey.runs else ()
-        then = self._list_at(commits[0].sha, survey.runs) if commits else {}
-        for run_id, run in survey.runs.items():
+        wanted = survey.runs if only is None else only
+        commits = self.gateway.perform(ReadHistory(survey.head_sha, until=until)) if wanted else ()
+        then = self._list_at(commits[0].sha, wanted) if commits else {}
+        for run_id in wanted:
+            run = survey.runs[run_id]
             files = then[run_id].files if run_id in then else {}
             survey.runs[run_id] = replace(run, files_before={**run.files_before, days: files})
 
@@ -214,7 +217,7 @@ class Scanner:
         except IntegrityFailure as error:
             log.warning("run_damaged", run_id=run.run_id, path=error.path, cause=error.reason)
             return replace(run, damage=f"{run.damage}{name} is damaged: {error.reason}")
-        if not is_single(name):
+        if not is_single(name) or SETTLED_AFTER_DAYS in run.files_before:
             found = {each.checkpoint_id: text for each, text in zip(opened, texts, strict=True)}
             run = replace(run, texts_of={**run.texts_of, name: found})
         return replace(run, parts_of={**run.parts_of, name: parts})

@@ -42,7 +42,7 @@ class ScannedRun:
     parts_of: Mapping[str, frozenset[str]] = field(default_factory=dict)
     damage: str = ""
     texts_of: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
-    """The checkpoints of each batch that was opened, by id."""
+    """The checkpoints of each batch that was opened, by id; of every file, where a writer has left some."""
     files_before: Mapping[float, Mapping[str, RemoteFile]] = field(default_factory=dict)
 
     @property
@@ -141,6 +141,13 @@ def find_leftovers(run: ScannedRun, index: Index, layout: Layout) -> dict[str, R
     return {name: file for name, file in run.files.items() if name not in named and is_leftover(name)}
 
 
+def find_unindexed(run: ScannedRun, index: Index, layout: Layout) -> list[str]:
+    """Return the checkpoint files that the index does not name, but for those that are left over."""
+    named = {layout.name_of(run.run_id, entry.file_path) for entry in index.all_entries}
+    done_with = named | find_leftovers(run, index, layout).keys()
+    return [name for name in run.files if parse_sequences(name) and name not in done_with]
+
+
 def _unrest(run: ScannedRun, layout: Layout) -> Iterator[str]:
     if run.damage:
         yield run.damage
@@ -170,11 +177,8 @@ def _unrest_without_index(run: ScannedRun) -> Iterator[str]:
 
 
 def _unrest_of_index(run: ScannedRun, index: Index, layout: Layout) -> Iterator[str]:
-    names = {layout.name_of(run.run_id, entry.file_path) for entry in index.all_entries}
-    leftovers = find_leftovers(run, index, layout)
-    for name in run.files:
-        if parse_sequences(name) and name not in names and name not in leftovers:
-            yield f"{name} is not in the index: {_UNFINISHED}"
+    for name in find_unindexed(run, index, layout):
+        yield f"{name} is not in the index: {_UNFINISHED}"
     for entry in index.all_entries:
         yield from _unrest_of_entry(run, entry, layout)
     if run.snapshot.latest_sequence != index.entries[-1].sequence:

@@ -23,6 +23,7 @@ from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.retention.commit import Committer, FileChanges
 from holdfast.retention.disposal import RunPlan
+from holdfast.retention.mending import SETTLED_AFTER_DAYS, find_unfinished
 from holdfast.retention.plan import RetentionPlan, describe_sweep, plan_pruning, plan_retention
 from holdfast.retention.records import SweepRecord
 from holdfast.retention.rules import RetentionRules
@@ -143,6 +144,8 @@ class Sweeper:
         survey = self.scanner.survey(only)
         for days in self.rules.ages:
             self.scanner.look_back(survey, days, self.clock.now())
+        if only is None:  # whoever is told which runs to prune has just written to them
+            self._look_for_unfinished(survey)
         while True:
             plan = make(
                 list(survey.runs.values()),
@@ -154,6 +157,11 @@ class Sweeper:
             if not plan.unread:
                 return survey, plan
             self.scanner.open(survey.runs, plan.unread)
+
+    def _look_for_unfinished(self, survey: Scan) -> None:
+        """Learn how old it is what writers have not come to an end with."""
+        runs = [run_id for run_id, run in survey.runs.items() if find_unfinished(run, self.layout)]
+        self.scanner.look_back(survey, SETTLED_AFTER_DAYS, self.clock.now(), runs)
 
     def _strangers(self, survey: Scan) -> tuple[str, ...]:
         """Return every path that we did not write, and leave alone."""
