@@ -413,6 +413,7 @@ class Assembly:
             probe=lambda: check_repository(probed),
             jitter=self._jitter,
             after_drain=self._prune,
+            clean_up=self._clean_up,
         )
 
     def _stamper(self, mode: str) -> "Stamper":
@@ -539,6 +540,11 @@ class Assembly:
         if every_s is None:
             return None
         return Schedule(self.sweeper, self.spool, self._deadline, every_s)
+
+    def _clean_up(self) -> None:
+        from holdfast.retention.sweep import try_sweep
+
+        try_sweep(self._make_sweeper(self._drain_deadline))
 
     def _prune(self, run_ids: Collection[str]) -> None:
         from holdfast.retention.prune import Pruner

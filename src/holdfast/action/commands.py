@@ -51,7 +51,7 @@ def save(step: ActionStep) -> StepOutcome:
 def complete(step: ActionStep) -> StepOutcome:
     """End the run with a final checkpoint; once that is in the repository, clean up."""
     receipt = step.session.holdfast.complete(step.inputs.run_id, step.inputs.status)
-    outcome = _see_through(receipt, step)
+    outcome = _see_through(receipt, step, tidies=False)
     if outcome.outputs["status"] != Progress.VERIFIED:
         return outcome
     try:
@@ -130,12 +130,13 @@ def _checkpoint(inputs: Inputs, job: Job) -> bytes:
     return join_members({**texts, "state": inputs.state})
 
 
-def _see_through(receipt: Receipt, step: ActionStep) -> StepOutcome:
+def _see_through(receipt: Receipt, step: ActionStep, *, tidies: bool = True) -> StepOutcome:
     """Wait for a checkpoint that is on disk to be verified, if asked to, and tell how far it has come."""
     inputs = step.inputs
     if inputs.is_waiting and receipt.status is not Progress.VERIFIED:
         timeout_s = max(inputs.timeout_s, _LEAST_WAIT_S)
-        receipt = step.session.holdfast.wait(receipt.checkpoint_id, timeout_s=timeout_s) or receipt
+        holdfast, checkpoint_id = step.session.holdfast, receipt.checkpoint_id
+        receipt = holdfast.wait(checkpoint_id, timeout_s=timeout_s, tidies=tidies) or receipt
     is_done = receipt.status in (Progress.VERIFIED, Progress.DISABLED) or not inputs.is_waiting
     is_refused = receipt.status is Progress.REFUSED
     handover = hand_over(step.session, inputs.spool_dir, "" if is_refused else step.reason(receipt.reason))

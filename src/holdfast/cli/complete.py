@@ -85,7 +85,7 @@ def _store(
         return drain(session, screen, timeout_s=timeout_s, tidies=False), False
     except SpoolBusy:
         timeout_s = max(timeout_s, _WAIT_FOR_SERVICE_S)
-        session.holdfast.wait(receipt.checkpoint_id, timeout_s=timeout_s)
+        session.holdfast.wait(receipt.checkpoint_id, timeout_s=timeout_s, tidies=False)
     try:
         return drain(
             session, screen, tidies=False

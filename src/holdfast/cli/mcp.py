@@ -61,6 +61,6 @@ def _drain(holdfast: "Holdfast") -> None:
     from holdfast.logs import log
 
     try:
-        holdfast.drain(tidies=False)
+        holdfast.drain()
     except HoldfastError as error:
         log.warning("drain_left_to_others", cause=str(error))

@@ -116,7 +116,9 @@ class CommitWriter:
             if run_id not in write_plans:
                 del self._views[run_id]
         return {
-            checkpoint_id: Delivery(entry.sequence, entry.file_path, entry.blob_sha, self._head_sha)
+            checkpoint_id: Delivery(
+                entry.sequence, entry.file_path, entry.blob_sha, self._head_sha, entry.ends_run
+            )
             for write_plan in write_plans.values()
             for checkpoint_id, entry in write_plan.entries.items()
         }

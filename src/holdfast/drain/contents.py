@@ -184,6 +184,7 @@ class ContentsWriter:
                 blob_sha=blobs.get(entry.file_path)
                 or view.blobs.get(self.layout.name_of(view.run_id, entry.file_path), entry.blob_sha),
                 commit_sha=commits.get(entry.file_path, newest_commit),
+                ends_run=entry.ends_run,
             )
             for checkpoint_id, entry in write_plan.entries.items()
             if entry.file_path in commits or newest_commit

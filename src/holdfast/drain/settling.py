@@ -25,7 +25,7 @@ RELEASE_PAUSE_S = 15.0
 
 @dataclass
 class StepWriter:
-    """Carries out steps; `verified` and `written_runs` tell what came of them.
+    """Carries out steps; `verified`, `written_runs` and `has_ended_run` tell what came of them.
 
     `unsettled` runs have a step that is not settled yet. Until it is, nothing else of them is written: their
     order stays, and a pending write is not lost to another one.
@@ -40,8 +40,11 @@ class StepWriter:
     """Is told, after each step, how many checkpoints were verified so far."""
     on_settled: Callable[[Sequence[QueueItem], Progress], None] = lambda _items, _progress: None
     """Is told which checkpoints were verified or refused."""
+    on_run_ended: Callable[[], None] = lambda: None
+    """Is told that checkpoints were verified which end a run."""
     verified: int = 0
     written_runs: set[str] = field(default_factory=set)
+    has_ended_run: bool = False
     unsettled: set[str] = field(default_factory=set)
     _tried: set[str] = field(default_factory=set)
 
@@ -103,6 +106,9 @@ class StepWriter:
         log.info("checkpoints_verified", checkpoints=len(deliveries))
         self.on_settled([item for item in step.items if item.checkpoint_id in deliveries], Progress.VERIFIED)
         self.on_verified(self.verified)
+        if any(delivery.ends_run for delivery in deliveries.values()):
+            self.has_ended_run = True
+            self.on_run_ended()
 
     def _as_numbered_now(self, step: Step) -> Step:
         """Return the step with the numbers that its checkpoints have got while it was being written."""

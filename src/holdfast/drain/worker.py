@@ -45,6 +45,7 @@ class DrainState:
 
     verified: int = 0
     written_runs: frozenset[str] = frozenset()
+    has_ended_run: bool = False
     block: RateBlock | None = None
     has_looked: bool = False
     """A server may never tell how many calls are left, so that one look must do."""
@@ -87,6 +88,10 @@ class Worker:
     jitter: Callable[[], float] = random.random
     after_drain: Callable[[Collection[str]], None] = lambda _: None
     """Is told at the end of a drain which runs it has written to."""
+    clean_up: Callable[[], None] = lambda: None
+    """Is called instead at the end of a drain that has stored the end of a run, whoever saved that."""
+    on_run_ended: Callable[[], None] = lambda: None
+    """Is told of such an end as soon as it is verified, for who cannot wait for the drain's."""
     on_settled: Callable[[Sequence[QueueItem], Progress], None] = lambda _items, _progress: None
     """Is told which checkpoints were verified or refused, as soon as that is so."""
     _state: DrainState = DrainState()
@@ -104,12 +109,14 @@ class Worker:
         is_paced: bool = False,
         is_done: Callable[[], bool] = lambda: False,
         wait: Callable[[float], None] | None = None,
+        tidies: bool = True,
     ) -> DrainResult:
         """Write what is spooled. Waits for limits, outages and persons for `patience_s` in all, no longer.
 
         Unless that is 0, a call without an answer is not repeated after that either, and nothing is pruned.
         If `is_paced`, a busy hour's checkpoints are collected for a while, for a worker that never ends.
-        `is_done` ends it earlier; `wait` waits between two passes. Raises SpoolBusy when another process is
+        `is_done` ends it earlier; `wait` waits between two passes; unless it `tidies`, nothing is pruned or
+        cleaned up. Raises SpoolBusy when another process is
         draining this spool.
         """
         waits_until = self._now() + patience_s
@@ -121,10 +128,16 @@ class Worker:
                 waits_until, is_paced=is_paced, is_done=is_done, wait=wait or self.deadline.wait
             )
         with self.deadline.until(ends_at):
-            if result.state.written_runs and not self.deadline.expired():
-                self.after_drain(result.state.written_runs)
+            if tidies and not self.deadline.expired():
+                self._tidy(result.state)
         left = len(self.spool.pending())
         return DrainResult(result.state.verified, left, result.reason, result.wait_s or 0.0)
+
+    def _tidy(self, state: DrainState) -> None:
+        if state.has_ended_run:
+            self.clean_up()
+        elif state.written_runs:
+            self.after_drain(state.written_runs)
 
     def _loop(
         self,
@@ -165,7 +178,7 @@ class Worker:
                 listener(state.verified + verified, left)
 
         steps = StepWriter(self.spool, self.contents, self.commits, self.layout, self.deadline.clock, tell)
-        steps.on_settled = self.on_settled
+        steps.on_settled, steps.on_run_ended = self.on_settled, self.on_run_ended
         try:
             result = self._pass(state, steps, is_paced=is_paced, is_over=is_over)
         except Stopped as error:
@@ -177,6 +190,7 @@ class Worker:
             result.state,
             verified=state.verified + steps.verified,
             written_runs=state.written_runs | steps.written_runs,
+            has_ended_run=state.has_ended_run or steps.has_ended_run,
             ignores_outage=False,
         )
         return replace(result, state=after)

@@ -18,6 +18,7 @@ from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import RunStatus
 from holdfast.format.paths import format_segment_name
 from holdfast.format.review import Review, parse_review
+from holdfast.format.triggers import Trigger
 from holdfast.format.versions import FORMAT_VERSION, refuse_newer
 from holdfast.jsontext.members import sha256_hex
 
@@ -47,6 +48,11 @@ class IndexEntry:
     blob_sha: str
     phase: str = ""
     others: bytes = b""
+
+    @property
+    def ends_run(self) -> bool:
+        """Whether nothing is to follow: the run is completed, or given up for good."""
+        return self.trigger == Trigger.RUN_COMPLETE or self.status == RunStatus.COMPLETED
 
 
 _ENTRY_MEMBERS = IndexEntry.__slots__[:-1]

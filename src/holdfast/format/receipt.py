@@ -68,3 +68,4 @@ class Delivery:
     file_path: str
     blob_sha: str
     commit_sha: str
+    ends_run: bool = False

@@ -4,11 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import HoldfastError, SpoolBusy, Stopped
+from holdfast.errors import SpoolBusy, Stopped
 from holdfast.format.receipt import Progress, Receipt
-from holdfast.format.triggers import Trigger
 from holdfast.library.reading import Reading
-from holdfast.logs import log
 from holdfast.queue import Manifest, export_spool
 
 if TYPE_CHECKING:
@@ -23,39 +21,17 @@ class Draining(Reading):
     def drain(self, *, timeout_s: float = 0.0, tidies: bool = True) -> "DrainResult":
         """Write what is spooled to the repository; wait for limits to reset for `timeout_s` at most.
 
-        If that completes a run and it `tidies`, the repository is cleaned up as well. Raises SpoolBusy when
+        If that ends a run and it `tidies`, the repository is cleaned up as well. Raises SpoolBusy when
         another process is draining.
         """
-        ending = self._ending() if tidies else []
-        result = self._assembly.worker.drain(patience_s=timeout_s)
-        self._tidy(ending)
-        return result
+        return self._assembly.worker.drain(patience_s=timeout_s, tidies=tidies)
 
-    def _ending(self) -> list[str]:
-        """Return the checkpoints in the spool that complete a run."""
-        return [
-            item.checkpoint_id
-            for item in self._assembly.spool.pending()
-            if item.trigger is Trigger.RUN_COMPLETE
-        ]
-
-    def _tidy(self, ending: Iterable[str]) -> None:
-        """Clean up if one of these is stored now. Whatever comes of that, the drain is done."""
-        receipts = [self.receipt(checkpoint_id) for checkpoint_id in ending]
-        if not any(receipt and receipt.status is Progress.VERIFIED for receipt in receipts):
-            return
-        try:
-            report = self._assembly.sweeper.sweep()
-        except HoldfastError as error:
-            log.info("cleanup_postponed", cause=str(error))
-        else:
-            log.info("cleaned_up", runs=len(report.done), commits=len(report.commits))
-
-    def wait(self, checkpoint_id: str, *, timeout_s: float) -> Receipt | None:
+    def wait(self, checkpoint_id: str, *, timeout_s: float, tidies: bool = True) -> Receipt | None:
         """Drain until this checkpoint is verified or refused, or wait for the process that drains.
 
         Returns how far it has come after `timeout_s` at the latest, and earlier if no wait that fits in it
-        would help; None if it is not known here.
+        would help; None if it is not known here. If that ends a run and it `tidies`, the repository is
+        cleaned up as well.
         """
         clock, stop = self._assembly.clock, self._assembly.stop
         deadline = clock.now() + timeout_s
@@ -65,7 +41,7 @@ class Draining(Reading):
 
         while not (stop.is_set() or is_done()):
             try:
-                self._assembly.worker.drain(patience_s=deadline - clock.now(), is_done=is_done)
+                self._assembly.worker.drain(patience_s=deadline - clock.now(), is_done=is_done, tidies=tidies)
                 break
             except SpoolBusy:
                 clock.sleep(BUSY_POLL_S)

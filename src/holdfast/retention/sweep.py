@@ -13,7 +13,16 @@ from filelock import FileLock, Timeout
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.clock import Clock, Deadline
 from holdfast.disk import make_private_folder, translate
-from holdfast.errors import Conflict, GatewayError, Refused, Stopped, SweepBusy, Throttled, Unavailable
+from holdfast.errors import (
+    Conflict,
+    GatewayError,
+    HoldfastError,
+    Refused,
+    Stopped,
+    SweepBusy,
+    Throttled,
+    Unavailable,
+)
 from holdfast.format.git_ids import blob_sha, tree_sha
 from holdfast.format.moments import format_moment
 from holdfast.format.paths import RETENTION_LOG, Layout
@@ -244,6 +253,18 @@ class Sweeper:
             deleted_files=sum(len(run.delete) for run in group),
             deleted_bytes=sum(run.deleted_bytes for run in group),
         )
+
+
+def try_sweep(sweeper: Sweeper) -> None:
+    """Sweep after the end of a run. What stands in the way is logged: the next sweep does it."""
+    try:
+        report = sweeper.sweep()
+    except HoldfastError as error:
+        log.warning("cleanup_postponed", cause=str(error))
+        return
+    log.info("cleaned_up", runs=len(report.done), commits=len(report.commits))
+    if report.rest_because:
+        log.warning("cleanup_postponed", cause=report.rest_because)
 
 
 def _is_worth_another(error: GatewayError) -> bool:

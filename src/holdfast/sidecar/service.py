@@ -6,17 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 from holdfast.assembly import Assembly
-from holdfast.errors import DiskFailed, HoldfastError
+from holdfast.errors import DiskFailed
 from holdfast.format.receipt import Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority
 from holdfast.library import Holdfast
 from holdfast.logs import log
 from holdfast.metrics import Metrics
+from holdfast.retention.sweep import try_sweep
 from holdfast.sidecar.bodies import BodyReader
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.drainer import Drainer
 from holdfast.sidecar.events import EventFeed
 from holdfast.sidecar.group_commit import GroupCommit, Outcome
+from holdfast.sidecar.problems import Problem
 from holdfast.sidecar.sessions import Sessions
 from holdfast.sidecar.threads import BoundedThreads, Threads
 from holdfast.sidecar.watch import Watch
@@ -32,8 +34,6 @@ READING_THREADS = 4
 THREADS_GRACE_S = 0.25
 # The worker tells of what it verified; of what it set aside, or of another process's work, nobody does.
 FOLLOW_EVERY_S = 0.5
-# A run may end while GitHub is away for the night.
-LONGEST_TIDY_WAIT_S = 24 * 3600.0
 
 _SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED, Progress.DISABLED})
 
@@ -74,9 +74,12 @@ class Service:
         self._verified_count = 0
         self._watching: asyncio.Task[None] | None = None
         assembly.worker.on_settled = self._settled
+        # Not in the drainer's thread: what is spooled does not wait for a clean-up.
+        assembly.worker.on_run_ended, assembly.worker.clean_up = self._run_ended, lambda: None
         self._news = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tidying: asyncio.Task[None] | None = None
+        self._is_untidy = False
 
     def start(self) -> None:
         """Begin; to be called where the event loop runs."""
@@ -124,23 +127,24 @@ class Service:
             receipt = known or receipt
         return receipt
 
-    def tidy_after(self, receipt: Receipt) -> None:
-        """Clean up by the rules once this checkpoint, which ends a run, is verified."""
-        if self._tidying is None or self._tidying.done():
-            self._tidying = asyncio.create_task(self._tidy(receipt))
+    def _run_ended(self) -> None:
+        """Have the repository cleaned up, from any thread: the end of a run is stored."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._begin_tidying)
 
-    async def _tidy(self, receipt: Receipt) -> None:
-        settled = await self.follow(receipt, timeout_s=LONGEST_TIDY_WAIT_S)
-        if settled.status is not Progress.VERIFIED:
-            return
-        try:
-            report = await self.call(self.holdfast.cleanup)
-        except HoldfastError as error:
-            log.warning("cleanup_postponed", cause=str(error))
-        else:
-            log.info("cleaned_up", runs=len(report.done), commits=len(report.commits))
-            if report.rest_because:
-                log.warning("cleanup_postponed", cause=report.rest_because)
+    def _begin_tidying(self) -> None:
+        """Clean up by the rules; if that is under way, once more when it is done."""
+        self._is_untidy = True
+        if self._tidying is None or self._tidying.done():
+            self._tidying = asyncio.create_task(self._tidy())
+
+    async def _tidy(self) -> None:
+        while self._is_untidy and not self.is_stopping:
+            self._is_untidy = False
+            try:
+                await self.call(try_sweep, self.assembly.sweeper)
+            except Problem as error:
+                log.warning("cleanup_postponed", cause=error.detail)
 
     def announce(self) -> None:
         """Wake whoever follows a checkpoint, from any thread."""

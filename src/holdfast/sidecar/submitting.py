@@ -10,7 +10,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from holdfast.errors import CheckpointChanged, HoldfastError
-from holdfast.format.checkpoint import Draft, RunStatus
+from holdfast.format.checkpoint import Draft
 from holdfast.format.receipt import Progress, Receipt
 from holdfast.presentation.documents import receipt_document
 from holdfast.sidecar import parameters
@@ -65,8 +65,6 @@ class SubmitEndpoint:
         self._accepted.inc()
         self._metrics.acknowledgement_seconds.observe(time.perf_counter() - began)
         self._metrics.checkpoint_bytes.observe(size_bytes)
-        if draft.header.status is RunStatus.COMPLETED:
-            self._service.tidy_after(receipt)
         if wait_s is not None:
             receipt = await self._service.follow(receipt, timeout_s=wait_s)
         await _answer(receipt, send, is_awaited=wait_s is not None)

@@ -52,7 +52,6 @@ class UpkeepRoutes:
         wanted = await self._read(request)
         receipt = await self._service.call(self._holdfast.complete, run_id, wanted.status, keep=wanted.keep)
         self._service.drainer.wake(is_urgent=False)
-        self._service.tidy_after(receipt)
         return json_response(receipt_document(receipt), 202)
 
     async def preserve(self, request: Request) -> Response:

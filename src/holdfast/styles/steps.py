@@ -243,7 +243,12 @@ def complete(
         "completed_steps": [*progress["completed_steps"], record],
         "variables": {**progress["variables"], **captured},
     }
-    return _pointing(completed, {"kind": "completed", "step_index": index, "output": output})
+    # Steps that run at once end in any order: what follows may be completed already.
+    records = {each["step_index"]: each for each in completed["completed_steps"]}
+    while index + 1 in records:
+        index += 1
+    last = {"kind": "completed", "step_index": index, "output": records[index].get("output")}
+    return _pointing(completed, last)
 
 
 def fail(

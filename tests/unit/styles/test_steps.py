@@ -235,3 +235,17 @@ def test_nothing_that_is_given_is_altered() -> None:
     assert first == steps.new_progress(["lint", "test"])
     assert begun["completed_steps"] == []
     assert (done["steps_in_progress"], done["failed_steps"]) == ([], [])
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (3, 2, 0, 1), (1, 3, 0, 2)])
+def test_the_state_points_behind_all_that_is_completed_in_whatever_order(order: tuple[int, ...]) -> None:
+    progress = steps.new_progress(workflow_path=None, working_directory=None)
+    for name in "abcd":
+        progress, index = steps.place(progress, name)
+        progress = steps.begin(progress, index)
+    for index in order:
+        progress = steps.complete(
+            progress, index, output=index, captured={}, duration_s=1.0, now="2026-11-18T00:00:00Z"
+        )
+
+    assert progress["state"] == {"kind": "completed", "step_index": 3, "output": 3}
