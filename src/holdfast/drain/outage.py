@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 
 import orjson
 
+from holdfast.drain.notes import read_note
 from holdfast.errors import GatewayError, Refused
 
 UNAVAILABLE = "unavailable"
@@ -58,8 +59,8 @@ class Outage:
 
 
 def parse_outage(content: bytes | None) -> Outage | None:
-    """Return the outage that a note holds, if there is one."""
-    return Outage(**orjson.loads(content)) if content else None
+    """Return the outage that a note holds, if there is one. Raises SpoolUnwritable for a newer format."""
+    return read_note(Outage, NOTE, content) if content else None
 
 
 def outage_after(

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 import orjson
 
 from holdfast.drain.chunks import BatchStep, SinglesStep, Step, order_items
+from holdfast.drain.notes import read_note
 from holdfast.format.receipt import QueueItem
 
 LONGEST_REQUEST_S = 300.0
@@ -57,17 +58,17 @@ def pending_write_name(run_id: str) -> str:
 
 
 def pending_writes(notes: Mapping[str, bytes]) -> list[PendingWrite]:
-    """Return every pending write among the notes."""
+    """Return every pending write among the notes. Raises SpoolUnwritable if one is of a newer format."""
     return [
-        _parse_pending_write(content) for name, content in notes.items() if name.startswith(_PENDING_WRITE)
+        _parse_pending_write(name, content)
+        for name, content in notes.items()
+        if name.startswith(_PENDING_WRITE)
     ]
 
 
-def _parse_pending_write(content: bytes) -> PendingWrite:
-    values = orjson.loads(content)
-    return PendingWrite(
-        values["run_id"], tuple(values["checkpoint_ids"]), bool(values["is_batch"]), dict(values["files"])
-    )
+def _parse_pending_write(name: str, content: bytes) -> PendingWrite:
+    write = read_note(PendingWrite, name, content)
+    return replace(write, checkpoint_ids=tuple(write.checkpoint_ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +136,9 @@ def orphan_name(path: str) -> str:
 
 
 def orphan_files(notes: Mapping[str, bytes]) -> list[OrphanFile]:
-    """Return every orphan file that the notes are about."""
+    """Return every orphan file that the notes are about. Raises SpoolUnwritable for a newer format."""
     return [
-        OrphanFile(**orjson.loads(content))
+        read_note(OrphanFile, name, content)
         for name, content in notes.items()
         if name.startswith(_ORPHAN_FILE)
     ]

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from holdfast.errors import SpoolUnwritable
 from holdfast.format.receipt import Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority, Trigger
 
@@ -90,6 +91,17 @@ def make_seal(identity: tuple[Any, ...], content: Any = b"") -> bytes:
         return hashlib.sha256(orjson.dumps(identity) + content).digest()
     except TypeError:
         return b""
+
+
+def understand_item(columns: tuple[Any, ...]) -> QueueItem:
+    """Return the item that the columns of a sound row stand for. Raises SpoolUnwritable for a newer one."""
+    try:
+        return make_item(columns)
+    except (LookupError, TypeError) as error:
+        raise SpoolUnwritable(
+            f"checkpoint {columns[0]} in the spool is of a newer format than this Holdfast knows; "
+            "use the version that wrote it"
+        ) from error
 
 
 def make_item(columns: tuple[Any, ...]) -> QueueItem:

@@ -142,7 +142,7 @@ class SqliteQueue:
             write_body(database, row.arrival or 0, digest, body)
             count_item(database, row, waiting=-1)
             count_item(database, moved, waiting=+1)
-            return read_item(moved[1:9])
+            return read_item(database, moved[1:9])
 
         return self._folder.change(work)
 

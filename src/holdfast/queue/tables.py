@@ -15,7 +15,7 @@ from holdfast.errors import SpoolDamaged, UnknownRun
 from holdfast.format.receipt import Progress, QueueItem
 from holdfast.queue.admission import IN_BODY
 from holdfast.queue.contract import DAMAGED, Quarantined
-from holdfast.queue.rows import ItemRow, Totals, make_item, make_seal
+from holdfast.queue.rows import ItemRow, Totals, make_item, make_seal, understand_item
 
 FORMAT = 3
 
@@ -193,11 +193,18 @@ def find_known(database: sqlite3.Connection, checkpoint_id: str) -> ItemRow:
     raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool")
 
 
-def read_item(columns: tuple[Any, ...]) -> QueueItem:
-    """Return the item that the second to ninth columns of `item` stand for. Raises DatabaseDamaged."""
+def read_item(database: sqlite3.Connection, columns: tuple[Any, ...]) -> QueueItem:
+    """Return the item that the second to ninth columns of `item` stand for.
+
+    Raises DatabaseDamaged; SpoolUnwritable if the row is sound, and so of a newer Holdfast.
+    """
     try:
         return make_item(columns)
     except (LookupError, TypeError) as error:
+        found = database.execute(SELECT_ITEM, columns[:1]).fetchone()
+        # What an index says of a row, which may be damaged as well, must be what the row says itself.
+        if found and found[1:9] == tuple(columns) and ItemRow._make(found).is_sound:
+            return understand_item(columns)
         raise DatabaseDamaged(f"the row of checkpoint {columns[0]!r} is damaged") from error
 
 
@@ -273,7 +280,7 @@ def read_waiting(
     What is `known` is not made again. Raises DatabaseDamaged.
     """
     rows = database.execute(SELECT_WAITING).fetchall()
-    items = {row: known.get(row) or read_item(row[:-2]) for row in rows}
+    items = {row: known.get(row) or read_item(database, row[:-2]) for row in rows}
     # A damaged index may name one row twice, or one that has left the line.
     check_count(sum(status in WAITING for *_, status in items), read_totals(database).depth)
     return items
@@ -283,7 +290,7 @@ def read_set_aside(database: sqlite3.Connection) -> list[Quarantined]:
     """Return what is set aside with its body. Raises DatabaseDamaged."""
     rows = [ItemRow._make(row) for row in database.execute(SELECT_SET_ASIDE)]
     check_count(len({row.arrival for row in rows if row.is_sound}), read_totals(database).set_aside)
-    return [Quarantined(read_item(row[1:9]), row.reason or "") for row in rows]
+    return [Quarantined(read_item(database, row[1:9]), row.reason or "") for row in rows]
 
 
 def check_count(found: int, expected: int) -> None:

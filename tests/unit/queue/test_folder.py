@@ -14,6 +14,7 @@ from holdfast.errors import SpoolBusy, SpoolUnwritable
 from holdfast.queue import folder as queue_folder
 from holdfast.queue.folder import DATABASE
 from holdfast.queue.locks import locked
+from holdfast.queue.rows import ItemRow
 from tests.fakes.spooling import FakeEntry, open_spool, run_python, start_python
 
 
@@ -28,6 +29,27 @@ def test_spool_of_an_unknown_format_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(SpoolUnwritable, match="format 4, and this Holdfast knows 3"):
         open_spool(tmp_path / "spool")
     assert not list((tmp_path / "spool").glob("damaged-*"))
+
+
+@pytest.mark.parametrize(("column", "value"), [("trigger", "full_moon"), ("priority", 9)])
+def test_sound_row_that_is_not_understood_is_of_a_newer_format_and_no_damage(
+    tmp_path: Path, column: str, value: object
+) -> None:
+    spool = open_spool(tmp_path)
+    receipt = spool.put(FakeEntry())
+    spool.close()
+    with closing(sqlite3.connect(tmp_path / "queue" / DATABASE)) as database:
+        database.execute(f"update item set {column} = ?", (value,))
+        row = ItemRow._make(database.execute("select * from item").fetchone())
+        database.execute("update item set seal = ?", (row.sealed().seal,))
+        database.commit()
+
+    with closing(open_spool(tmp_path)) as found:
+        for _ in range(2):
+            with pytest.raises(SpoolUnwritable, match=f"{receipt.checkpoint_id} in the spool is of a newer"):
+                found.pending()
+        assert found.receipt(receipt.checkpoint_id) == receipt, "nothing of it is lost"
+    assert not list(tmp_path.glob("damaged-*"))
 
 
 def test_folder_that_was_moved_keeps_what_it_has(tmp_path: Path) -> None:

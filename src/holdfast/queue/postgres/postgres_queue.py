@@ -32,7 +32,7 @@ from holdfast.queue.postgres.news import News
 from holdfast.queue.postgres.statements import columns_of
 from holdfast.queue.postgres.together import Together
 from holdfast.queue.room import free_disk_bytes
-from holdfast.queue.rows import ItemRow, Totals, make_item
+from holdfast.queue.rows import ItemRow, Totals, understand_item
 
 T = TypeVar("T")
 _Prepared = Sequence[Prepared | HoldfastError]
@@ -119,7 +119,7 @@ class PostgresQueue:
         # A drain lists again and again, and most rows are those of the last time.
         rows = self._look(statements.SELECT_WAITING, self._target)
         known = self._items
-        self._items = found = {row: known.get(row) or make_item(row[:-1]) for row in rows}
+        self._items = found = {row: known.get(row) or understand_item(row[:-1]) for row in rows}
         if now is None:
             return list(found.values())
         latest = now + LONGEST_BACKOFF_S
@@ -148,7 +148,7 @@ class PostgresQueue:
             highest = max(row.sequence, sequence)
             self._raise_runs(connection, [(row.run_id, highest, 0)])
             self._count(connection, bytes_more=len(body) - row.size)
-            return make_item(moved[1:9])
+            return understand_item(moved[1:9])
 
         return self._change(work)
 
@@ -191,7 +191,7 @@ class PostgresQueue:
 
     def set_aside_entries(self) -> list[Quarantined]:
         rows = [ItemRow._make(row) for row in self._look(statements.SELECT_SET_ASIDE, self._target)]
-        return [Quarantined(make_item(row[1:9]), row.reason or "") for row in rows]
+        return [Quarantined(understand_item(row[1:9]), row.reason or "") for row in rows]
 
     def is_kept_aside(self, checkpoint_id: str) -> bool:
         return any(
