@@ -6,7 +6,7 @@ from math import inf
 
 from holdfast.clock import SHORT_PAUSE_S
 from holdfast.drain.worker import Worker
-from holdfast.errors import DatabaseAway, DiskFailed, SpoolBusy, Stopped
+from holdfast.errors import DatabaseAway, DiskFailed, HoldfastError, SpoolBusy, Stopped
 from holdfast.logs import log
 
 # Another process may have spooled something, or may have stopped draining.
@@ -77,10 +77,12 @@ class Drainer:
             except DatabaseAway as error:
                 log.info("drain_waits_for_database", cause=str(error))
                 self._stop.wait(LOOK_EVERY_S)
-            except Exception:
+            except Exception as error:
                 failures += 1
                 pause_s = min(LONGEST_PAUSE_S, 2.0 ** min(failures, 10))
-                log.exception("drain_failed", pause_s=pause_s)
+                # An error of ours says what to do; any other is a flaw, to be found by its traceback.
+                tell = log.error if isinstance(error, HoldfastError) else log.exception
+                tell("drain_failed", cause=str(error), pause_s=pause_s)
                 self._stop.wait(pause_s)
             else:
                 self._rest()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from holdfast.errors import DiskFailed, SpoolBusy, Stopped
+from holdfast.errors import DiskFailed, SpoolBusy, SpoolUnwritable, Stopped
 from holdfast.sidecar import drainer as module
 from holdfast.sidecar.drainer import Drainer
 from tests.fakes.memory_gateway import MemoryGateway
@@ -61,6 +61,25 @@ def test_what_was_left_is_drained_at_the_beginning(workshop: Workshop) -> None:
     assert owner.is_told.wait(LONGEST_S)
     workshop.stop.set()
     assert owner.drainer.join(LONGEST_S)
+
+
+@pytest.mark.parametrize(
+    ("error", "has_traceback"), [(SpoolUnwritable("a newer format"), False), (RuntimeError("a flaw"), True)]
+)
+def test_only_a_flaw_is_told_with_its_traceback(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, error: Exception, has_traceback: bool
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_PAUSE_S", 0.0)
+    workshop.save()
+    owner = Owner(workshop)
+    fail_once(owner, error)
+
+    with structlog.testing.capture_logs() as events:
+        owner.drainer.start()
+        assert owner.is_told.wait(LONGEST_S)
+
+    assert (events[0]["event"], events[0]["cause"]) == ("drain_failed", str(error))
+    assert bool(events[0].get("exc_info")) is has_traceback
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a flaw"), SpoolBusy("another process")])
