@@ -103,6 +103,10 @@ def replay(files: dict[str, File], record: Record) -> None:
     if record.kind == "u":
         files.pop(record.path, None)
         return
+    if record.kind == "r":
+        if record.path in files:
+            files[record.data.decode()] = files.pop(record.path)
+        return
     file = files.setdefault(record.path, File())
     if record.kind == "s":
         file.sync()

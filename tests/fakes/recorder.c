@@ -1,7 +1,7 @@
 /* Records, in order, every change that a process makes to files below RECORD_BELOW: for tests of power cuts.
  *
  * Loaded with LD_PRELOAD. The log has records of: kind, path length, offset, data length, path, data.
- * Kinds: w write, s sync, t truncate, u unlink. Writes through memory maps are not seen; SQLite makes them
+ * Kinds: w write, s sync, t truncate, u unlink, r rename (the data is the new path). Writes through memory maps are not seen; SQLite makes them
  * only to its -shm file, which it rebuilds.
  */
 #define _GNU_SOURCE
@@ -103,5 +103,12 @@ int unlink(const char *path) {
     int (*real)(const char *) = dlsym(RTLD_NEXT, "unlink");
     int failed = real(path);
     if (!failed && is_recorded(path)) record('u', path, 0, "", 0);
+    return failed;
+}
+
+int rename(const char *from, const char *to) {
+    int (*real)(const char *, const char *) = dlsym(RTLD_NEXT, "rename");
+    int failed = real(from, to);
+    if (!failed && is_recorded(from)) record('r', from, 0, to, strlen(to));
     return failed;
 }
