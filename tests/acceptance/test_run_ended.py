@@ -91,3 +91,20 @@ def test_a_clean_up_that_is_under_way_is_left_alone(tmp_path: Path) -> None:
             heard.wait_for("cleanup_postponed")
 
         assert (result.verified, result.left, archived(hf)) == (1, 0, [])
+
+
+def test_what_is_left_of_an_archived_run_is_answered(tmp_path: Path) -> None:
+    with heard_events() as heard, running_sidecar(tmp_path, delete_completed=True) as sidecar:
+        state = {"cost_accumulated": 1.5}
+        sidecar.submit("gone", trigger="run_complete", status="completed", state=state)
+        heard.wait_for("cleaned_up", runs=1)
+        answer = sidecar.client.get("/v1/runs/gone")
+        checkpoint = sidecar.client.get("/v1/runs/gone/checkpoints/1")
+        unknown = sidecar.client.get("/v1/runs/never")
+        described = sidecar.client.get("/openapi.json").json()["components"]["schemas"]["ArchivedRun"]
+
+    run = answer.json()
+    assert (answer.status_code, run["status"], run["resumable"]) == (200, "archived", False)
+    assert (run["final_status"], run["total_cost_usd"]) == ("completed", 1.5)
+    assert set(run) == set(described["required"])
+    assert (checkpoint.status_code, unknown.status_code) == (404, 404)

@@ -79,6 +79,15 @@ def run_document(index: "Index") -> "RunSummary":
     )
 
 
+def archived_document(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is left of an archived run, in the place of how a run stands.
+
+    >>> archived_document({"run_id": "build-42", "final_status": "completed"})
+    {'status': 'archived', 'resumable': False, 'run_id': 'build-42', 'final_status': 'completed'}
+    """
+    return {"status": "archived", "resumable": False, **summary}
+
+
 def diagnosis_document(diagnosis: "Diagnosis") -> dict[str, Any]:
     """Return what the doctor found, as commands and calls show it."""
     return {"ok": diagnosis.ok, "checks": [asdict(check) for check in diagnosis.checks]}

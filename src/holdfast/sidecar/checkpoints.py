@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.errors import HoldfastError, UnknownRun
-from holdfast.presentation.documents import list_document, run_document, runs_document
+from holdfast.errors import HoldfastError, RunArchived, UnknownRun
+from holdfast.presentation.documents import archived_document, list_document, run_document, runs_document
 from holdfast.sidecar import parameters
 from holdfast.sidecar.service import Service
 
@@ -52,9 +52,13 @@ class CheckpointRoutes:
         return json_response(runs_document(runs))
 
     async def show_run(self, request: Request) -> Response:
-        """Tell how one run stands."""
+        """Tell how one run stands; of an archived one, its summary."""
         run_id = parameters.run_id_of(request)
-        return json_response(run_document(await self._service.call(self._holdfast.checkpoints, run_id)))
+        try:
+            return json_response(run_document(await self._service.call(self._holdfast.checkpoints, run_id)))
+        except RunArchived:
+            summary = await self._service.call(self._holdfast.summary, run_id)
+        return json_response(archived_document(orjson.loads(summary)))
 
     async def list_checkpoints(self, request: Request) -> Response:
         """List the checkpoints of a run."""

@@ -70,7 +70,8 @@ def _run_operations() -> Iterator[Operation]:
             ],
         ),
     )
-    yield _reading("", "showRun", "Tell how a run stands", "Run", schemas.RUN_EXAMPLE)
+    shown = "Tell how a run stands; of an archived one, its summary"
+    yield _reading("", "showRun", shown, "RunOrSummary", schemas.RUN_EXAMPLE)
     yield _submitting()
     yield _reading(
         "/checkpoints",

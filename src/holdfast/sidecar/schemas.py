@@ -115,6 +115,26 @@ _BY_HAND: dict[str, Schema] = {
         },
         "required": ["trigger"],
     },
+    "ArchivedRun": {
+        "description": "What is left of a run that retention has archived.",
+        **_record(
+            {
+                "run_id": {"type": "string"},
+                "status": words("archived"),
+                "resumable": {"type": "boolean", "enum": [False]},
+                "started_at": {"type": "string"},
+                "completed_at": {"type": "string"},
+                "phases_completed": {"type": "integer"},
+                "final_status": words(*RunStatus),
+                "total_cost_usd": {"type": "number"},
+                "errors_count": {"type": "integer"},
+            }
+        ),
+    },
+    "RunOrSummary": {
+        "description": "How a run stands, or what is left of an archived one.",
+        "anyOf": [ref("Run"), ref("ArchivedRun")],
+    },
     "Checkpoint": _record(
         {
             "format_version": {"type": "integer"},
