@@ -419,3 +419,37 @@ def test_errors_that_go_to_a_file_stay_apart_from_a_terminal(machine: Machine) -
     assert terminal.read_line() == b"seen\r\n"
     os.close(terminal.theirs)
     os.close(terminal.ours)
+
+
+def submit_breaker(machine: Machine) -> None:
+    state = json.dumps({"circuit_breaker_state": {"status": "open", "reason": "5 errors"}}).encode()
+    words = ("submit", "-", "--run-id", "nightly", "--trigger", "circuit_breaker")
+    assert machine.run(*words, stdin=state).returncode == 0
+
+
+@pytest.mark.parametrize("place", ["spooled", "stored", "both"])
+def test_a_run_that_waits_for_a_person_says_so_and_the_command_runs(machine: Machine, place: str) -> None:
+    submit_breaker(machine)
+    if place != "spooled":
+        assert machine.run("drain").returncode == 0
+    if place == "both":
+        machine.exec("lint", "true")
+
+    ended = machine.exec("build", "echo", "built")
+
+    assert (ended.returncode, ended.stdout) == (0, b"built\n")
+    assert ended.stderr.count(b"\n") == 1
+    assert ended.stderr.startswith(b"holdfast: the run waits for a person since ")
+    assert b"because 5 errors: holdfast review nightly --decision continue" in ended.stderr
+    assert machine.done()["build"] == "built\n"
+
+
+def test_a_run_whose_review_is_decided_says_nothing(machine: Machine) -> None:
+    words = ("submit", "-", "--run-id", "nightly", "--trigger", "escalation")
+    assert machine.run(*words, stdin=b"{}").returncode == 0
+    assert b"waits for a person" in machine.exec("lint", "true").stderr
+    assert machine.run("review", "nightly", "--decision", "continue").returncode == 0
+
+    ended = machine.exec("build", "true")
+
+    assert (ended.returncode, ended.stderr) == (0, b"")

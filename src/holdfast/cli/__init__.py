@@ -7,34 +7,11 @@ Every command is a module with `register(commands)`. What a command needs is imp
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from importlib import import_module
 
 from holdfast import __version__
-from holdfast.cli import (
-    cleanup,
-    complete,
-    config,
-    decide,
-    demo,
-    diff,
-    doctor,
-    drain,
-    emulator,
-    execution,
-    import_files,
-    keys,
-    mcp,
-    n8n,
-    resume,
-    runs,
-    serve,
-    spool,
-    status,
-    submit,
-    ui,
-    validate,
-)
 from holdfast.cli.arguments import Commands, Parser, add_shared_options
 from holdfast.errors import HoldfastError
 from holdfast.logs import escape_controls
@@ -43,29 +20,31 @@ from holdfast.presentation.render import Screen, writing_answer
 
 # In the order in which `holdfast --help` shows them.
 COMMANDS = (
-    demo,
-    serve,
-    execution,
-    ui,
-    submit,
-    drain,
-    status,
-    doctor,
-    runs,
-    resume,
-    validate,
-    diff,
-    import_files,
-    complete,
-    decide,
-    cleanup,
-    spool,
-    keys,
-    emulator,
-    n8n,
-    mcp,
-    config,
+    "demo",
+    "serve",
+    "execution",
+    "ui",
+    "submit",
+    "drain",
+    "status",
+    "doctor",
+    "runs",
+    "resume",
+    "validate",
+    "diff",
+    "import_files",
+    "complete",
+    "decide",
+    "cleanup",
+    "spool",
+    "keys",
+    "emulator",
+    "n8n",
+    "mcp",
+    "config",
 )
+# What stands before many a command has no time to load the others.
+_ALONE = {"exec": "execution"}
 
 _DESCRIPTION = (
     "Keeps workflow checkpoints in a GitHub repository: safe on disk at once, verified there soon after."
@@ -78,8 +57,8 @@ Without HOLDFAST_REPO every command works on an embedded GitHub under the data f
 exit codes: 0 done, 1 failed, 2 wrong use or invalid input, 75 work is left in the spool"""
 
 
-def build_parser() -> Parser:
-    """Return the parser of the whole command line."""
+def build_parser(names: Iterable[str] = COMMANDS) -> Parser:
+    """Return the parser of the whole command line, or of these commands alone, by their modules."""
     parser = Parser(
         prog="holdfast",
         usage="%(prog)s [options] COMMAND …",
@@ -91,8 +70,8 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     add_shared_options(parser)
     commands = Commands(parser)
-    for command in COMMANDS:
-        command.register(commands)
+    for name in names:
+        import_module(f"holdfast.cli.{name}").register(commands)
     return parser
 
 
@@ -118,9 +97,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(arguments: argparse.Namespace, argv: Sequence[str] | None) -> int:
-    parser = build_parser()
+    words = list(sys.argv[1:] if argv is None else argv)
+    alone = _ALONE.get(words[0]) if words else None
+    parser = build_parser([alone] if alone else COMMANDS)
     try:
-        parser.parse_args(argv, arguments)
+        parser.parse_args(words, arguments)
     except SystemExit as end:  # --help and --version are done now
         sys.stdout.flush()
         return int(end.code or 0)

@@ -18,6 +18,7 @@ from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope
 from holdfast.format.ids import At
 from holdfast.format.index import Index
 from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout
+from holdfast.format.review import Review
 from holdfast.format.stored_file import entry_of
 from holdfast.github.calls import Gateway
 from holdfast.github.presence import GraphqlPresence
@@ -41,7 +42,7 @@ from holdfast.repository.stored_run import StoredRun
 from holdfast.security.trust import Trust
 from holdfast.styles.lateness import tell_late
 from holdfast.styles.resume import ResumePlan, Source, plan_resume
-from holdfast.styles.review import Past
+from holdfast.styles.review import Past, find_review, open_reviewed
 
 __all__ = ["History", "Loaded", "Reader", "RunSummary"]
 
@@ -228,6 +229,19 @@ class Reader:
         """Return the newest good checkpoint, or the one at `at`. Raises like `resume`."""
         waiting = SpooledRun.look(self.spool, run_id, self.trust)
         return self._load_newest(waiting) if at is None else self._load_at(waiting, at)
+
+    def load_reviewed(self, run_id: str) -> tuple[Loaded, Review | None]:
+        """Return the newest good checkpoint, and what the run waits for a person for. Raises like `resume`.
+
+        What came before a checkpoint of the spool is known by the local copy alone.
+        """
+        waiting = SpooledRun.look(self.spool, run_id, self.trust)
+        loaded = self._load_newest(waiting, with_index=True)
+        if loaded.source == "spool":
+            past = look_back(StoredRun(self._cached(), self.layout, run_id, self.trust), waiting)
+        else:
+            past = loaded.past()
+        return loaded, find_review(open_reviewed(loaded.envelope), past)
 
     def history(self, run_id: str) -> History:
         """Return every good checkpoint of a run, stored or spooled, in order. Raises UnknownRun."""

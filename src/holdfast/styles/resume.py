@@ -17,7 +17,7 @@ from holdfast.styles import DEFAULT_STYLE, STYLES, plan_style
 from holdfast.styles.agents import count_recoveries, failed_agents, has_stepped_back, most_recoveries
 from holdfast.styles.phases import GATE, is_done
 from holdfast.styles.redactions import tell_redacted
-from holdfast.styles.review import HUMAN_REVIEW, Past, Reviewed, find_review
+from holdfast.styles.review import HUMAN_REVIEW, Past, Reviewed, find_review, tell_review
 from holdfast.styles.style import ResumePoint, Saved, Today
 from holdfast.styles.tasks import cut_off
 from holdfast.styles.values import Place, as_mapping, name_all, one_line
@@ -185,7 +185,7 @@ def plan_resume(
         *_lesson_changes(opened.state, active_lessons),
     ]
     if review:
-        every.insert(0, _tell_review(review, opened.header.run_id))
+        every.insert(0, tell_review(review, opened.header.run_id))
     age_s = 0.0 if now is None else max(0.0, round(now - epoch(opened.header.timestamp), 3))
     every += _tell_age(age_s, old_after_s)
     plan = _compose(opened, _held(point, review), source, list(dict.fromkeys(every)))
@@ -254,11 +254,6 @@ def _tell_age(age_s: float, old_after_s: float | None) -> list[str]:
     if old_after_s is None or age_s <= old_after_s:
         return []
     return [f"the checkpoint is {age_s / 86_400:.1f} days old: what it relies on may have changed since"]
-
-
-def _tell_review(review: Review, run_id: str) -> str:
-    advice = f"holdfast review {run_id} --decision continue, retry or stop"
-    return f"the run waits for a person since {review.since}, because {review.reason}: {advice}"
 
 
 class _Lookback:

@@ -83,6 +83,12 @@ def carry_review(before: Review | None, envelopes: Iterable[Envelope]) -> Review
     return before
 
 
+def tell_review(review: Review, run_id: str) -> str:
+    """Return in a sentence what a run waits for, and how a person decides that."""
+    advice = f"holdfast review {run_id} --decision continue, retry or stop"
+    return f"the run waits for a person since {review.since}, because {review.reason}: {advice}"
+
+
 def is_waiting(index: Index) -> bool:
     """Whether a run waits for a person, as far as its index tells."""
     if index.status is RunStatus.COMPLETED:

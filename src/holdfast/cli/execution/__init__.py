@@ -1,10 +1,12 @@
 """`holdfast exec`: a command as a step of a run."""
 
 import argparse
+import gc
 import os
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +70,9 @@ def run(arguments: argparse.Namespace, _screen: Screen) -> int:
     relay.open()
     try:
         record = StepRecord(arguments.step, lambda stack: _open_steps(arguments, record, stack), _warn)
-        if not record.begin():
+        with _uncollected():
+            is_to_run = record.begin()
+        if not is_to_run:
             _warn(f"step {arguments.step!r} of {arguments.run_id} is completed: skipped")
             record.close()
             return ExitCode.DONE
@@ -79,6 +83,17 @@ def run(arguments: argparse.Namespace, _screen: Screen) -> int:
     finally:
         relay.close()
     return code
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage meanwhile: what is loaded stays, and the looking takes a tenth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _run_step(
@@ -133,6 +148,7 @@ def _open_steps(arguments: argparse.Namespace, record: "StepRecord", stack: Exit
     return SharedSteps(
         run_id=arguments.run_id,
         reader=read,
+        local_reader=lambda: assembly.reader,
         spool=assembly.spool,
         submit=session.holdfast.submit,
         lock=assembly.folder / "steps.lock",

@@ -68,6 +68,8 @@ class StepRecord:
         self._steps = self._open_steps(self._resources)
         if self._steps.is_done(self._step):
             return False
+        if review := self._steps.review():
+            self.tell(f"{review}; the command runs all the same")
         self._steps.begin(self._step)
         return True
 

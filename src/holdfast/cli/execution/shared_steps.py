@@ -6,6 +6,7 @@ run at once do not lose each other's steps.
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -28,6 +29,7 @@ from holdfast.styles.steps_merge import UNSEEN, is_unseen, mark, merge
 from holdfast.styles.values import Document, as_list, as_mapping
 
 if TYPE_CHECKING:
+    from holdfast.format.review import Review
     from holdfast.repository.reader import Loaded, Reader
     from holdfast.repository.stored_run import StoredRun
 
@@ -36,6 +38,9 @@ LOOK_S = 5.0
 # Longer than a look at GitHub may take, which another process makes under the lock.
 LOCK_S = 10.0
 _LONGEST_PHASE = 256
+# Without any of these, no checkpoint makes its run wait for a person.
+_REVIEWED = (Trigger.CIRCUIT_BREAKER, Trigger.ESCALATION)
+_SIGNS = (b'"circuit_breaker_state"', b'"gate_history"')
 
 Change = Callable[[Document, int], Document]
 
@@ -47,6 +52,7 @@ class _Newest:
     progress: Document
     members: Mapping[str, bytes] = field(default_factory=dict)
     workflow: str | None = None
+    review: "Review | None" = None
 
 
 @dataclass
@@ -54,12 +60,14 @@ class SharedSteps:
     """The steps of a run, as its newest checkpoint has them.
 
     Only if nothing of the run is spooled here, and anything `may_be_stored`, GitHub is asked, for a few
-    seconds at most, by the `reader`, which takes longer to load than all the rest. `warn` is told in a
+    seconds at most, by the `reader`, which takes longer to load than all the rest; the `local_reader` asks
+    nobody. `warn` is told in a
     sentence if GitHub could not be read. Every method raises HoldfastError.
     """
 
     run_id: str
     reader: "Callable[[], Reader]"
+    local_reader: "Callable[[], Reader]"
     spool: Queue
     submit: Callable[[bytes], Receipt]
     lock: Path
@@ -74,6 +82,13 @@ class SharedSteps:
     def is_done(self, name: str) -> bool:
         """Whether a step is completed, as far as can be known."""
         return steps.is_done(self._current().progress, name)
+
+    def review(self) -> str | None:
+        """Return in a sentence what the run waits for a person for, as far as can be known."""
+        from holdfast.styles.review import tell_review
+
+        review = self._current().review
+        return tell_review(review, self.run_id) if review else None
 
     def begin(self, name: str) -> Receipt:
         """Save that a step begins."""
@@ -132,19 +147,32 @@ class SharedSteps:
         newest = None if spooled.aside else spooled.newest()
         if newest is None:
             return self._find_stored() if self.may_be_stored else self._fresh()
-        found = self._open(newest)
+        found = replace(self._open(newest), review=self._spooled_review(spooled, newest))
         return self._reconcile(found) if found.progress.get(UNSEEN) is True else found
+
+    def _spooled_review(self, spooled: SpooledRun, newest: Envelope) -> "Review | None":
+        """Return what a run waits for whose newest checkpoint is spooled here.
+
+        Most runs have nothing that could make them wait, which shows without reading more of them.
+        """
+        is_whole = spooled.pending[-1].sequence == 1
+        is_told = any(item.trigger in _REVIEWED for item in spooled.pending)
+        if is_whole and not is_told and not any(sign in newest.content for sign in _SIGNS):
+            return None
+        with suppress(HoldfastError):  # it is a notice: the step is saved without it as well
+            return self.local_reader().load_reviewed(self.run_id)[1]
+        return None
 
     def _find_stored(self) -> _Newest:
         try:
-            loaded = self._look(self.reader())
+            loaded, review = self._look(self.reader())
         except UnknownRun:
             return self._fresh()
         except (GatewayError, Stopped) as error:
             self._tell_unseen(error)
             fresh = self._newest or self._fresh()
             return replace(fresh, progress=mark(fresh.progress, unseen=True))
-        found = self._open(loaded.envelope)
+        found = replace(self._open(loaded.envelope), review=review)
         if loaded.source == "github":
             self.spool.learn_sequence(self.run_id, loaded.envelope.sequence)
         elif loaded.source == "cache":
@@ -152,13 +180,16 @@ class SharedSteps:
             return replace(found, progress=mark(found.progress, unseen=True))
         return self._reconcile(found) if found.progress.get(UNSEEN) is True else found
 
-    def _look(self, reader: "Reader") -> "Loaded":
-        """Return the newest checkpoint that is stored. Raises Stopped if GitHub takes too long to answer."""
-        answers: list[Loaded | HoldfastError] = []
+    def _look(self, reader: "Reader") -> "tuple[Loaded, Review | None]":
+        """Return the newest checkpoint that is stored, and what its run waits for.
+
+        Raises Stopped if GitHub takes too long to answer.
+        """
+        answers: list[tuple[Loaded, Review | None] | HoldfastError] = []
 
         def look() -> None:
             try:
-                answers.append(reader.load(self.run_id))
+                answers.append(reader.load_reviewed(self.run_id))
             except HoldfastError as error:
                 answers.append(error)
 
