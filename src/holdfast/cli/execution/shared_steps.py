@@ -85,10 +85,12 @@ class SharedSteps:
 
     def review(self) -> str | None:
         """Return in a sentence what the run waits for a person for, as far as can be known."""
+        review = self._current().review
+        if review is None:
+            return None
         from holdfast.styles.review import tell_review
 
-        review = self._current().review
-        return tell_review(review, self.run_id) if review else None
+        return tell_review(review, self.run_id)
 
     def begin(self, name: str) -> Receipt:
         """Save that a step begins."""
