@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import cache
 from heapq import nsmallest
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -12,8 +13,8 @@ from holdfast.sidecar.problems import TITLES, Problem, unavailable
 MOST_CONNECTIONS = 2000
 # What every connection is taken to have sent at its beginning, so that a new one is not the slowest.
 HEAD_START_BYTES = 1024
-# To find the slowest means to look at all: so a few go at once when there are many.
-SHARE_THAT_GOES = 100
+# To find the slowest means to look at all: so a share of them is found at once, to go one by one.
+SHARE_TO_FIND = 20
 
 
 @dataclass
@@ -29,14 +30,33 @@ class ConnectionLimits:
     most_connections: int = MOST_CONNECTIONS
     awaited: dict["LimitedProtocol", None] = field(default_factory=dict)
     """Those from which something is to come: a head, or the rest of a body."""
+    _slowest: list["LimitedProtocol"] = field(default_factory=list)
+    """Those that were the slowest when all were looked at, the slowest last."""
+    _slow_pace: float = 0.0
 
     def make_room(self, now: float) -> bool:
         """End the slowest of those that are waited for; return whether there was one."""
-        count = 1 + len(self.awaited) // SHARE_THAT_GOES
-        slowest = nsmallest(count, self.awaited, key=lambda connection: connection.pace(now))
-        for connection in slowest:
+        connection = self._next_slow(now)
+        if connection is None:
+            self._find_slowest(now)
+            connection = self._next_slow(now)
+        if connection:
             connection.give_up()
-        return bool(slowest)
+        return connection is not None
+
+    def _next_slow(self, now: float) -> "LimitedProtocol | None":
+        """Return the next of those that were found to be slow, and are so still."""
+        while self._slowest:
+            connection = self._slowest.pop()
+            if connection in self.awaited and connection.pace(now) <= self._slow_pace:
+                return connection
+        return None
+
+    def _find_slowest(self, now: float) -> None:
+        count = 1 + len(self.awaited) // SHARE_TO_FIND
+        self._slowest = nsmallest(count, self.awaited, key=lambda connection: connection.pace(now))
+        self._slow_pace = self._slowest[-1].pace(now) if self._slowest else 0.0
+        self._slowest.reverse()
 
 
 class BadFraming(Exception):
@@ -76,8 +96,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """End a connection that others need; whoever was sending is told."""
         self._stop_expecting()
         if self._is_in_body:
-            detail = "The body came too slowly while others waited for a connection; send it again."
-            self._refuse(Problem(408, "too_slow", detail))
+            self._send_and_close(_too_slow())
         else:
             self.transport.close()
 
@@ -165,12 +184,25 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse(self, problem: Problem) -> None:
         """Send a problem without asking the application, unless an answer is on its way, and close."""
+        self._send_and_close(_answer_of(problem))
+
+    def _send_and_close(self, answer: bytes) -> None:
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
-            response = problem.response()
-            lines = [f"HTTP/1.1 {problem.status} {TITLES[problem.status]}".encode()]
-            lines += [b"%s: %s" % header for header in (*response.raw_headers, (b"connection", b"close"))]
-            self.transport.write(b"\r\n".join([*lines, b"", response.body]))
+            self.transport.write(answer)
         self.transport.close()
+
+
+def _answer_of(problem: Problem) -> bytes:
+    response = problem.response()
+    lines = [f"HTTP/1.1 {problem.status} {TITLES[problem.status]}".encode()]
+    lines += [b"%s: %s" % header for header in (*response.raw_headers, (b"connection", b"close"))]
+    return b"\r\n".join([*lines, b"", bytes(response.body)])
+
+
+@cache  # it is the same for all, and hundreds may get it within a second
+def _too_slow() -> bytes:
+    detail = "The body came too slowly while others waited for a connection; send it again."
+    return _answer_of(Problem(408, "too_slow", detail))
 
 
 def limited_protocol(limits: ConnectionLimits) -> type[LimitedProtocol]:

@@ -228,3 +228,46 @@ def test_who_has_just_come_is_not_the_slowest() -> None:
         return received
 
     assert play(limits, scene, app=swallow).startswith(b"HTTP/1.1 200")
+
+
+class Paced:
+    """A connection that is waited for, of a pace that it is told."""
+
+    def __init__(self, waiting: Any, pace: float) -> None:
+        self.own_pace = pace
+        self.waiting = waiting
+        self.waiting[self] = None
+        self.looks = 0
+
+    def pace(self, _now: float) -> float:
+        self.looks += 1
+        return self.own_pace
+
+    def give_up(self) -> None:
+        del self.waiting[self]
+
+
+def test_one_makes_room_for_one_the_slowest_first_and_seldom_are_all_looked_at() -> None:
+    limits = ConnectionLimits()
+    connections = [Paced(limits.awaited, pace=float(number)) for number in range(100)]
+
+    for gone in range(1, 6):
+        assert limits.make_room(now=0.0)
+        assert [each.own_pace for each in connections if each in each.waiting] == list(range(gone, 100))
+
+    assert connections[-1].looks == 1
+
+
+def test_connection_that_has_become_faster_since_is_spared() -> None:
+    limits = ConnectionLimits()
+    connections = [Paced(limits.awaited, pace=float(number)) for number in range(100)]
+    limits.make_room(now=0.0)
+    connections[1].own_pace = 1000.0
+
+    limits.make_room(now=0.0)
+
+    assert [number for number in range(4) if connections[number] in connections[number].waiting] == [1, 3]
+
+
+def test_nobody_makes_room_where_nobody_is_waited_for() -> None:
+    assert not ConnectionLimits().make_room(now=0.0)
