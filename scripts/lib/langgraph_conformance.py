@@ -12,7 +12,6 @@ from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from holdfast.langgraph import HoldfastSaver
 
 
-@checkpointer_test(name="HoldfastSaver")
 async def holdfast_saver() -> AsyncIterator[HoldfastSaver]:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HOLDFAST_DATA_DIR"] = folder
@@ -21,7 +20,8 @@ async def holdfast_saver() -> AsyncIterator[HoldfastSaver]:
 
 
 def main() -> int:
-    report = asyncio.run(validate(holdfast_saver, progress=ProgressCallbacks.verbose()))
+    tested = checkpointer_test(name="HoldfastSaver")(holdfast_saver)
+    report = asyncio.run(validate(tested, progress=ProgressCallbacks.verbose()))
     results = report.results
     failures = [failure for result in results.values() for failure in result.failures or ()]
     passed = sum(result.tests_passed or 0 for result in results.values())

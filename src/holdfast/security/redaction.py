@@ -34,6 +34,8 @@ EARLIER = "earlier"
 _SHORTEST = 8
 # Escapes that nobody needs, but behind which a credential would not be seen.
 _HIDING = r"\\u00[2-7]|\\/"
+# Where a word begins in JSON text: also after an escape, whose last character is a letter or a digit.
+_EDGE = r"(?:\b|\\[bfnrt]|\\u[0-9a-fA-F]{4})"
 _NAMES = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*+:', re.DOTALL)
 _MARK = MARK.encode()
 _READABLE = ("phase", "workflow")
@@ -223,7 +225,7 @@ def _compile_anchors(mode: RedactMode, secrets: tuple[str, ...]) -> Any:
     patterns = [_literal_pattern(_quoted(secret)[1:-1]) for secret in secrets]
     patterns += [_literal_pattern(_MARK), _HIDING]
     if mode != "off":
-        patterns += [rule.anchor or rule.pattern for rule in RULES]
+        patterns += [(rule.anchor or rule.pattern).replace(r"\b", _EDGE) for rule in RULES]
     if mode == "strict":
         patterns.append(ANCHOR)
     return _compile("|".join(f"(?:{pattern})" for pattern in patterns))

@@ -187,3 +187,16 @@ def test_corpus_at_odd_places_leaves_nothing() -> None:
         stored = json.dumps(json.loads(body), ensure_ascii=False)
         left = [kind for kind, _, secret in corpus if secret.strip() in stored or secret[8:-8] in stored]
         assert left == []
+
+
+@pytest.mark.parametrize("before", ["\n", "\r\n", "\t", "\x01", "\b", "\f", "é", "😀", '"', "\\"], ids=ascii)
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+def test_credential_right_after_an_escape_is_found(before: str, *, ensure_ascii: bool) -> None:
+    for kind, text, secret in make_all(seed=3, number=64):
+        if kind == "url-password" or "\\" in text:
+            continue
+        document = json.dumps(short({"log": f"line{before}{text}\nend"}), ensure_ascii=ensure_ascii).encode()
+
+        stored = json.dumps(json.loads(redact(document).body(1)), ensure_ascii=False)
+
+        assert secret[8:-8] not in stored, kind
