@@ -384,11 +384,13 @@ def test_on_a_terminal_the_command_finds_one_as_wide_and_follows_its_size(machin
     terminal = Terminal(30, 100)
     program = """
 import os, signal
-def tell(*_):
+def tell():
     print(os.isatty(1), os.isatty(2), os.get_terminal_size(1).columns, flush=True)
-signal.signal(signal.SIGWINCH, tell)
+signal.signal(signal.SIGWINCH, lambda *_: None)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})  # kept until it is waited for, however soon it comes
 tell()
-signal.pause()
+signal.sigwait({signal.SIGWINCH})
+tell()
 print("\\x1b[31mred\\x1b[0m")
 """
     words = ("exec", "nightly", "--step", "show", "--", *python(program))
