@@ -387,7 +387,7 @@ import os, signal
 def tell():
     print(os.isatty(1), os.isatty(2), os.get_terminal_size(1).columns, flush=True)
 signal.signal(signal.SIGWINCH, lambda *_: None)
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})  # kept until it is waited for, however soon it comes
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})  # kept until it is waited for
 tell()
 signal.sigwait({signal.SIGWINCH})
 tell()
