@@ -66,7 +66,10 @@ def _play(kind: str, folder: Path, url: str, seed: int) -> Forked:
         assert program.stderr is not None
         _, problems = program.communicate(timeout=LONGEST_LIFE_S + 30)
         _wait_for_all(folder)
-    assert played.kills or program.returncode == 0, problems.decode()[-2000:]
+    # Whoever forks beside threads may hang at a lock that a thread held just then, until its alarm ends it.
+    has_hung = kind == "threads" and program.returncode == -signal.SIGALRM
+    ended = f"ended with {program.returncode}: {problems.decode()[-2000:]}"
+    assert played.kills or has_hung or program.returncode == 0, ended
     assert b"a process failed" not in problems, problems.decode()[-2000:]
     with suppress(FileNotFoundError):
         lines = (folder / "acknowledged").read_text().splitlines()
