@@ -1,0 +1,1 @@
+"""Claims: exactly one process drives a run at a time, across machines."""

@@ -1,0 +1,89 @@
+"""Who holds a run, who may take it, and what is outdated: nothing but decisions.
+
+Every `now` is the judge's time in seconds since the epoch, and not later than it really is.
+"""
+
+from dataclasses import dataclass, replace
+
+from holdfast.errors import Claimed, Fenced
+from holdfast.format.claim import Claim
+
+DEFAULT_TTL_S = 300.0
+"""How long a claim lasts unless it is renewed: at two renewals in that time, 24 writes an hour."""
+
+SHORTEST_TTL_S = 5.0
+LONGEST_TTL_S = 24 * 3600.0
+
+GRACE_S = 1.0
+"""How long after its end a claim is left to its holder: servers of one service differ by that at most."""
+
+HOLDER_MARGIN_S = 1.0
+"""How much earlier its holder lets go: GitHub's `Date` has whole seconds, so it may be almost one behind."""
+
+RENEWALS_IN_TTL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Someone asks for a run: `token_sha256` is the digest of what only they will know."""
+
+    run_id: str
+    owner: str
+    token_sha256: str
+    ttl_s: float
+
+
+def is_living(claim: Claim | None, now: float) -> bool:
+    """Whether someone holds the run."""
+    return claim is not None and not claim.is_released and now < claim.expires_at + GRACE_S
+
+
+def decide_take(stored: Claim | None, wish: Wish, now: float, *, highest_fence: int = 0) -> Claim:
+    """Return the claim that is to be stored. Raises Claimed while someone else holds the run.
+
+    Our own claim is found there if the answer to an earlier attempt was lost: it stays as it is, unless much
+    of its time has run out by then.
+    `highest_fence` is what the checkpoints of the run carry, for a run whose claim was lost.
+    """
+    if stored and stored.token_sha256 == wish.token_sha256 and not stored.is_released:
+        is_fresh = stored.expires_at - now > wish.ttl_s / 2
+        return stored if is_fresh else replace(stored, expires_at=now + wish.ttl_s)
+    if stored and is_living(stored, now):
+        raise Claimed(wish.run_id, stored.owner, stored.expires_at, left_s=stored.expires_at + GRACE_S - now)
+    return Claim(
+        run_id=wish.run_id,
+        fence=max(stored.fence if stored else 0, highest_fence) + 1,
+        owner=wish.owner,
+        token_sha256=wish.token_sha256,
+        ttl_s=wish.ttl_s,
+        taken_at=now,
+        expires_at=now + wish.ttl_s,
+    )
+
+
+def decide_renewal(stored: Claim | None, run_id: str, token_sha256: str, now: float, ttl_s: float) -> Claim:
+    """Return the claim with a new end. Raises Fenced unless the token is that of the newest claim.
+
+    One whose time has run out may be renewed as long as nobody else has taken the run.
+    """
+    if stored is None or stored.token_sha256 != token_sha256 or stored.is_released:
+        raise lost(run_id, stored)
+    return replace(stored, ttl_s=ttl_s, expires_at=now + ttl_s)
+
+
+def decide_release(stored: Claim | None, token_sha256: str, now: float) -> Claim | None:
+    """Return the claim as it is to be stored at its end; None if it is not ours any more, or released."""
+    if stored is None or stored.token_sha256 != token_sha256 or stored.is_released:
+        return None
+    return replace(stored, expires_at=min(stored.expires_at, now), is_released=True)
+
+
+def lost(run_id: str, stored: Claim | None, fence: int = 0) -> Fenced:
+    """Return the error of whoever drives a run that is not theirs any more."""
+    if stored is None:
+        return Fenced(run_id, "its claim is gone; claim the run again", fence=fence)
+    if stored.is_released:
+        reason = f"the claim with fence {stored.fence} was released; claim the run again"
+    else:
+        reason = f"{stored.owner!r} has taken it over, with fence {stored.fence}"
+    return Fenced(run_id, reason, fence=fence, current=stored.fence)

@@ -1,0 +1,111 @@
+"""What this machine knows of claims, kept as notes beside the queue: a save never waits for the judge."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import orjson
+
+from holdfast.claims.decide import lost
+from holdfast.errors import Fenced
+from holdfast.format.claim import Claim
+from holdfast.queue import Queue
+
+_NAME = "claim/"
+# For this long after its end a note of a claim is worth keeping; the repository knows its fence, too.
+_KEEP_S = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class KnownClaim:
+    """The newest claim of a run that was heard of here. `is_ours` if it was taken through this queue.
+
+    Nobody here knows when it ends if only a checkpoint told of it.
+    """
+
+    run_id: str
+    fence: int
+    is_ours: bool
+    owner: str = ""
+    expires_at: float | None = None
+    is_released: bool = False
+
+    def check(self, fence: int, now: float) -> None:
+        """Raise Fenced unless the holder with this fence drives the run. `now` is the judge's time."""
+        if fence < self.fence:
+            whose = (
+                f"{self.owner!r} has taken it over, with" if self.owner else "there is a newer claim, with"
+            )
+            raise Fenced(self.run_id, f"{whose} fence {self.fence}", fence=fence, current=self.fence)
+        if fence > self.fence:
+            return
+        if self.is_released:
+            raise Fenced(self.run_id, "its claim was released", fence=fence, current=self.fence)
+        if self.expires_at is not None and now >= self.expires_at:
+            reason = "its claim has run out; renew it, or claim the run again"
+            raise Fenced(self.run_id, reason, fence=fence, current=self.fence)
+
+
+class KnownClaims:
+    """The claims that this machine knows. `now` tells the judge's time, as far as it is known here."""
+
+    def __init__(self, spool: Queue, now: Callable[[], float]) -> None:
+        self._spool = spool
+        self._now = now
+
+    def learn(self, claim: Claim, *, is_ours: bool) -> None:
+        """Remember a claim that the judge has told of; the oldest ones that have ended are forgotten."""
+        known = KnownClaim(
+            claim.run_id, claim.fence, is_ours, claim.owner, claim.expires_at, claim.is_released
+        )
+        self._note(known)
+
+    def admit(self, run_id: str, fence: int) -> None:
+        """Raise Fenced if a checkpoint with this fence comes too late, as far as that is known here.
+
+        A fence that is heard of for the first time is remembered.
+        """
+        known = self.find(run_id)
+        if known is not None:
+            known.check(fence, self._now())
+        if known is None or fence > known.fence:
+            self._note(KnownClaim(run_id, fence, is_ours=False))
+
+    def check(self, run_id: str, fence: int, look: Callable[[str], Claim | None]) -> None:
+        """Raise Fenced if the run was taken over on another machine: `look` asks the judge.
+
+        What was saved here before the run was taken over here is the new holder's past, and stays.
+        """
+        current = look(run_id)
+        if current is None or fence >= current.fence:
+            return
+        known = self.find(run_id)
+        if known and known.is_ours and known.fence == current.fence:
+            return
+        self.learn(current, is_ours=False)
+        raise lost(run_id, current, fence)
+
+    def find(self, run_id: str) -> KnownClaim | None:
+        """Return what is known of the newest claim of a run."""
+        return _parse(self._spool.notes().get(_NAME + run_id))
+
+    def forget_ended(self) -> None:
+        """Drop the notes of claims that ended long ago."""
+        ended_by = self._now() - _KEEP_S
+        known = {name: _parse(note) for name, note in self._spool.notes().items() if name.startswith(_NAME)}
+        ended = [name for name, each in known.items() if each and _has_ended(each, ended_by)]
+        if ended:
+            self._spool.forget(*ended)
+
+    def _note(self, known: KnownClaim) -> None:
+        self._spool.note(_NAME + known.run_id, orjson.dumps(asdict(known)))
+
+
+def _has_ended(known: KnownClaim, moment: float) -> bool:
+    return known.expires_at is not None and known.expires_at < moment
+
+
+def _parse(note: bytes | None) -> KnownClaim | None:
+    if note is None:
+        return None
+    members = orjson.loads(note)
+    return KnownClaim(**{name: members[name] for name in KnownClaim.__slots__ if name in members})

@@ -1,0 +1,419 @@
+"""Rounds of claimers that want the same run, on a simulated clock, over a GitHub that loses and delays.
+
+Each claimer is a machine with a clock of its own, hours off. Every request takes a while, and others act
+meanwhile; claimers vanish, or freeze past the end of their claims and come back. The code is the real one,
+but for the repository, the clock and who begins the renewals.
+"""
+
+import heapq
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from holdfast.claims.decide import GRACE_S
+from holdfast.claims.holding import HeldClaim
+from holdfast.errors import Claimed, Conflict, Fenced, GatewayError, HoldfastError, Unavailable
+from holdfast.format.claim import Claim, parse_claim
+from holdfast.format.receipt import Progress
+from holdfast.github.calls import Answer, Call, Gateway, ResultT, WriteFile
+from holdfast.library import Holdfast
+from tests.fakes.assembly import BRANCH, make_assembly
+from tests.fakes.memory_gateway import MemoryGateway
+
+CLAIMERS = 8
+TENURES = 8
+TTL_S = 30.0
+LONGEST_GAP_S = 5.0
+_START = 1_800_000_000.0
+_WORTH_A_TURN_S = 0.5
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+class TwoHolders(AssertionError):
+    """Two claimers believe that they drive the same run."""
+
+
+class _Vanished(BaseException):
+    """The process was killed, wherever it was."""
+
+
+@dataclass
+class ClaimTally:
+    """What was survived."""
+
+    rounds: int = 0
+    tenures: int = 0
+    kills: int = 0
+    freezes: int = 0
+    faults: int = 0
+    saves: int = 0
+    fenced: int = 0
+    set_aside: int = 0
+    longest_gap_s: float = 0.0
+
+
+class Turns:
+    """Lets one thread work at a time, in the order of a simulated clock."""
+
+    def __init__(self) -> None:
+        self.now = _START
+        self._queue: list[tuple[float, int, threading.Semaphore]] = []
+        self._number = 0
+        self._done = threading.Semaphore(0)
+        self.late: list[tuple[float, int, Callable[[], None]]] = []
+
+    def wait(self, seconds: float) -> None:
+        """Let the others work until so much time has gone by."""
+        turn = threading.Semaphore(0)
+        self._number += 1
+        heapq.heappush(self._queue, (self.now + seconds, self._number, turn))
+        self._done.release()
+        turn.acquire()
+
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Have something happen by itself."""
+        self._number += 1
+        heapq.heappush(self.late, (self.now + seconds, self._number, act))
+
+    def play(self, threads: list[threading.Thread], check: Callable[[], None]) -> None:
+        """Let all threads work to their ends; `check` looks at the world after each turn."""
+        for thread in threads:
+            thread.start()
+            self._done.acquire()
+        while self._queue:
+            moment, _, turn = heapq.heappop(self._queue)
+            while self.late and self.late[0][0] <= moment:
+                at, _, act = heapq.heappop(self.late)
+                self.now = max(self.now, at)
+                act()
+                check()
+            self.now = max(self.now, moment)
+            check()
+            turn.release()
+            self._done.acquire()
+            check()
+
+    def end(self) -> None:
+        """Say that a thread has come to its end."""
+        self._done.release()
+
+
+@dataclass
+class LocalClock:
+    """The clock of one machine: as quick as the true one, and wrong."""
+
+    turns: Turns
+    skew_s: float
+    owed_s: float = 0.0
+
+    def now(self) -> float:
+        return self.turns.now + self.skew_s
+
+    def sleep(self, seconds: float) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self.turns.now += seconds
+            return
+        # A pause comes in many small steps, and each turn takes a while in earnest.
+        self.owed_s += seconds
+        if self.owed_s >= _WORTH_A_TURN_S:
+            self.pass_on()
+
+    def pass_on(self) -> None:
+        """Let the time go by that was slept."""
+        owed_s, self.owed_s = self.owed_s, 0.0
+        self.turns.wait(owed_s)
+
+
+@dataclass
+class FaultyWay:
+    """One machine's way to the repository: answers have dates, take a while, and may be lost."""
+
+    repository: MemoryGateway
+    turns: Turns
+    clock: LocalClock
+    random: random.Random
+    tally: ClaimTally
+    may_vanish: Callable[[], None]
+    observe: Callable[[Answer], None] = lambda _: None
+
+    def observed_by(self, observe: Callable[[Answer], None]) -> Gateway:
+        return FaultyWay(
+            self.repository,
+            self.turns,
+            self.clock,
+            self.random,
+            self.tally,
+            self.may_vanish,
+            observe=observe,
+        )
+
+    def perform(self, call: Call[ResultT]) -> ResultT:
+        if threading.current_thread() is threading.main_thread():
+            return self.repository.perform(call)  # after a round
+        self._pass(0.02, 0.3)
+        fault = self._choose(call)
+        if fault:
+            self.tally.faults += 1
+        if fault == "refused":
+            raise Unavailable(call.subject, "502")
+        if fault == "moved":
+            raise Conflict(call.subject, "the branch has moved", "head_moved")
+        if fault == "late":
+            self.turns.later(self.random.uniform(0, 2 * TTL_S), lambda: self._try(call))
+            self._pass(0.5, 2.0)
+            raise Unavailable(call.subject, "no answer")
+        date = formatdate(self.turns.now, usegmt=True)
+        result, error = None, None
+        try:
+            result = self.repository.perform(call)
+        except GatewayError as refusal:
+            error = refusal
+        self._pass(0.02, 0.3)
+        if fault == "frozen":
+            self.tally.freezes += 1
+            self._pass(TTL_S, 2 * TTL_S)
+        if fault == "lost":
+            raise Unavailable(call.subject, "the answer was lost")
+        self.observe(Answer(call, 200, {"date": date}, self.clock.now()))
+        if error:
+            raise error
+        return result  # type: ignore[return-value]
+
+    def _choose(self, call: Call[Any]) -> str:
+        if self.random.random() > 0.2:
+            return ""
+        faults = ["refused", "refused", "frozen"]
+        if isinstance(call, WriteFile):
+            faults += ["lost", "lost", "late", "late", "moved"]
+        fault = self.random.choice(faults)
+        return "" if fault == "frozen" and self.random.random() > 0.15 else fault
+
+    def _try(self, call: Call[Any]) -> None:
+        with suppress(GatewayError):  # whoever sent it has stopped waiting
+            self.repository.perform(call)
+
+    def _pass(self, least_s: float, most_s: float) -> None:
+        self.clock.owed_s += self.random.uniform(least_s, most_s)
+        self.clock.pass_on()
+        self.may_vanish()
+
+
+@dataclass
+class Claimer:
+    """One machine, on which a process wants the run again and again."""
+
+    number: int
+    folder: Path
+    stage: "Stage"
+    held: HeldClaim | None = None
+    accepted: list[str] = field(default_factory=list)
+    hf: Holdfast = field(init=False)
+
+    def __post_init__(self) -> None:
+        stage = self.stage
+        self.random = random.Random(f"{stage.seed}/{self.number}")
+        clock = LocalClock(stage.turns, self.random.uniform(-7200, 7200))
+        self.way = FaultyWay(stage.repository, stage.turns, clock, self.random, stage.tally, self._may_vanish)
+        mode = self.random.choice(("contents", "commit"))
+        assembly = make_assembly(self.folder, self.way, clock, write_mode=mode)
+        self.hf = Holdfast(assembly.settings, assembly=assembly)
+
+    def live(self) -> None:
+        """Want the run until the round is over; after a kill, begin as a new process."""
+        try:
+            self.stage.turns.wait(self.random.uniform(0, 1))
+            while not self.stage.is_over():
+                try:
+                    self._want()
+                except _Vanished:
+                    self._drop()
+                    self.stage.tally.kills += 1
+                    self.stage.turns.wait(self.random.uniform(0.5, 3))
+            self._let_go()
+        finally:
+            self.stage.turns.end()
+
+    def _want(self) -> None:
+        try:
+            taken = self.hf.take_claim(self.stage.run_id, owner=f"claimer {self.number}", ttl_s=TTL_S)
+        except Claimed:
+            self.stage.turns.wait(self.random.uniform(0.3, 1.0))
+            return
+        except HoldfastError:
+            self.stage.turns.wait(0.3)
+            return
+        desk = self.hf._assembly.home(self.stage.run_id).claims
+        self.held = self.hf._held[self.stage.run_id] = HeldClaim(desk, taken)
+        self.stage.begin(self.held)
+        self._drive(self.held)
+
+    def _drive(self, held: HeldClaim) -> None:
+        for _ in range(self.random.randint(1, 6)):
+            self._save(held)
+            self.stage.turns.wait(self.random.uniform(0.1, TTL_S / 3))
+            self._may_vanish()
+            if self.random.random() < 0.06:  # frozen, and back when the claim has long run out
+                self.stage.tally.freezes += 1
+                self.stage.turns.wait(self.random.uniform(TTL_S, 3 * TTL_S))
+                self._save(held)
+            try:
+                held.renew()
+            except Fenced:
+                self._save(held)
+                break
+            except HoldfastError:
+                pass
+        self._let_go()
+
+    def _save(self, held: HeldClaim) -> None:
+        was_held = held.is_held
+        state = {"fence": held.fence, "by": self.number}
+        try:
+            receipt = self.hf.save(self.stage.run_id, state)
+        except Fenced:
+            assert not was_held
+            self.stage.tally.fenced += 1
+        else:
+            assert was_held
+            self.stage.tally.saves += 1
+            self.accepted.append(receipt.checkpoint_id)
+
+    def _let_go(self) -> None:
+        if self.held:
+            self.held.release()
+        self._drop()
+
+    def _drop(self) -> None:
+        self.held = None
+        self.hf._held.clear()
+
+    def _may_vanish(self) -> None:
+        if self.random.random() < 0.002 and threading.current_thread() is not threading.main_thread():
+            raise _Vanished
+
+
+class Stage:
+    """The world of one soak: a repository, a clock, and the claimers."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.seed = seed
+        self.run_id = ""
+        self.turns = Turns()
+        self.tally = ClaimTally()
+        self.repository = MemoryGateway()
+        self.repository.write_as_someone_else(BRANCH, {"README.md": b""})
+        self.claimers = [Claimer(number, folder / str(number), self) for number in range(CLAIMERS)]
+        self._fences: list[int] = []
+        self._free_since: float | None = None
+        self._seen: tuple[str, Claim | None] = "", None
+
+    def play(self, number: int) -> None:
+        """Play one round. Raises AssertionError."""
+        self.run_id = f"round-{number}"
+        self._fences = []
+        self._free_since = self.turns.now
+        self._seen = "", None
+        self.turns.late.clear()
+        threads = [threading.Thread(target=claimer.live, daemon=True) for claimer in self.claimers]
+        failures: list[BaseException] = []
+
+        def check() -> None:
+            try:
+                self._check()
+            except AssertionError as error:
+                failures.append(error)
+
+        self.turns.play(threads, check)
+        if failures:
+            raise failures[0]
+        self.tally.rounds += 1
+
+    def begin(self, held: HeldClaim) -> None:
+        """See a new holder: its fence was never given before."""
+        assert held.fence not in self._fences, "a fence was given twice"
+        self._fences.append(held.fence)
+        self.tally.tenures += 1
+
+    def is_over(self) -> bool:
+        return len(self._fences) >= TENURES
+
+    def store(self) -> None:
+        """Drain every machine, and look at what became of what was accepted."""
+        for claimer in self.claimers:
+            claimer.hf.drain()
+        newest = self.claimers[0].hf.resume(self.run_id)
+        entries = self.claimers[0].hf.checkpoints(self.run_id).entries
+        highest = max(entry.fence for entry in entries)
+        assert newest.state["fence"] == highest, "an older fence is preferred"
+        stored = {entry.checkpoint_id for entry in entries}
+        for claimer in self.claimers:
+            for checkpoint_id in claimer.accepted:
+                receipt = claimer.hf.receipt(checkpoint_id)
+                assert receipt is not None, "an accepted checkpoint is gone"
+                is_refused = receipt.status is Progress.REFUSED
+                assert is_refused or checkpoint_id in stored
+                self.tally.set_aside += is_refused
+
+    def forget(self) -> None:
+        """Begin the next round with empty spools."""
+        for claimer in self.claimers:
+            spool = claimer.hf._assembly.spool
+            spool.discard(claimer.accepted)
+            claimer.accepted.clear()
+
+    def _check(self) -> None:
+        holders = [each for each in self.claimers if each.held and each.held.is_held]
+        if len(holders) > 1:
+            raise TwoHolders(f"{self.run_id}: {[(each.number, each.held) for each in holders]}")
+        claim = self._stored()
+        is_free = claim is None or claim.is_released or self.turns.now > claim.expires_at + GRACE_S
+        if not is_free or self.is_over():
+            self._free_since = None
+        elif self._free_since is None:
+            self._free_since = self.turns.now
+        else:
+            gap_s = self.turns.now - self._free_since
+            self.tally.longest_gap_s = max(self.tally.longest_gap_s, gap_s)
+
+    def _stored(self) -> Claim | None:
+        head = self.repository.branches[BRANCH]
+        if head != self._seen[0]:  # looking at every file takes longer than all else
+            path = f"checkpoints/{self.run_id}/claim.json"
+            content = self.repository.files(BRANCH).get(path)
+            self._seen = head, parse_claim(content, path, self.run_id) if content else None
+        return self._seen[1]
+
+
+@contextmanager
+def open_stage(seed: int) -> Iterator[Stage]:
+    """Set the stage, in memory if the machine has some to spare."""
+    place = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
+    with TemporaryDirectory(prefix="holdfast-claims-", dir=place) as folder, ExitStack() as stack:
+        stage = Stage(seed, Path(folder))
+        for claimer in stage.claimers:
+            stack.enter_context(claimer.hf)
+        yield stage
+
+
+def play_claims(rounds: int, seed: int, show: Callable[[str], None] = lambda _: None) -> ClaimTally:
+    """Play so many rounds. Raises AssertionError if two hold a run at a time, or nobody does for too long."""
+    tally = ClaimTally()
+    for first in range(0, rounds, 50):
+        with open_stage(seed + first) as stage:
+            stage.tally = tally
+            for claimer in stage.claimers:
+                claimer.way.tally = tally
+            for number in range(first, min(first + 50, rounds)):
+                stage.play(number)
+                if number % 5 == 0:
+                    stage.store()
+                stage.forget()
+                assert tally.longest_gap_s <= LONGEST_GAP_S, "nobody held the run for too long"
+                show(f"{number + 1} of {rounds} rounds of claimers")
+    return tally
