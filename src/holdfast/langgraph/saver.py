@@ -11,6 +11,7 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from holdfast.langgraph.asynchronous import AsynchronousSaver
+from holdfast.langgraph.cleansing_serializer import CleansingSerializer
 from holdfast.langgraph.names import Place, spell_namespace
 from holdfast.langgraph.records import (
     make_config,
@@ -66,6 +67,10 @@ class HoldfastSaver(AsynchronousSaver):
         if self._is_owner:
             self.holdfast.close()
 
+    @property
+    def _writing_serde(self) -> SerializerProtocol:
+        return CleansingSerializer(self.serde, self.holdfast.redact_text)
+
     def put(
         self,
         config: RunnableConfig,
@@ -76,7 +81,7 @@ class HoldfastSaver(AsynchronousSaver):
         """Save a checkpoint; return once it is on disk, with the config that points at it."""
         del new_versions  # every checkpoint has all values, changed or not
         target = read_target(config)
-        record = write_checkpoint(config, checkpoint, metadata, self.serde)
+        record = write_checkpoint(config, checkpoint, metadata, self._writing_serde)
         self._store.save(target.thread_id, record, is_checkpoint=True)
         return make_config(target.thread_id, target.namespace, checkpoint["id"])
 
@@ -84,7 +89,7 @@ class HoldfastSaver(AsynchronousSaver):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Save what a task has written for a checkpoint; return once it is on disk."""
-        record = write_writes(config, writes, task_id, task_path, self.serde)
+        record = write_writes(config, writes, task_id, task_path, self._writing_serde)
         self._store.save(read_target(config).thread_id, record, is_checkpoint=False)
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:

@@ -21,11 +21,19 @@ def encode_value(value: Any, serde: SerializerProtocol) -> Any:
 
     JSON is encoded here, once. A tuple comes back as a list, as it does from LangGraph's serializer.
     """
-    text = dump_plain(value)
-    if text is not None and not (b'"$' in text and _NAME_WITH_DOLLAR.search(text)):
-        return orjson.Fragment(text)
+    plain = _encode_plain(value)
+    if plain is not None:
+        return plain
     kind, content = serde.dumps_typed(value)
     return {MARK: [kind, b64encode(content).decode()]}
+
+
+def _encode_plain(value: Any) -> orjson.Fragment | None:
+    """Return a value as JSON; None if it is none, or might be taken for what stands for one."""
+    text = dump_plain(value)
+    if text is None or (b'"$' in text and _NAME_WITH_DOLLAR.search(text)):
+        return None
+    return orjson.Fragment(text)
 
 
 def decode_value(stored: Any, serde: SerializerProtocol) -> Any:
@@ -36,9 +44,9 @@ def decode_value(stored: Any, serde: SerializerProtocol) -> Any:
     return stored
 
 
-def encode_members(values: dict[str, Any], serde: SerializerProtocol) -> dict[str, Any]:
-    """Return each member, encoded."""
-    return {name: encode_value(value, serde) for name, value in values.items()}
+def encode_members(values: dict[str, Any], serde: SerializerProtocol) -> Any:
+    """Return each member, encoded; where all are JSON, all of them together, which is quicker."""
+    return _encode_plain(values) or {name: encode_value(value, serde) for name, value in values.items()}
 
 
 def decode_members(stored: dict[str, Any], serde: SerializerProtocol) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 It is loaded only where a key is in use: it brings `cryptography`, which takes longer to load than Holdfast.
 """
 
+import hmac
 import secrets
 import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+import orjson
 from joserfc import jwe, jws
 from joserfc.errors import JoseError
 from joserfc.jwe import JWERegistry
@@ -20,6 +22,7 @@ from holdfast.security.keys import SecurityKey, encode_octets, name_key
 # More than any state has: what would unpack to more is not unpacked.
 MOST_BYTES = 64 * 1024 * 1024
 _ALGORITHMS = ["dir", "ECDH-ES+A256KW", "A256GCM", "DEF"]
+_VECTOR_BYTES = 12
 _PARTS = ("kty", "crv", "x", "y", "k", "d")
 _KEY_TYPES: dict[str, Any] = {"oct": OctKey, "EC": ECKey, "OKP": OKPKey}
 
@@ -73,16 +76,28 @@ _REGISTRY = _Registry(algorithms=_ALGORITHMS, strict_check_header=False)
 _SIGNATURES = _SignatureRegistry(algorithms=["EdDSA", "HS256"])
 
 
-def encrypt(plaintext: bytes, key: SecurityKey, protected: Mapping[str, str]) -> str:
+def encrypt(plaintext: bytes, key: SecurityKey, protected: Mapping[str, Any]) -> str:
     """Return a JWE for the holder of `key`; `protected` is readable, but cannot be altered."""
-    header = {
-        "alg": "dir" if key.is_shared else "ECDH-ES+A256KW",
-        "enc": "A256GCM",
-        "zip": "DEF",
-        "kid": key.kid,
-        **protected,
-    }
-    return jwe.encrypt_compact(header, plaintext, _load(key), registry=_REGISTRY)
+    return jwe.encrypt_compact(_header(key, protected), plaintext, _load(key), registry=_REGISTRY)
+
+
+def encrypt_alike(plaintext: bytes, key: SecurityKey, protected: Mapping[str, Any], secret: bytes) -> str:
+    """Return a JWE by a shared key that is the same for the same plaintext and header.
+
+    Its initialization vector is a keyed digest of all that is encrypted: no two texts have the same one, as
+    if it were made by chance.
+    """
+    header = encode_octets(orjson.dumps(_header(key, protected))).encode()
+    packed = _REGISTRY.get_zip("DEF").compress(plaintext)
+    vector = hmac.digest(secret, header + b"." + packed, "sha256")[:_VECTOR_BYTES]
+    cipher = _REGISTRY.get_enc("A256GCM")
+    sealed, tag = cipher.encrypt(packed, _load(key).raw_value, vector, header)
+    return f"{header.decode()}..{encode_octets(vector)}.{encode_octets(sealed)}.{encode_octets(tag)}"
+
+
+def _header(key: SecurityKey, protected: Mapping[str, Any]) -> dict[str, Any]:
+    algorithm = "dir" if key.is_shared else "ECDH-ES+A256KW"
+    return {"alg": algorithm, "enc": "A256GCM", "zip": "DEF", "kid": key.kid, **protected}
 
 
 def decrypt(token: str, key: SecurityKey) -> bytes:
@@ -116,6 +131,18 @@ def verify(signature: str, payload: bytes, key: SecurityKey) -> None:
 
 def _signature_algorithm(key: SecurityKey) -> str:
     return "HS256" if key.is_shared else "EdDSA"
+
+
+def check_key(key: SecurityKey) -> None:
+    """Raise CannotOpen unless the bytes of a key are those of one, and its two halves belong together."""
+    try:
+        loaded = _load(key)
+        if key.kind == "OKP" and key.is_private:
+            public = encode_octets(loaded.private_key.public_key().public_bytes_raw())
+            if public != key.members["x"].rstrip("="):
+                raise CannotOpen("its two halves do not belong together")
+    except (JoseError, ValueError, TypeError, KeyError) as error:
+        raise CannotOpen("its bytes are not those of such a key") from error
 
 
 def make_shared_key() -> dict[str, str]:

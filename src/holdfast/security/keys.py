@@ -1,4 +1,7 @@
-"""Keys as users hold them: JSON Web Keys (RFC 7517), one in a line, or a set. No cryptography is needed."""
+"""Keys as users hold them: JSON Web Keys (RFC 7517), one in a line, or a set.
+
+For a shared key, no cryptography is loaded.
+"""
 
 import base64
 import binascii
@@ -116,7 +119,20 @@ def _parse_key(members: Any, purpose: Purpose) -> SecurityKey:
         raise ValueError(f"a shared key for encryption has just {_SHARED_SECRET_BYTES} bytes; {_ADVICE}")
     if kind != "oct" and texts["crv"] not in _CURVES[purpose][kind]:
         raise ValueError(f"a key on the curve {texts['crv']} is not for {purpose}; {_ADVICE}")
-    return SecurityKey(texts.get("kid") or thumbprint(texts)[:_ID_LENGTH], kind, texts)
+    key = SecurityKey(texts.get("kid") or thumbprint(texts)[:_ID_LENGTH], kind, texts)
+    if kind != "oct":
+        _check_bytes(key)
+    return key
+
+
+def _check_bytes(key: SecurityKey) -> None:
+    """Raise ValueError unless it is a point on its curve: else it would be noticed at the first save."""
+    from holdfast.security import jose
+
+    try:
+        jose.check_key(key)
+    except jose.CannotOpen as error:
+        raise ValueError(f"the key {key.kid} cannot be used: {error}; {_ADVICE}") from None
 
 
 def _decode(text: str) -> bytes:

@@ -12,6 +12,7 @@ from holdfast import Holdfast
 from holdfast.errors import CheckpointChanged, IntegrityFailure, KeyMissing
 from holdfast.security import jose
 from holdfast.settings import Settings
+from tests.fakes.credentials import MAKERS, Forger
 from tests.fakes.traces import find_traces
 
 CANARY = "the canary that must not sing 4711"
@@ -68,7 +69,7 @@ def test_everything_that_reads_opens_it(tmp_path: Path, mode: str) -> None:
         assert holdfast.resume("r").state == {"n": 2}
         assert json.loads(holdfast.checkpoint("r").content)["state_snapshot"] == {"n": 2}
         assert "$sealed" not in str(holdfast.diff("r", forget, forget + 1))
-        assert len(holdfast._assembly.reader.history("r").envelopes) == forget + 1
+        assert len(holdfast._assembly.shards[0].reader.history("r").envelopes) == forget + 1
         assert holdfast.validate("r").findings == []
         holdfast.complete("r", keep=True)
         assert holdfast.resume("r").state == {"n": 2}
@@ -171,3 +172,55 @@ def test_tampered_state_in_the_spool_is_passed_over(tmp_path: Path) -> None:
         with pytest.raises(IntegrityFailure, match="not what was sealed"):
             holdfast.resume("r", at=2)
         assert len(holdfast.validate("r").findings) > 0
+
+
+@BOTH_MODES
+def test_local_copies_in_the_clear_go_when_a_key_is_set(tmp_path: Path, mode: str) -> None:
+    with opened(tmp_path, mode=mode) as holdfast:
+        holdfast.save("r", {"secret": CANARY})
+        holdfast.drain()
+        holdfast.save("r", {"secret": CANARY, "n": 2})
+        holdfast.drain()
+    assert find_traces(tmp_path / "targets", CANARY)
+    with opened(tmp_path, KEY, mode=mode) as holdfast:
+        assert holdfast.resume("r", at=1).state == {"secret": CANARY}
+        holdfast.rotate_keys("r")
+        assert holdfast.resume("r", at=1).state == {"secret": CANARY}
+    assert find_traces(tmp_path / "targets", CANARY) == []
+    with opened(tmp_path, mode=mode) as holdfast:
+        assert holdfast.checkpoints("r").entries
+    with opened(tmp_path, OTHER, KEY, mode=mode) as holdfast:
+        holdfast.rotate_keys("r")
+        assert holdfast.resume("r").state == {"secret": CANARY, "n": 2}
+    assert find_traces(tmp_path / "targets" / "cache", CANARY) == []
+
+
+def test_local_copy_is_for_its_owner_alone(tmp_path: Path) -> None:
+    with opened(tmp_path) as holdfast:
+        holdfast.save("r", {})
+        holdfast.drain()
+        files = [path for path in tmp_path.glob("targets/*/cache/*") if path.is_file()]
+        assert files
+        assert [oct(path.stat().st_mode & 0o777) for path in files] == ["0o600"] * len(files)
+
+
+@BOTH_MODES
+def test_what_stays_readable_holds_no_credential_and_no_word_of_the_caller(tmp_path: Path, mode: str) -> None:
+    token = MAKERS["github-token"][0](Forger())
+    with opened(tmp_path, KEY, mode=mode, HOLDFAST_REDACT="known") as holdfast:
+        holdfast.submit(
+            {
+                "run_id": "r",
+                "trigger": "manual",
+                "phase": f"phase {token}",
+                "workflow": f"https://x:{token}@host/w.yml",
+                "state": {CANARY: {"key": token}},
+                "forked_from": {"whom": CANARY},
+                "retention": CANARY,
+                token: token,
+            }
+        )
+        holdfast.drain()
+        (warning,) = [each for each in holdfast.resume("r").warnings if CANARY in each]
+        assert f"/state_snapshot/{CANARY}/key" in warning
+    assert find_traces(tmp_path, CANARY, token) == []

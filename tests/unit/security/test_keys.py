@@ -2,11 +2,12 @@
 
 import base64
 import json
+from collections.abc import Callable
 
 import pytest
 
 from holdfast.security.jose import make_recipient_key, make_shared_key, make_signing_key, public_half
-from holdfast.security.keys import parse_keys, thumbprint
+from holdfast.security.keys import Purpose, parse_keys, thumbprint
 
 SHARED, OTHER = make_shared_key(), make_shared_key()
 
@@ -80,3 +81,22 @@ def test_recipient_key_does_not_sign() -> None:
     with pytest.raises(ValueError, match="P-256 is not for signing"):
         parse_keys(json.dumps(make_recipient_key()), "signing")
     assert parse_keys(json.dumps(make_signing_key()), "signing")[0].is_private
+
+
+@pytest.mark.parametrize(
+    ("purpose", "make", "changes"),
+    [
+        ("encryption", make_recipient_key, {"x": octets(32)}),
+        ("encryption", make_recipient_key, {"y": octets(31)}),
+        ("encryption", make_recipient_key, {"d": octets(32)}),
+        ("signing", make_signing_key, {"x": make_signing_key()["x"]}),
+        ("signing", make_signing_key, {"d": octets(16)}),
+    ],
+)
+def test_key_of_the_right_type_with_wrong_bytes_is_refused(
+    purpose: Purpose, make: Callable[[], dict[str, str]], changes: dict[str, str]
+) -> None:
+    pair = {**make(), **changes}
+    with pytest.raises(ValueError, match=f"the key {pair['kid']} cannot be used") as refusal:
+        parse_keys(json.dumps(pair), purpose)
+    assert pair["d"] not in str(refusal.value)

@@ -105,7 +105,7 @@ def test_context_header_and_other_members_are_redacted_too() -> None:
 
 def test_run_that_is_called_like_a_credential_is_refused_without_saying_it() -> None:
     draft = draft_from_mapping(short({}), now=NOW, new_id=lambda: ID, run_id=TOKEN)
-    with pytest.raises(InvalidCheckpoint, match="call the run otherwise") as refusal:
+    with pytest.raises(InvalidCheckpoint, match="use another name") as refusal:
         Redactor("known", lambda: ()).redact(draft)
     assert TOKEN not in str(refusal.value)
 
@@ -200,3 +200,91 @@ def test_credential_right_after_an_escape_is_found(before: str, *, ensure_ascii:
         stored = json.dumps(json.loads(redact(document).body(1)), ensure_ascii=False)
 
         assert secret[8:-8] not in stored, kind
+
+
+def test_names_of_top_level_members_are_searched() -> None:
+    draft = redact(
+        {**short({}), TOKEN: 1, "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzzzzzzzK"}
+    )
+
+    body = json.loads(draft.body(1))
+    assert body[MARK] == 1
+    assert body["AWS_SECRET_ACCESS_KEY"] == MARK
+    assert TOKEN not in draft.body(1).decode()
+    assert {(place.path, place.kind) for place in draft.redacted} == {
+        (f"/{MARK}", "github-token"),
+        ("/AWS_SECRET_ACCESS_KEY", "aws-secret-key"),
+    }
+
+
+def test_strict_takes_values_under_telling_names_of_the_top_level() -> None:
+    draft = redact({**short({}), "password": "hunter2", "login": {"apiKey": [7]}}, "strict")
+    body = json.loads(draft.body(1))
+    assert (body["password"], body["login"]) == (MARK, {"apiKey": [MARK]})
+
+
+def test_name_that_is_redacted_is_not_one_that_is_there_already() -> None:
+    document = b'{"trigger":"manual","state":{"%b":1,"%b":2},"%b":3}' % (
+        MARK.encode(),
+        TOKEN.encode(),
+        TOKEN.encode(),
+    )
+    draft = redact(document)
+    assert state_of(draft) == {MARK: 1, f"{MARK} 2": 2}
+    assert json.loads(draft.body(1))[f"{MARK} 3"] == 3
+
+
+def test_what_stays_readable_beside_a_sealed_state_is_always_searched() -> None:
+    mapping = {**short({"a": TOKEN}, workflow=TOKEN, retention=TOKEN), TOKEN: TOKEN, "phase": f"p {TOKEN}"}
+    draft = draft_from_mapping(mapping, now=NOW, new_id=lambda: ID, run_id="r")
+
+    redacted = Redactor("off", list, "known").redact(draft)
+
+    assert state_of(redacted) == {"a": TOKEN}
+    assert redacted.texts[MARK] == f'"{TOKEN}"'.encode()
+    assert redacted.texts["retention"] == f'"{MARK}"'.encode()
+    assert (redacted.header.workflow, redacted.header.phase) == (MARK, f"p {MARK}")
+    with pytest.raises(InvalidCheckpoint, match="use another name"):
+        Redactor("off", list, "known").redact(
+            draft_from_mapping(short({}), now=NOW, new_id=lambda: ID, run_id=TOKEN)
+        )
+
+
+def test_kind_that_a_caller_states_is_none_of_its_own() -> None:
+    stated = [{"path": "/state_snapshot/a", "kind": TOKEN}]
+    draft = redact(short({"a": MARK}, redacted=stated), "off")
+    assert draft.redacted == (Redacted("/state_snapshot/a", EARLIER),)
+
+
+@pytest.mark.parametrize("between", ["", " "])
+def test_credentials_right_behind_each_other_all_go(between: str) -> None:
+    corpus = [each for each in make_all(seed=5, number=60) if each[1] == each[2] and "\n" not in each[1]]
+    for step in (1, 7):
+        pairs = zip(corpus, corpus[step:] + corpus[:step], strict=True)
+        texts = [first + between + second + between + first for (_, first, _), (_, second, _) in pairs]
+        stored = json.dumps(state_of(redact(short(texts))))
+        assert [text for _, _, text in corpus if text[8:-8] in stored] == []
+
+
+def test_value_below_its_name_on_the_next_line_is_found() -> None:
+    text = "Authorization:\n\tBearer abcdefgh12345678"
+    assert state_of(redact(json.dumps(short({"a": text})).encode())) == {
+        "a": f"Authorization:\n\tBearer {MARK}"
+    }
+
+
+@pytest.mark.parametrize("secret", ["p\u00e4ssw\u00f6rter-\u00df", "two\nlines of it", "tab\tand\x0bmore"])
+def test_own_secret_is_found_in_every_spelling(secret: str) -> None:
+    spelled = "".join(f"\\u{ord(letter):04x}" for letter in secret)
+    for text in (spelled, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        document = f'{{"trigger":"manual","state":{{"a":"{text}"}}}}'.encode()
+        assert state_of(redact(document, "off", secret)) == {"a": MARK}
+
+
+def test_name_that_is_stored_as_it_is_must_hold_no_credential() -> None:
+    redactor = Redactor("known", lambda: [LIVE])
+    redactor.check_name("owner", "machine-7:4711")
+    for name in (TOKEN, f"by {LIVE}", "https://me:hunter2000@host"):
+        with pytest.raises(InvalidCheckpoint, match="owner: it is, or holds, a credential") as refusal:
+            redactor.check_name("owner", name)
+        assert name not in str(refusal.value)

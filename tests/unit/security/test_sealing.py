@@ -170,3 +170,33 @@ def test_retention_still_sees_that_a_run_is_to_be_kept() -> None:
 def test_only_the_form_is_taken_for_sealed() -> None:
     assert is_sealed(b' { "$sealed" : 1}')
     assert not is_sealed(b'{"a": {"$sealed": 1}}')
+
+
+def test_members_that_are_sealed_alone_cannot_be_swapped_left_out_added_or_taken_from_elsewhere() -> None:
+    alike = Keyring(RING.keys, alike_from_bytes=1024)
+
+    def sealed(run_id: str, letters: str) -> Envelope:
+        state = {letter: letter * 2000 for letter in letters} | {"n": 1}
+        return stamp(alike.seal(draft(state, run_id)).body(1))
+
+    def members(envelope: Envelope) -> list[Any]:
+        return list(members_of(envelope)["state_snapshot"]["$members"])
+
+    envelope = sealed("r", "ab")
+    state = members_of(envelope)["state_snapshot"]
+    mine, foreign = members(envelope), members(sealed("s", "ab"))
+
+    def altered(wrong: object) -> Envelope:
+        return rewrite(envelope, state_snapshot={"$sealed": state["$sealed"], "$members": wrong})
+
+    assert members_of(alike.open(envelope, "p"))["state_snapshot"]["b"] == "b" * 2000
+    assert alike.open(altered(mine), "p").content == alike.open(envelope, "p").content
+    whole = members_of(envelope)["context_fields"]
+    others = members(sealed("r", "xy"))
+    tampered: list[Any] = [mine[::-1], mine[:1], [*mine, mine[0]], [], {}, others, foreign, [whole] * 2]
+    for wrong in tampered:
+        with pytest.raises(IntegrityFailure):
+            alike.open(altered(wrong), "p")
+    with pytest.raises(IntegrityFailure):
+        alike.open(rewrite(envelope, state_snapshot={"$sealed": state["$sealed"]}), "p")
+    assert set(map(str, mine)).isdisjoint(map(str, foreign))
