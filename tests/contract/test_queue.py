@@ -481,6 +481,22 @@ def test_what_is_discarded_leaves_nothing_but_its_number(spool: Queue) -> None:
     assert spool.put(FakeEntry()).sequence_number == 5
 
 
+def test_receipts_of_one_run_are_forgotten_and_its_ids_may_come_again(spool: Queue) -> None:
+    verified, waiting = FakeEntry(fingerprint="f1"), FakeEntry()
+    other = FakeEntry(run_id="other")
+    spool.put_all([verified, waiting, other])
+    spool.acknowledge({verified.checkpoint_id: delivery(), other.checkpoint_id: delivery()})
+
+    assert spool.forget_receipts("build-1") == 1
+
+    assert spool.receipt(verified.checkpoint_id) is None
+    assert [spool.receipt(each.checkpoint_id) is None for each in (waiting, other)] == [False, False]
+    again = spool.put(verified)
+    assert (again.status, again.sequence_number) == (Progress.SPOOLED, 3)
+    assert spool.status(0).depth == 2
+    assert spool.forget_receipts("build-1") == 0
+
+
 def test_second_drainer_is_told_who_drains(spool: Queue, open_queue: OpenQueue) -> None:
     other = open_queue()
     with spool.drainer(), pytest.raises(SpoolBusy, match=r"process \d+ is draining"), other.drainer():
@@ -628,3 +644,18 @@ def test_wanted_number_is_free_only_once_whatever_was_purged(spool: Queue, clock
     numbers = [spool.put(FakeEntry(sequence=wanted)).sequence_number for wanted in (4, 6, 5, 5)]
 
     assert numbers == [7, 8, 5, 9]
+
+
+def test_journeys_tell_how_far_each_has_come_the_newest_first(spool: Queue, clock: VirtualClock) -> None:
+    first, second, _ = spool.put_all([FakeEntry(), FakeEntry(), FakeEntry(run_id="other")])
+    assert isinstance(first, Receipt)
+    assert isinstance(second, Receipt)
+    clock.time += 5.0
+    spool.acknowledge({first.checkpoint_id: delivery()})
+
+    newest, oldest = spool.journeys("build-1", most=10)
+
+    assert (newest.checkpoint_id, newest.progress) == (second.checkpoint_id, Progress.SPOOLED)
+    assert (oldest.checkpoint_id, oldest.progress) == (first.checkpoint_id, Progress.VERIFIED)
+    assert (oldest.arrived_at, oldest.changed_at, oldest.size_bytes) == (1000.0, 1005.0, 7)
+    assert [each.run_id for each in spool.journeys(most=2)] == ["other", "build-1"]

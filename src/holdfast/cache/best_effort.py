@@ -116,6 +116,11 @@ class BestEffortCache:
         """Return the keys that begin with `prefix`."""
         return self._attempt(lambda database: database.keys(prefix)) or []
 
+    def empty(self) -> None:
+        """Delete the files with all that is in them, freed pages included; the next use begins anew."""
+        if os.getpid() == self._pid:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
     def _has_room(self, size_bytes: int) -> bool:
         disk = os.statvfs(self._folder)
         return disk.f_bavail * disk.f_frsize - size_bytes >= self._min_free_bytes

@@ -86,6 +86,9 @@ class DiskCache(diskcache.Cache):  # type: ignore[misc]
         folder.chmod(0o700)
         if os.path.expandvars(folder.expanduser()) != str(folder):  # as diskcache does
             raise OSError(f"{folder} contains a variable")
+        # SQLite gives its log the same rights as the file.
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._path.chmod(0o600)
         super().__init__(
             str(folder),
             disk=_BytesDisk,

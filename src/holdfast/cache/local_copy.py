@@ -4,7 +4,10 @@ Everything here can be had again from GitHub; losing it costs requests, nothing 
 not kept, and no method fails.
 """
 
+import re
+import zlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,8 +16,9 @@ import orjson
 
 from holdfast.cache.best_effort import BestEffortCache
 from holdfast.errors import HoldfastError
+from holdfast.format.file_list import FileList
 from holdfast.format.git_ids import blob_sha
-from holdfast.format.index import Index, Segment, open_segment, parse_index
+from holdfast.format.index import Index, Outline, parse_index
 from holdfast.format.paths import INDEX, LATEST
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 
@@ -24,6 +28,10 @@ MAX_BLOB_BYTES = MAX_BYTES // 32
 # The index names older files as well, with their blobs.
 MAX_FILES_OF_OUR_WRITES = 200
 MAX_DISBELIEVED = 10_000
+
+# A member of a checkpoint that is neither sealed nor elsewhere.
+_CLEAR_STATE = re.compile(rb'"(?:state_snapshot|context_fields)"\s*+:\s*+(?!\{\s*"\$(?:sealed|parts?)"\s*:)')
+_SEALED_PART = b'{"$sealed":'
 
 ResultT = TypeVar("ResultT")
 
@@ -71,10 +79,11 @@ class RepositoryCache:
     """A bounded local copy in `folder`. A blob's name is its content's digest, so it is never out of date.
 
     Where the copy cannot be opened, nothing is kept; nor is anything that would leave only about
-    `min_free_bytes` free on the disk, or less.
+    `min_free_bytes` free on the disk, or less. With `is_sealed_only`, no state in the clear is kept.
     """
 
-    def __init__(self, folder: Path, *, min_free_bytes: int = 0) -> None:
+    def __init__(self, folder: Path, *, min_free_bytes: int = 0, is_sealed_only: bool = False) -> None:
+        self._is_sealed_only = is_sealed_only
         # A value lies in SQLite's log as well for a while.
         reserve_bytes = min_free_bytes + MAX_BLOB_BYTES
         self._disk = BestEffortCache(folder, max_bytes=MAX_BYTES, min_free_bytes=reserve_bytes)
@@ -83,6 +92,10 @@ class RepositoryCache:
     def close(self) -> None:
         """Let go of the files."""
         self._disk.close()
+
+    def empty(self) -> None:
+        """Delete everything, and leave no trace of it on the disk."""
+        self._disk.empty()
 
     def blob(self, sha: str) -> bytes | None:
         """Return a blob's content if it is here."""
@@ -95,12 +108,15 @@ class RepositoryCache:
 
     def keep_blob(self, sha: str, content: bytes) -> None:
         """Remember a blob's content for a while."""
-        self._keep(f"blob/{sha}", content)
+        self.keep_blobs({sha: content})
 
     def keep_blobs(self, contents: Mapping[str, bytes]) -> None:
         """Remember the contents of many blobs, by their SHA, for a while."""
         small = {
-            f"blob/{sha}": content for sha, content in contents.items() if len(content) <= MAX_BLOB_BYTES
+            f"blob/{sha}": content
+            for sha, content in contents.items()
+            if len(content) <= MAX_BLOB_BYTES
+            and not (self._is_sealed_only and _CLEAR_STATE.search(content) is not None)
         }
         self._disk.set_many(small)
 
@@ -110,7 +126,8 @@ class RepositoryCache:
 
     def keep_part(self, path: str, content: bytes) -> None:
         """Remember a part for a while."""
-        self._keep(f"part/{path}", content)
+        if not self._is_sealed_only or _is_sealed_part(content):
+            self._keep(f"part/{path}", content)
 
     def head(self) -> Head | None:
         """Return where the branch was when we last asked."""
@@ -122,16 +139,45 @@ class RepositoryCache:
 
     def folder(self, run_id: str) -> Folder | None:
         """Return the files of a run as we last saw or wrote them."""
-        return self._recall(f"folder/{run_id}", lambda known: Folder(known[0], _read_files(known[1])))
+
+        def read(stored: bytes) -> Folder:
+            head, begin, files = stored.partition(b"\0")
+            commit_sha, highest_number = orjson.loads(head)
+            if not begin:
+                raise ValueError("it is of an earlier version")
+            return Folder(commit_sha, FileList(begin + files, highest_number))
+
+        return self._recall_bytes(f"folder/{run_id}", read)
 
     def keep_folder(self, run_id: str, folder: Folder) -> None:
         """Remember the files of a run."""
-        self._keep_record(f"folder/{run_id}", (folder.commit_sha, _record_files(folder.files)))
+        files = FileList.of(folder.files)
+        head = orjson.dumps((folder.commit_sha, files.highest_number))
+        self._keep_bytes(f"folder/{run_id}", head + files.to_bytes())
+        latest = folder.files.get(LATEST)
+        self._keep_record(f"newest/{run_id}", (len(files), latest.sha if latest else ""))
+
+    def ends(self, run_id: str) -> Folder | None:
+        """Return `index.json` and `latest.json` of a run, as they were at a commit."""
+        return self._recall(f"ends/{run_id}", lambda known: Folder(known[0], _read_files(known[1])))
+
+    def keep_ends(self, run_id: str, ends: Folder) -> None:
+        """Remember `index.json` and `latest.json` of a run."""
+        self._keep_record(f"ends/{run_id}", (ends.commit_sha, _record_files(ends.files)))
+
+    def has_latest(self, run_id: str) -> bool:
+        """Whether the newest checkpoint of a run, as far as it is known, is here."""
+        sha = self._recall(f"newest/{run_id}", lambda known: str(known[1]))
+        return bool(sha) and self.blob(str(sha)) is not None
+
+    def file_count(self, run_id: str) -> int:
+        """Return how many files a run had when we last looked; 0 if it is not known."""
+        return self._recall(f"newest/{run_id}", lambda known: int(known[0])) or 0
 
     def note_writes(self, run_id: str, written: Mapping[str, RemoteFile | None]) -> None:
         """Remember what we wrote to, or (None) deleted from, the folder of a run."""
         known = self.folder(run_id)
-        files = dict(known.files) if known else {}
+        files = _recent(known.files) if known else {}
         for name, file in written.items():
             files.pop(name, None)
             if file is not None:
@@ -180,7 +226,7 @@ class RepositoryCache:
             content = self.blob(index_sha)
             if content is None:
                 return None
-            index = self._with_segments(parse_index(content, f"{run_id}/index.json"), segment_shas)
+            index = self._outlined(parse_index(content, f"{run_id}/index.json"), segment_shas)
             return RunSnapshot(index, index_sha, latest_sha, latest_sequence, segment_shas)
 
         return self._recall(f"view/{run_id}", read)
@@ -192,19 +238,42 @@ class RepositoryCache:
         content = view.index.to_bytes()
         if blob_sha(content) == view.index_sha:  # an index that others wrote is kept as it was read
             self.keep_blob(view.index_sha, content)
-        names = [_name_of(segment) for segment in view.index.segments]
+        names = [segment.name for segment in view.index.segments]
         segment_shas = {name: view.blobs[name] for name in names if name in view.blobs}
         known = (view.index_sha, view.latest_sha, view.latest_sequence, segment_shas)
         self._keep_record(f"view/{view.run_id}", known)
 
-    def _with_segments(self, index: Index, shas: Mapping[str, str]) -> Index:
-        """Return the index with those of its segments that are here; `shas` has their blobs by name."""
-        contents = self.blobs(shas.values()) if shas else {}
-        segments = []
-        for segment in index.segments:
-            content = contents.get(shas.get(_name_of(segment), ""))
-            segments.append(segment if content is None else open_segment(segment, content, index.run_id))
+    def _outlined(self, index: Index, shas: Mapping[str, str]) -> Index:
+        """Return the index with what is known of its segments; `shas` has their blobs by name."""
+        outlines = self.outlines(index.run_id) if index.segments else {}
+        segments = (
+            replace(segment, known=outlines.get(shas.get(segment.name, ""))) for segment in index.segments
+        )
         return replace(index, segments=tuple(segments))
+
+    def outlines(self, run_id: str) -> dict[str, Outline]:
+        """Return what is known of the segments of a run's index, by their blobs."""
+
+        def read(known: Any) -> dict[str, Outline]:
+            return {sha: Outline(frozenset(ids), frozenset(names)) for sha, (ids, names) in known.items()}
+
+        return self._recall(f"outlines/{run_id}", read) or {}
+
+    def keep_outlines(self, view: RunSnapshot) -> None:
+        """Remember what is in the segments of a run's index, so that they need not be read again.
+
+        They are looked at whenever a process begins to write: one record for all of them costs least.
+        """
+        known = {
+            view.blobs[segment.name]: (list(segment.outline.ids), list(segment.outline.names))
+            for segment in view.index.segments
+            if segment.outline and segment.name in view.blobs
+        }
+        self._keep_record(f"outlines/{view.run_id}", known)
+
+    def forget_outlines(self, run_id: str) -> None:
+        """Forget what is in the segments of a run's index."""
+        self._forget(f"outlines/{run_id}")
 
     def forget_view(self, run_id: str) -> None:
         """Forget how the run's folder stood."""
@@ -216,7 +285,10 @@ class RepositoryCache:
 
     def _keep_record(self, key: str, record: object) -> None:
         """Keep a record in place of an earlier one, which is forgotten in any case."""
-        if self._keep(key, orjson.dumps(record)):
+        self._keep_bytes(key, orjson.dumps(record))
+
+    def _keep_bytes(self, key: str, content: bytes) -> None:
+        if self._keep(key, content):
             self._disbelieved.discard(key)
         else:
             self._forget(key)
@@ -231,15 +303,28 @@ class RepositoryCache:
             self._disbelieved.clear()
 
     def _recall(self, key: str, read: Callable[[Any], ResultT]) -> ResultT | None:
+        return self._recall_bytes(key, lambda stored: read(orjson.loads(stored)))
+
+    def _recall_bytes(self, key: str, read: Callable[[bytes], ResultT]) -> ResultT | None:
         stored = None if key in self._disbelieved else self._disk.get(key)
         try:
-            return None if stored is None else read(orjson.loads(stored))
+            return None if stored is None else read(stored)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, HoldfastError):
             return None  # damaged, or of another version
 
 
-def _name_of(segment: Segment) -> str:
-    return segment.file_path.rpartition("/")[2]
+def _is_sealed_part(content: bytes) -> bool:
+    """Whether a part is sealed, packed or not; a further piece of one does not tell, and counts as clear."""
+    with suppress(zlib.error):
+        content = zlib.decompressobj(wbits=31).decompress(content, len(_SEALED_PART))
+    return content.startswith(_SEALED_PART)
+
+
+def _recent(files: Mapping[str, RemoteFile]) -> dict[str, RemoteFile]:
+    """Return the files of a run; of one that has many, those that the index does not name."""
+    if isinstance(files, FileList) and len(files) > MAX_FILES_OF_OUR_WRITES:
+        return files.beside_checkpoints()
+    return dict(files)
 
 
 def _read_run(record: Any) -> ListedRun:

@@ -1,13 +1,13 @@
 """Python values as JSON text: every value exactly as it is, or a refusal that says where and why.
 
 orjson alone does not do: it writes NaN as null, refuses integers beyond 64 bits, and does not limit the
-nesting of tuples, so that a deep one overwrites memory. So the kinds of all values are looked at first.
+nesting of tuples, so that a deep one overwrites memory. So it is found out first how deep a value goes.
 An `orjson.Fragment` is its caller's word that it holds JSON.
 """
 
 import gc
 from collections.abc import Iterable
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import is_dataclass
 from datetime import date, time
 from decimal import Decimal
 from enum import Enum
@@ -31,6 +31,12 @@ from holdfast.jsontext.parse import Number
 
 _PLAIN = frozenset({str, int, bool, type(None), float, dict, list, tuple})
 _CONTAINERS = frozenset({dict, list, tuple})
+_FAITHFUL = (
+    orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+)
+# To look whether a value is a float takes as long as to look for nulls in so many bytes.
+_BYTES_PER_LOOK = 40
+_GROWTH = 8
 _MANY = 10_000
 _TOO_MANY = 8_000_000
 _INTEGER_BOUND = 10**MAX_INTEGER_DIGITS
@@ -68,55 +74,57 @@ def dump_plain(value: object) -> bytes | None:
     if levels is None:
         return None
     try:
-        text = orjson.dumps(value)
+        text = orjson.dumps(value, _refuse, _FAITHFUL)
     except orjson.JSONEncodeError:
         return None
     return text if _are_finite(levels, text) else None
 
 
-@dataclass(slots=True)
-class _Levels:
-    """All values inside a value, by how deep they lie; apart, those levels that have floats among them."""
-
-    every: list[list[Any]] = field(default_factory=list)
-    with_floats: list[list[Any]] = field(default_factory=list)
+def _refuse(value: object) -> object:
+    raise TypeError(type(value).__name__)
 
 
-def _find_levels(value: object) -> _Levels | None:
-    """Return the levels of `value`; None if it is deep, or not plain JSON."""
+def _find_levels(value: object) -> list[list[Any]] | None:
+    """Return all values inside a value, by how deep they lie; None if it is deep, or surely not plain JSON.
+
+    Nothing is asked of each value: what orjson does not write faithfully it refuses by itself.
+    """
     level: list[Any] = [value]
-    found = _Levels()
+    levels: list[list[Any]] = []
     visited = 0
-    for _ in range(MAX_DEPTH + 1 if _SEES_LEAVES else 0):
-        kinds = set(map(type, level))
-        if not kinds <= _PLAIN:
-            return None
-        found.every.append(level)
-        if float in kinds:
-            found.with_floats.append(level)
-        if kinds.isdisjoint(_CONTAINERS):
-            return found
+    while level and len(levels) < (MAX_DEPTH if _SEES_LEAVES else 0):
+        levels.append(level)
         visited += len(level)
         # A list that holds itself a thousand times grows as much with each level.
-        if visited > _MANY and visited + _count_inside(level) > _TOO_MANY:
+        if visited > _MANY and (not _are_plain(level) or visited + _count_inside(level) > _TOO_MANY):
             return None
-        level = gc.get_referents(*level)
-    return None
+        inside = gc.get_referents(*level)
+        # Behind anything but plain values lies its class, and behind that the whole program.
+        if len(inside) > _GROWTH * len(level) and not _are_plain(level):
+            return None
+        level = inside
+    return None if level else levels
+
+
+def _are_plain(level: list[Any]) -> bool:
+    return set(map(type, level)) <= _PLAIN
 
 
 def _count_inside(level: list[Any]) -> int:
     return sum(len(each) for each in level if type(each) in _CONTAINERS)
 
 
-def _are_finite(levels: _Levels, text: bytes) -> bool:
+def _are_finite(levels: list[list[Any]], text: bytes) -> bool:
     """Whether no float of these levels has become a null in `text`, as orjson writes NaN."""
-    unexplained = text.count(b"null") if levels.with_floats else 0
+    if sum(map(len, levels)) * _BYTES_PER_LOOK < len(text):
+        return all(map(_has_finite, levels))
+    unexplained = text.count(b"null")
     # Each None is a null. Most lie in small levels, and once all nulls are explained no float is one.
-    for level in sorted(levels.every, key=len):
+    for level in sorted(levels, key=len):
         if not unexplained:
             return True
         unexplained -= level.count(None)
-    return not unexplained or all(map(_has_finite, levels.with_floats))
+    return not unexplained or all(map(_has_finite, levels))
 
 
 def _has_finite(level: list[Any]) -> bool:

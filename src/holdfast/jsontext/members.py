@@ -44,6 +44,11 @@ class Document:
             self._spans = _by_name(members)
         self.members: Mapping[str, bytes] = _Members(text, self._spans)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it is so large that its values are read one by one."""
+        return self._root is not None
+
     def view(self, name: str) -> memoryview:
         """Return the text of a member where it stands, without a copy of it."""
         start, end = self._spans[name]

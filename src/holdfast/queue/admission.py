@@ -153,11 +153,17 @@ def check_ids(run_id: str, checkpoint_id: str) -> None:
 
 def check_limits(totals: Totals, size_bytes: int, limits: QueueLimits) -> Totals:
     """Return the totals with one more item of this size. Raises SpoolFull if it is one too many."""
-    items = totals.depth + totals.set_aside
-    held_bytes = totals.bytes + totals.set_aside_bytes
-    if items >= limits.max_items or held_bytes + size_bytes > limits.max_bytes:
+    if not has_room(totals, size_bytes, limits):
+        items, held_bytes = totals.depth + totals.set_aside, totals.bytes + totals.set_aside_bytes
         raise SpoolFull(
             f"the spool holds {items:,} checkpoints in {held_bytes:,} bytes and takes at most "
             f"{limits.max_items:,} in {limits.max_bytes:,}; let it drain, or raise its limit"
         )
     return totals._replace(depth=totals.depth + 1, bytes=totals.bytes + size_bytes)
+
+
+def has_room(totals: Totals, size_bytes: int, limits: QueueLimits) -> bool:
+    """Whether one more item of this size is not one too many."""
+    held_bytes = totals.bytes + totals.set_aside_bytes
+    is_too_many = totals.depth + totals.set_aside >= limits.max_items
+    return not is_too_many and held_bytes + size_bytes <= limits.max_bytes

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.errors import HoldfastError
-from holdfast.format.receipt import Delivery, Persistence, QueueItem, Receipt
+from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority, Trigger
 
 DAMAGED = "damaged: its bytes on disk are not the bytes that were stored"
@@ -56,6 +56,20 @@ class Quarantined:
 
     item: QueueItem
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """How far a checkpoint has come since it was put, and when that changed last."""
+
+    checkpoint_id: str
+    run_id: str
+    sequence: int
+    trigger: str
+    size_bytes: int
+    arrived_at: float
+    progress: Progress
+    changed_at: float
 
 
 class NewItem(Protocol):
@@ -145,8 +159,13 @@ class Queue(Protocol):
     def pending(self, now: float | None = None) -> list[QueueItem]:
         """Return the waiting items: critical first, then as they came in. No body is read.
 
-        With `now`, those that were released until a later time are left out.
+        With `now`, those that were released until a later time are left out. So are always those of
+        `newer_runs`.
         """
+        ...
+
+    def newer_runs(self) -> frozenset[str]:
+        """Return the runs of which a checkpoint waits that only a newer Holdfast understands."""
         ...
 
     def read(self, item: QueueItem) -> bytes:
@@ -209,6 +228,24 @@ class Queue(Protocol):
         """
         ...
 
+    def fingerprint(self, checkpoint_id: str, body: bytes, /) -> str | None:
+        """Return the fingerprint that a checkpoint with this body was put with."""
+        ...
+
+    def hand_over(self, checkpoint_ids: Iterable[str]) -> None:
+        """Let waiting checkpoints, which another queue has taken in, leave without a receipt.
+
+        Their numbers stay taken.
+        """
+        ...
+
+    def forget_receipts(self, run_id: str) -> int:
+        """Drop the receipts of a run's verified checkpoints: a person deletes it, and its ids may come again.
+
+        Returns how many went. Their numbers stay taken.
+        """
+        ...
+
     def receipt(self, checkpoint_id: str) -> Receipt | None:
         """Return how far a checkpoint has come, or None if it is not known here.
 
@@ -225,6 +262,13 @@ class Queue(Protocol):
 
     def arrivals(self, checkpoint_ids: Iterable[str]) -> dict[str, int]:
         """Return the arrival number of each checkpoint; unknown ones are left out."""
+        ...
+
+    def journeys(self, run_id: str | None = None, *, most: int) -> list[Journey]:
+        """Return how far checkpoints have come, of one run or of all: the newest `most`, the newest first.
+
+        Those whose receipts are gone are not among them.
+        """
         ...
 
     def known_sequence(self, run_id: str) -> int:

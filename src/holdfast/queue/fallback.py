@@ -7,47 +7,16 @@ last of them has moved, new ones queue up behind them, so that no run overtakes 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from holdfast.errors import DatabaseAway, HoldfastError, InvalidCheckpoint, SpoolDamaged, SpoolError
-from holdfast.format.checkpoint import renumber_body
+from holdfast.errors import DatabaseAway, HoldfastError, SpoolError
 from holdfast.format.receipt import Delivery, Persistence, QueueItem, Receipt
-from holdfast.format.triggers import Priority, Trigger
 from holdfast.logs import log
-from holdfast.queue.contract import Backoff, NewItem, PutOutcome, Quarantined, Queue, QueueStatus
+from holdfast.queue.contract import Backoff, Journey, NewItem, PutOutcome, Quarantined, Queue, QueueStatus
+from holdfast.queue.moving import first_batch, move_batch
 from holdfast.queue.sqlite_queue import SqliteQueue
 
 TRY_EVERY_S = 1.0
-MOST_TOGETHER = 200
-MOST_BYTES_TOGETHER = 16 * 1024**2
-
-
-@dataclass(frozen=True, slots=True)
-class MovedItem:
-    """A checkpoint on its way from the local disk to the shared queue."""
-
-    checkpoint_id: str
-    run_id: str
-    trigger: Trigger
-    priority: Priority
-    sequence: int | None
-    fingerprint: str | None
-    stored: bytes
-    stored_sequence: int
-    tells_fingerprint: bool = False
-
-    def body(self, sequence: int) -> bytes:
-        """Return the bytes as they were stored, under this number. Raises InvalidCheckpoint."""
-        if sequence == self.stored_sequence:
-            return self.stored
-        try:
-            return renumber_body(self.stored, sequence)
-        except ValueError as error:  # a caller's orjson.Fragment was taken at its word
-            raise InvalidCheckpoint("", f"its body is not JSON: {error}") from error
-
-    def without_number(self) -> "MovedItem":
-        """Return the same checkpoint, asking for the run's next number."""
-        return replace(self, sequence=None)
 
 
 class FallbackQueue:
@@ -148,6 +117,9 @@ class FallbackQueue:
     def pending(self, now: float | None = None) -> list[QueueItem]:
         return self._whole().pending(now)
 
+    def newer_runs(self) -> frozenset[str]:
+        return self._whole().newer_runs()
+
     def read(self, item: QueueItem) -> bytes:
         return self._reach().read(item)
 
@@ -188,11 +160,27 @@ class FallbackQueue:
         wanted = list(checkpoint_ids)
         return self._whole().discard(wanted) + self._local.discard(wanted)
 
+    def fingerprint(self, checkpoint_id: str, body: bytes, /) -> str | None:
+        return self._whole().fingerprint(checkpoint_id, body)
+
+    def hand_over(self, checkpoint_ids: Iterable[str]) -> None:
+        self._whole().hand_over(checkpoint_ids)
+
+    def forget_receipts(self, run_id: str) -> int:
+        return self._whole().forget_receipts(run_id) + self._local.forget_receipts(run_id)
+
     def purge_receipts(self, *, older_than: float, keep: int) -> int:
         return self._reach().purge_receipts(older_than=older_than, keep=keep)
 
     def arrivals(self, checkpoint_ids: Iterable[str]) -> dict[str, int]:
         return self._reach().arrivals(checkpoint_ids)
+
+    def journeys(self, run_id: str | None = None, *, most: int) -> list[Journey]:
+        local = self._local.journeys(run_id, most=most)
+        try:
+            return [*local, *self._reach().journeys(run_id, most=most)][:most]
+        except DatabaseAway:
+            return local
 
     def known_sequence(self, run_id: str) -> int:
         return self._whole().known_sequence(run_id)
@@ -240,61 +228,15 @@ class FallbackQueue:
             while True:
                 with self._lock:
                     # Decided while nothing can be put here: from now on, new ones may go there directly.
-                    batch = self._next_batch()
+                    batch = first_batch(self._local, self._local.pending())
                     if not batch:
                         self._is_local = False
                         break
-                moved += self._move_batch(batch)
+                reached = self._reach()
+                moved += len(move_batch(self._local, reached, batch, persistence=Persistence.DELAYED))
         if moved:
             log.info("moved_to_database", checkpoints=moved)
         return moved
-
-    def _next_batch(self) -> list[QueueItem]:
-        waiting = self._local.pending()
-        arrivals = self._local.arrivals(item.checkpoint_id for item in waiting)
-        waiting.sort(key=lambda item: arrivals[item.checkpoint_id])
-        batch: list[QueueItem] = []
-        size_bytes = 0
-        for item in waiting[:MOST_TOGETHER]:
-            size_bytes += item.size_bytes
-            if batch and size_bytes > MOST_BYTES_TOGETHER:
-                break
-            batch.append(item)
-        return batch
-
-    def _move_batch(self, batch: Sequence[QueueItem]) -> int:
-        moving = [each for item in batch if (each := self._read_local(item))]
-        outcomes = self._reach().put_all(moving, persistence=Persistence.DELAYED)
-        taken: list[str] = []
-        for each, outcome in zip(moving, outcomes, strict=True):
-            if isinstance(outcome, SpoolError):  # it is full: the rest waits here, in its order
-                self._local.hand_over(taken)
-                raise outcome
-            if isinstance(outcome, HoldfastError):
-                item = next(item for item in batch if item.checkpoint_id == each.checkpoint_id)
-                self._local.set_aside(item, str(outcome))
-                log.error("checkpoint_set_aside", checkpoint_id=each.checkpoint_id, cause=str(outcome))
-            else:
-                taken.append(each.checkpoint_id)
-        self._local.hand_over(taken)
-        return len(taken)
-
-    def _read_local(self, item: QueueItem) -> MovedItem | None:
-        try:
-            stored = self._local.read(item)
-        except SpoolDamaged as error:
-            log.error("checkpoint_damaged", checkpoint_id=item.checkpoint_id, cause=str(error))
-            return None
-        return MovedItem(
-            checkpoint_id=item.checkpoint_id,
-            run_id=item.run_id,
-            trigger=item.trigger,
-            priority=item.priority,
-            sequence=None if item.is_automatic else item.sequence,
-            fingerprint=self._local.fingerprint(item.checkpoint_id, stored),
-            stored=stored,
-            stored_sequence=item.sequence,
-        )
 
     def _whole(self) -> Queue:
         """Return the shared queue, with everything in it that waited here."""

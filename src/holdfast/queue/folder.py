@@ -38,6 +38,7 @@ from holdfast.format.paths import Layout
 from holdfast.logs import log
 from holdfast.queue import earlier_format, tables
 from holdfast.queue.locks import locked, writers_kept_out
+from holdfast.queue.pages import PAGE_BYTES
 from holdfast.queue.salvage import REPORT, Salvage, SalvageReport
 from holdfast.queue.sqlite_file import SqliteFile, Work, connected
 from holdfast.queue.tables import check_waiting
@@ -275,6 +276,7 @@ def _make_new(path: Path) -> None:
 
 
 def _lay_out(database: sqlite3.Connection) -> None:
+    database.execute(f"pragma page_size = {PAGE_BYTES}")
     database.execute("pragma journal_mode = wal")
     database.execute("pragma synchronous = full")
     database.execute("begin immediate")

@@ -15,13 +15,14 @@ from holdfast.queue.admission import (
     RunNumbers,
     check_known,
     check_limits,
+    has_room,
     make_body,
     make_row,
     tell_fingerprint,
 )
 from holdfast.queue.contract import PutOutcome
-from holdfast.queue.rows import ItemRow
-from holdfast.queue.tables import find_row, read_body, read_numbers, read_totals, write_body
+from holdfast.queue.rows import ItemRow, Totals
+from holdfast.queue.tables import find_row, read_body, read_for_put, write_body
 
 
 def take_in(
@@ -38,26 +39,21 @@ class _Intake:
     def __init__(self, database: sqlite3.Connection, terms: PutTerms) -> None:
         self._database = database
         self._terms = terms
-        self._totals = self._before = read_totals(database)
+        self._totals: Totals | None = None
+        self._added = self._added_bytes = 0
         self.numbers: dict[str, RunNumbers] = {}
 
     def take(self, prepared: Sequence[Prepared | HoldfastError]) -> list[PutOutcome]:
         outcomes = [self._settle(each) for each in prepared]
-        if self._totals == self._before:
-            return outcomes
-        added = (self._totals.depth - self._before.depth, self._totals.bytes - self._before.bytes, 0, 0, 0, 0)
-        self._database.execute(tables.ADD_TO_TOTAL, added)
+        if self._added:
+            self._database.execute(tables.ADD_TO_TOTAL, (self._added, self._added_bytes, 0, 0, 0, 0))
         return outcomes
 
     def _settle(self, prepared: Prepared | HoldfastError) -> PutOutcome:
         if isinstance(prepared, HoldfastError):
             return prepared
-        new_item = prepared.new_item
         try:
-            is_named = new_item.tells_fingerprint or new_item.fingerprint
-            is_surely_new = self._terms.are_new and not is_named
-            known = None if is_surely_new else self._answer_known(prepared)
-            return known or self._accept(prepared)
+            return self._accept(prepared)
         except DatabaseDamaged:
             raise
         except HoldfastError as error:
@@ -86,28 +82,35 @@ class _Intake:
         check_known(prepared.new_item, row)
 
     def _accept(self, prepared: Prepared) -> PutOutcome:
-        """Store a new checkpoint, under another number if its own was taken meanwhile."""
-        new_item, database = prepared.new_item, self._database
-        totals = check_limits(self._totals, len(prepared.body), self._terms.limits)
-        numbers = self._numbers_of(new_item.run_id)
+        """Store a checkpoint unless it is known, under another number if its own was taken meanwhile."""
+        new_item, database, limits = prepared.new_item, self._database, self._terms.limits
+        numbers, totals = self._look_up(new_item.run_id)
         number = numbers.choose(new_item.sequence, lambda wanted: self._is_taken(new_item.run_id, wanted))
+        # That it is known shows when its row is added; where that may not happen, it is asked first.
+        is_doubtful = number != prepared.number or not has_room(totals, len(prepared.body), limits)
+        if is_doubtful and (known := self._answer_known(prepared)):
+            return known
         if number != prepared.number:
             prepared = make_body(new_item, number)
-            totals = check_limits(self._totals, len(prepared.body), self._terms.limits)
+        self._totals = check_limits(totals, len(prepared.body), limits)
         row = make_row(prepared, self._terms)
         added = database.execute(tables.INSERT_ITEM, row)
         if not added.rowcount:
-            # Thought to be new, but a first try of this very put was stored before it failed.
+            self._totals = totals
             return self._answer_known(prepared) or row.receipt
         write_body(database, added.lastrowid or 0, prepared.digest, prepared.body)
         numbers.take(number)
-        self._totals = totals
+        self._added += 1
+        self._added_bytes += row.size
         return row.receipt
 
-    def _numbers_of(self, run_id: str) -> RunNumbers:
-        if run_id not in self.numbers:
-            self.numbers[run_id] = RunNumbers(*read_numbers(self._database, run_id))
-        return self.numbers[run_id]
+    def _look_up(self, run_id: str) -> tuple[RunNumbers, Totals]:
+        """Return the numbers of a run, and the totals with all that this transaction has added."""
+        if self._totals is None or run_id not in self.numbers:
+            totals, highest, floor = read_for_put(self._database, run_id)
+            self.numbers[run_id] = RunNumbers(highest, floor)
+            self._totals = self._totals or totals
+        return self.numbers[run_id], self._totals
 
     def _is_taken(self, run_id: str, number: int) -> bool:
         return self._database.execute(tables.SELECT_NUMBER, (run_id, number)).fetchone() is not None

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from holdfast.disk import translate
@@ -51,12 +52,23 @@ def locked(path: Path, *, timeout_s: float, busy: Callable[[], str]) -> Abstract
     return _held(path, _lock_whole, timeout_s, busy)
 
 
+def byte_locked(
+    path: Path, number: int, *, timeout_s: float, busy: Callable[[], str]
+) -> AbstractContextManager[None]:
+    """Be the only process inside that has locked this byte of the file, which need not be that long.
+
+    Raises like `locked`. Elsewhere than on Linux, opening the file a second time loses the lock.
+    """
+    return _held(path, partial(_lock_byte, number=number), timeout_s, busy)
+
+
 def writers_kept_out(shm: Path, *, timeout_s: float, busy: Callable[[], str]) -> AbstractContextManager[None]:
     """Let nobody commit to the SQLite file that `shm` belongs to, once those who do so now have finished.
 
     Closing the lock takes from this process what locks SQLite has on this file: only for one given up.
     """
-    return _held(shm, _lock_writing, timeout_s, busy) if shm.exists() else nullcontext()
+    lock = partial(_lock_byte, number=_SQLITE_WRITER_BYTE)
+    return _held(shm, lock, timeout_s, busy) if shm.exists() else nullcontext()
 
 
 @contextmanager
@@ -82,13 +94,13 @@ def _lock_whole(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _lock_writing(descriptor: int) -> None:
+def _lock_byte(descriptor: int, number: int) -> None:
     if sys.platform == "linux":
         # A lock of the open file, not of the process: it keeps out the other threads of this one, too.
-        wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _SQLITE_WRITER_BYTE, 1, 0)
+        wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, wanted)
     else:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _SQLITE_WRITER_BYTE)
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
 
 
 def _wait(handle: _Handle, lock: Callable[[int], None], timeout_s: float, busy: Callable[[], str]) -> None:

@@ -1,6 +1,7 @@
 """The rows of the queue as values: an item with all that is known of it, and the running totals."""
 
 import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -8,11 +9,13 @@ import orjson
 from holdfast.errors import SpoolUnwritable
 from holdfast.format.receipt import Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority, Trigger
+from holdfast.queue.contract import Journey
 
 _TRIGGERS = {str(each): each for each in Trigger}
 _PRIORITIES = tuple(Priority)
-_STATUSES = frozenset(Progress)
-_PERSISTENCES = frozenset(Persistence)
+# By their text: to ask the enumeration takes ten times as long.
+_STATUSES = {str(each): each for each in Progress}
+_PERSISTENCES = {str(each): each for each in Persistence}
 
 
 class Totals(NamedTuple):
@@ -58,8 +61,8 @@ class ItemRow(NamedTuple):
             self.checkpoint_id,
             self.run_id,
             self.sequence,
-            Progress(self.status),
-            Persistence(self.persistence),
+            _STATUSES[self.status],
+            _PERSISTENCES[self.persistence],
             self.file_path,
             self.commit_sha,
             self.blob_sha,
@@ -102,6 +105,40 @@ def understand_item(columns: tuple[Any, ...]) -> QueueItem:
             f"checkpoint {columns[0]} in the spool is of a newer format than this Holdfast knows; "
             "use the version that wrote it"
         ) from error
+
+
+def make_journey(columns: Sequence[Any]) -> Journey:
+    """Return how far a checkpoint has come, by the columns that tell it."""
+    checkpoint_id, run_id, sequence, trigger, size, arrived_at, status, changed_at = columns
+    progress = Progress(status)
+    return Journey(checkpoint_id, run_id, sequence, trigger, size, arrived_at, progress, changed_at)
+
+
+def understand_all(
+    rows: Iterable[tuple[Any, ...]], understand: Callable[[tuple[Any, ...]], QueueItem]
+) -> tuple[dict[tuple[Any, ...], QueueItem], frozenset[str]]:
+    """Return the items by their rows, which begin like an item, and the runs that a newer Holdfast has put.
+
+    Such a run waits as a whole, so that its order stays: none of its items is among these.
+    """
+    items, newer = {}, set()
+    for row in rows:
+        try:
+            items[row] = understand(row)
+        except SpoolUnwritable:
+            newer.add(str(row[1]))
+    if newer:
+        items = {row: item for row, item in items.items() if item.run_id not in newer}
+    return items, frozenset(newer)
+
+
+def tell_newer(runs: Iterable[str]) -> str:
+    """Return in one sentence which runs wait for the version that put their checkpoints."""
+    named = ", ".join(sorted(runs))
+    return (
+        f"the spool has checkpoints of a newer format than this Holdfast knows, of run {named}: "
+        "these wait until the version that wrote them drains, all others go on"
+    )
 
 
 def make_item(columns: tuple[Any, ...]) -> QueueItem:

@@ -18,6 +18,7 @@ from weakref import WeakSet
 
 from holdfast.disk import LOCK_TIMEOUT_S, UNCONFIRMED, DatabaseDamaged, StoreMoved, translate
 from holdfast.errors import DiskFailed, SpoolError, SpoolUnwritable
+from holdfast.queue.pages import PAGE_BYTES
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -28,7 +29,7 @@ _FAILED_SYNCS = {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}
 # The log is written back to the file when it has this many pages, and some put pays for that: with 8 MB it is
 # one in a hundred of 50 KB, with SQLite's own 4 MB one in fifty. To write over a log that was written back is
 # quicker than to let it grow, so that more is no gain.
-_LOG_PAGES = 2000
+_LOG_PAGES = 8 * 1024**2 // PAGE_BYTES
 _LOG_BYTES = 32 * 1024**2
 _PRAGMAS = (
     "synchronous = full",

@@ -27,6 +27,7 @@ from holdfast.queue.contract import (
     DAMAGED,
     LONGEST_BACKOFF_S,
     Backoff,
+    Journey,
     NewItem,
     PutOutcome,
     Quarantined,
@@ -36,7 +37,7 @@ from holdfast.queue.contract import (
 from holdfast.queue.folder import QueueFolder
 from holdfast.queue.intake import take_in
 from holdfast.queue.room import check_free_space, compact_if_worth_it
-from holdfast.queue.rows import ItemRow
+from holdfast.queue.rows import ItemRow, make_journey
 from holdfast.queue.tables import (
     count_item,
     find_known,
@@ -72,6 +73,7 @@ class SqliteQueue:
         self._layout = layout
         self._next_numbers: dict[str, int] = {}
         self._items: dict[tuple[Any, ...], QueueItem] = {}
+        self._newer: frozenset[str] = frozenset()
 
     @classmethod
     def open(cls, folder: Path, *, limits: QueueLimits, clock: Clock, layout: Layout) -> "SqliteQueue":
@@ -113,11 +115,16 @@ class SqliteQueue:
     def pending(self, now: float | None = None) -> list[QueueItem]:
         # A drain lists again and again, and most rows are those of the last time.
         known = self._items
-        self._items = found = self._folder.look(lambda database: read_waiting(database, known))
+        found, self._newer = self._folder.look(lambda database: read_waiting(database, known))
+        self._items = found
         if now is None:
             return list(found.values())
         latest = now + LONGEST_BACKOFF_S
         return [item for row, item in found.items() if not now < row[-2] <= latest]
+
+    def newer_runs(self) -> frozenset[str]:
+        self.pending()
+        return self._newer
 
     def read(self, item: QueueItem) -> bytes:
         body, fault = self._folder.look(lambda database: read_checked(database, item.checkpoint_id))
@@ -228,6 +235,15 @@ class SqliteQueue:
 
         return self._folder.change(work) if wanted else 0
 
+    def forget_receipts(self, run_id: str) -> int:
+        def work(database: sqlite3.Connection) -> int:
+            gone = database.execute(tables.SELECT_VERIFIED, (run_id,)).fetchall()
+            database.executemany(tables.DELETE_ITEM, [(arrival,) for arrival, _ in gone])
+            raise_runs(database, [(run_id, number, number) for _, number in gone])
+            return len(gone)
+
+        return self._folder.change(work)
+
     def receipt(self, checkpoint_id: str) -> Receipt | None:
         row = self._folder.look(lambda database: find_row(database, checkpoint_id))
         return row.receipt if row else None
@@ -250,6 +266,12 @@ class SqliteQueue:
         wanted = list(checkpoint_ids)
         rows = self._folder.look(lambda database: list(find_rows(database, wanted)))
         return {row.checkpoint_id: row.arrival or 0 for row in rows}
+
+    def journeys(self, run_id: str | None = None, *, most: int) -> list[Journey]:
+        statement = tables.SELECT_JOURNEYS if run_id is None else tables.SELECT_JOURNEYS_OF_RUN
+        wanted = (most,) if run_id is None else (run_id, most)
+        rows = self._folder.look(lambda database: database.execute(statement, wanted).fetchall())
+        return list(map(make_journey, rows))
 
     def known_sequence(self, run_id: str) -> int:
         highest, _ = self._folder.look(lambda database: read_numbers(database, run_id))

@@ -15,7 +15,7 @@ from holdfast.errors import SpoolDamaged, UnknownRun
 from holdfast.format.receipt import Progress, QueueItem
 from holdfast.queue.admission import IN_BODY
 from holdfast.queue.contract import DAMAGED, Quarantined
-from holdfast.queue.rows import ItemRow, Totals, make_item, make_seal, understand_item
+from holdfast.queue.rows import ItemRow, Totals, make_item, make_seal, understand_all, understand_item
 
 FORMAT = 3
 
@@ -97,12 +97,18 @@ SELECT_SET_ASIDE = (
     "select * from item where status = 'refused'"
     " and exists (select 1 from body where body.arrival = item.arrival) order by priority, arrival"
 )
+SELECT_JOURNEYS = (
+    "select checkpoint_id, run_id, sequence, trigger, size, arrived_at, status, changed_at from item"
+    " order by arrival desc limit ?"
+)
+SELECT_JOURNEYS_OF_RUN = SELECT_JOURNEYS.replace("order by", "where run_id = ? order by")
 SELECT_NUMBER = "select 1 from item where run_id = ? and sequence = ?"
 COUNT_VERIFIED = "select count(*) from item where status = 'verified'"
 SELECT_OLD = (
     "select arrival, run_id, sequence from item where status = 'verified' and changed_at < ?"
     " order by changed_at limit ?"
 )
+SELECT_VERIFIED = "select arrival, sequence from item where run_id = ? and status = 'verified'"
 SET_STATUS = (
     "update item set status = ?, reason = ?, attempts = 0, not_before = 0, changed_at = ? where arrival = ?"
 )
@@ -125,12 +131,17 @@ DELETE_ITEM = "delete from item where arrival = ?"
 
 INSERT_BODY = "insert into body values (?, ?, ?)"
 INSERT_EMPTY_BODY = "insert into body values (?, ?, zeroblob(?))"
-SELECT_BODY = "select digest, typeof(bytes) from body where arrival = ?"
+# The bytes themselves only if they are few: a large body is read without a copy of it in memory.
+SELECT_BODY = "select typeof(bytes), iif(length(bytes) <= ?, bytes, null) from body where arrival = ?"
 DELETE_BODY = "delete from body where arrival = ?"
 
 # The highest number is that of an item; `run` knows what was learned elsewhere, and outlives the items.
 SELECT_RUN = "select highest, floor, seal from run where run_id = ?"
-SELECT_HIGHEST = "select max(sequence) from item where run_id = ?"
+# One statement where a put would need three: most of what each of them costs is its own beginning and end.
+SELECT_FOR_PUT = (
+    "select total.*, (select max(sequence) from item where item.run_id = ?1), highest, floor, seal"
+    " from total left join run on run.run_id = ?1"
+)
 WRITE_RUN = (
     "insert into run values (?, ?, ?, ?) on conflict (run_id) do update set"
     " highest = excluded.highest, floor = excluded.floor, seal = excluded.seal"
@@ -153,6 +164,7 @@ WAITING = frozenset({Progress.SPOOLED, Progress.COMMITTED})
 
 # SQLite and its driver copy a value thrice on its way; a body beyond this is written in place.
 _LARGE_BYTES = 1024**2
+_NO_TOTALS = "the spool has lost its totals"
 
 
 def are_ours(database: sqlite3.Connection) -> bool:
@@ -212,15 +224,29 @@ def read_totals(database: sqlite3.Connection) -> Totals:
     """Return the totals. Raises DatabaseDamaged."""
     found = database.execute(SELECT_TOTAL).fetchone()
     if found is None:
-        raise DatabaseDamaged("the spool has lost its totals")
+        raise DatabaseDamaged(_NO_TOTALS)
     return Totals._make(found)
+
+
+def read_for_put(database: sqlite3.Connection, run_id: str) -> tuple[Totals, int, int]:
+    """Return the totals, the highest known number of a run, and the one up to which none is given again.
+
+    Raises DatabaseDamaged.
+    """
+    found = database.execute(SELECT_FOR_PUT, (run_id,)).fetchone()
+    if found is None:
+        raise DatabaseDamaged(_NO_TOTALS)
+    *totals, of_items, highest, floor, seal = found
+    if seal is None:
+        return Totals._make(totals), of_items or 0, 0
+    _check_run(run_id, highest, floor, seal)
+    return Totals._make(totals), max(highest, of_items or 0), floor
 
 
 def read_numbers(database: sqlite3.Connection, run_id: str) -> tuple[int, int]:
     """Return the highest known number of a run, and the one up to which none is given again."""
-    highest, floor = _read_run(database, run_id)
-    (of_items,) = database.execute(SELECT_HIGHEST, (run_id,)).fetchone()
-    return max(highest, of_items or 0), floor
+    _, highest, floor = read_for_put(database, run_id)
+    return highest, floor
 
 
 def raise_runs(database: sqlite3.Connection, runs: Iterable[tuple[str, int, int]]) -> None:
@@ -238,9 +264,13 @@ def _read_run(database: sqlite3.Connection, run_id: str) -> tuple[int, int]:
     if found is None:
         return 0, 0
     highest, floor, seal = found
+    _check_run(run_id, highest, floor, seal)
+    return highest, floor
+
+
+def _check_run(run_id: str, highest: int, floor: int, seal: bytes) -> None:
     if seal != make_seal((run_id, highest, floor)):
         raise DatabaseDamaged(f"the numbers of run {run_id} do not match their seal")
-    return highest, floor
 
 
 def write_notes(database: sqlite3.Connection, notes: Iterable[tuple[str, bytes]]) -> None:
@@ -274,23 +304,24 @@ def check_indexes(database: sqlite3.Connection) -> None:
 
 def read_waiting(
     database: sqlite3.Connection, known: Mapping[tuple[Any, ...], QueueItem]
-) -> dict[tuple[Any, ...], QueueItem]:
-    """Return the waiting items in their order, each under its row, which ends with `not_before` and status.
+) -> tuple[dict[tuple[Any, ...], QueueItem], frozenset[str]]:
+    """Return the waiting items in their order, each under its row, and the runs of a newer Holdfast.
 
-    What is `known` is not made again. Raises DatabaseDamaged.
+    A row ends with `not_before` and status. What is `known` is not made again. Raises DatabaseDamaged.
     """
-    rows = database.execute(SELECT_WAITING).fetchall()
-    items = {row: known.get(row) or read_item(database, row[:-2]) for row in rows}
+    rows = dict.fromkeys(database.execute(SELECT_WAITING))
     # A damaged index may name one row twice, or one that has left the line.
-    check_count(sum(status in WAITING for *_, status in items), read_totals(database).depth)
-    return items
+    check_count(sum(status in WAITING for *_, status in rows), read_totals(database).depth)
+    return understand_all(rows, lambda row: known.get(row) or read_item(database, row[:-2]))
 
 
 def read_set_aside(database: sqlite3.Connection) -> list[Quarantined]:
     """Return what is set aside with its body. Raises DatabaseDamaged."""
     rows = [ItemRow._make(row) for row in database.execute(SELECT_SET_ASIDE)]
     check_count(len({row.arrival for row in rows if row.is_sound}), read_totals(database).set_aside)
-    return [Quarantined(read_item(database, row[1:9]), row.reason or "") for row in rows]
+    reasons = {row[1:9]: row.reason or "" for row in rows}
+    items, _ = understand_all(reasons, lambda columns: read_item(database, columns))
+    return [Quarantined(item, reasons[columns]) for columns, item in items.items()]
 
 
 def check_count(found: int, expected: int) -> None:
@@ -311,11 +342,15 @@ def write_body(database: sqlite3.Connection, arrival: int, digest: bytes, body: 
 
 def read_body(database: sqlite3.Connection, arrival: int) -> bytes | None:
     """Return a body as it is, sound or not; None if there is none. Raises DatabaseDamaged."""
-    found = database.execute(SELECT_BODY, (arrival,)).fetchone()
+    found = database.execute(SELECT_BODY, (_LARGE_BYTES, arrival)).fetchone()
     if found is None:
         return None
-    if found[1] != "blob":
+    kind, small = found
+    if kind != "blob":
         raise DatabaseDamaged(f"body {arrival} of the spool is not made of bytes")
+    if small is not None:
+        return bytes(small)
+    # The connection remembers every blob that it ever opened (CPython issue 144424): not for a small one.
     with database.blobopen("body", "bytes", arrival, readonly=True) as blob:
         return blob.read()
 

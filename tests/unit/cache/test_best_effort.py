@@ -195,6 +195,7 @@ print(cache.get("row/99") is not None)
 """
 
 
+@pytest.mark.processes
 def test_file_that_cannot_grow_is_nobodys_trouble(folder: Path) -> None:
     assert run_python(FILE_TOO_LARGE, str(folder)).split()[-1] == "True"
 
@@ -214,6 +215,7 @@ for name in ("existing", "new"):
 """
 
 
+@pytest.mark.processes
 def test_read_only_folder_is_nobodys_trouble(tmp_path: Path) -> None:
     with closing(BestEffortCache(tmp_path / "existing", max_bytes=2**26)) as cache:
         cache.set("a", b"0")
@@ -546,6 +548,7 @@ print(*cache._database._con.execute("PRAGMA quick_check").fetchone())
 """
 
 
+@pytest.mark.processes
 def test_forked_process_goes_without_and_leaves_the_connections_of_its_parent_alone(folder: Path) -> None:
     printed = run_python(FORKED, str(folder)).splitlines()
 

@@ -312,3 +312,11 @@ def repository() -> MemoryGateway:
     repository = MemoryGateway()
     repository.write_as_someone_else("main", {"README.md": b""})
     return repository
+
+
+def test_folder_that_an_earlier_version_kept_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    cache = RepositoryCache(tmp_path)
+    cache._keep_record("folder/r", ("c" * 40, {"index.json": ("a" * 40, 7)}))
+
+    assert cache.folder("r") is None
+    cache.close()

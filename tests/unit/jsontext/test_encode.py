@@ -1,10 +1,12 @@
 import datetime
 import enum
+import gc
 import sys
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import PurePosixPath
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -227,6 +229,29 @@ def test_tuple_nested_without_end_is_refused_and_does_not_end_the_process() -> N
 
     with pytest.raises(InvalidCheckpoint, match="levels"):
         encode(value, "state")
+
+
+@pytest.mark.parametrize("beside", [[], [0.5] * 20_000, [Status.DONE], [UUID(int=7)] * 3000])
+def test_deep_tuple_is_found_whatever_lies_beside_it(beside: list[object]) -> None:
+    value: tuple[Any, ...] = ()
+    for _ in range(5000):
+        value = (value,)
+
+    with pytest.raises(InvalidCheckpoint, match="levels"):
+        encode({"beside": beside, "deep": [value]}, "state")
+
+
+def test_class_of_a_value_is_not_searched_for_what_lies_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    visited: list[int] = []
+
+    def get_referents(*values: object) -> list[Any]:
+        visited.append(len(values))
+        return gc.get_referents(*values)
+
+    monkeypatch.setattr("holdfast.jsontext.encode.gc", SimpleNamespace(get_referents=get_referents))
+
+    assert encode({"a": [Status.DONE]}) == b'{"a":["done"]}'
+    assert sum(visited) < 1000
 
 
 @pytest.mark.parametrize("beside", [[None], ["null"], [None, "a null in a text", {"deep": None}]])

@@ -20,10 +20,11 @@ from holdfast.format.receipt import Delivery, Persistence, Progress
 from holdfast.queue import Queue
 from holdfast.queue import folder as queue_folder
 from holdfast.queue.folder import DATABASE
+from holdfast.queue.pages import PAGE_BYTES
 from holdfast.queue.salvage import REPORT, Salvage
 from tests.fakes.spooling import FakeEntry, JsonEntry, open_spool, start_python
 
-PAGE = 4096
+PAGES_BYTES = (4096, PAGE_BYTES)
 
 
 def database(tmp_path: Path) -> Path:
@@ -92,31 +93,43 @@ def test_every_flipped_bit_in_a_body_is_found(tmp_path: Path) -> None:
     spool.close()
 
 
-def garble(content: bytearray, pages: range) -> None:
+def garble(content: bytearray, page: int, pages: range) -> None:
     for number in pages:
-        content[(number - 1) * PAGE : number * PAGE] = random.Random(number).randbytes(PAGE)
+        content[(number - 1) * page : number * page] = random.Random(number).randbytes(page)
 
 
+@pytest.mark.parametrize("page", PAGES_BYTES)
 @pytest.mark.parametrize(
     "damage",
     [
-        pytest.param(lambda content: garble(content, range(1, 2)), id="first page"),
-        pytest.param(lambda content: garble(content, range(4, 6)), id="roots of the tree"),
-        pytest.param(lambda content: garble(content, range(3, 60, 3)), id="every third page"),
-        pytest.param(lambda content: garble(content, range(20, 21)), id="one page"),
-        pytest.param(lambda content: content.__delitem__(slice(len(content) // 2, None)), id="cut in half"),
+        pytest.param(lambda content, page: garble(content, page, range(1, 2)), id="first page"),
+        pytest.param(lambda content, page: garble(content, page, range(4, 6)), id="roots of the tree"),
+        pytest.param(lambda content, page: garble(content, page, range(3, 60, 3)), id="every third page"),
+        pytest.param(lambda content, page: garble(content, page, range(20, 21)), id="one page"),
         pytest.param(
-            lambda content: content.__delitem__(slice(30 * PAGE + 99, None)), id="cut within a page"
+            lambda content, page: content.__delitem__(slice(len(content) // 2, None)), id="cut in half"
         ),
-        pytest.param(lambda content: content.__setitem__(slice(0, 100), bytes(100)), id="header of zeros"),
-        pytest.param(lambda content: content.__setitem__(slice(None), b"garbage" * 9999), id="all of it"),
+        pytest.param(
+            lambda content, page: content.__delitem__(slice(30 * page + 99, None)), id="cut within a page"
+        ),
+        pytest.param(
+            lambda content, page: content.__setitem__(slice(0, 100), bytes(100)), id="header of zeros"
+        ),
+        pytest.param(
+            lambda content, page: content.__setitem__(slice(None), b"garbage" * 9999), id="all of it"
+        ),
     ],
 )
-def test_every_row_that_is_whole_is_saved_and_the_rest_is_named(tmp_path: Path, damage: object) -> None:
-    bodies = fill(tmp_path, 400)
+def test_every_row_that_is_whole_is_saved_and_the_rest_is_named(
+    tmp_path: Path, damage: object, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr("holdfast.queue.folder.PAGE_BYTES", page)
+        bodies = fill(tmp_path, 400)
     content = bytearray(database(tmp_path).read_bytes())
+    assert int.from_bytes(content[16:18], "big") == page
     assert callable(damage)
-    damage(content)
+    damage(content, page)
     database(tmp_path).write_bytes(content)
     # A body of 300 bytes lies in one page with its row: where it is whole, its row is.
     whole = {key: body for key, body in bodies.items() if body in content}
@@ -388,6 +401,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("is_missing", [False, True])
 def test_log_beside_an_emptied_database_is_not_thrown_away(tmp_path: Path, is_missing: bool) -> None:
     process = start_python(PUT_AND_HANG, str(tmp_path / "spool"))

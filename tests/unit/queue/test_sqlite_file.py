@@ -246,6 +246,7 @@ assert [item.checkpoint_id for item in spool.pending()] == ["before"]
 """
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() not in {"x86_64", "aarch64"},
     reason="makes the kernel refuse system calls, which is done by number",
@@ -285,6 +286,7 @@ print(*stored, 99)
 """
 
 
+@pytest.mark.processes
 def test_disk_that_takes_no_more_loses_nothing_and_works_again_when_it_does(tmp_path: Path) -> None:
     stored = [int(number) for number in run_python(FILE_TOO_LARGE, str(tmp_path)).split()]
 
@@ -314,6 +316,7 @@ for name in ("existing", "new"):
 """
 
 
+@pytest.mark.processes
 def test_read_only_folder_is_said_and_nothing_is_acknowledged(tmp_path: Path) -> None:
     spool = open_spool(tmp_path / "existing")
     spool.put(FakeEntry())

@@ -1,4 +1,4 @@
-"""Taking checkpoints in, for the queue in PostgreSQL: one transaction, four turns to the server and back.
+"""Taking checkpoints in, for the queue in PostgreSQL: one transaction, two turns to the server and back.
 
 First the runs are locked, so that their numbers follow the order of arrival; then everything is read that the
 decision needs; then everything is written.
@@ -42,8 +42,8 @@ def take_in(
 
     runs = {each.new_item.run_id for each in prepared if isinstance(each, Prepared)}
     keys = sorted({zlib.crc32(f"{target}\n{run_id}".encode()) - 2**31 for run_id in runs})
-    lock = "".join(f"select pg_advisory_xact_lock({statements.LOCK_CLASS}, {key});" for key in keys)
-    return database.change(work, first=lock)
+    locks = ", ".join(f"pg_advisory_xact_lock({statements.LOCK_CLASS}, {key})" for key in keys)
+    return database.change(work, first=f"select {locks or 1}")
 
 
 class _Admission:
@@ -79,15 +79,16 @@ class _Admission:
         ]
         wanted = [(each.run_id, each.sequence) for each in new_items if each.sequence is not None]
         self.numbers = {run_id: RunNumbers() for run_id in runs}
-        for *totals, run_id, highest, floor in say(statements.SELECT_STATE.encode(), (target, target, runs)):
+        # All is asked before the first answer is read, so that it is one turn.
+        state = say(statements.SELECT_STATE.encode(), (target, target, runs))
+        known = say(statements.SELECT_ITEMS.encode(), (target, ids)) if ids else ()
+        taken = say(statements.SELECT_TAKEN, (*columns_of(wanted), target)) if wanted else ()
+        for *totals, run_id, highest, floor in state:
             self._totals = self._before = Totals(*totals)
             if run_id is not None:
                 self.numbers[run_id] = RunNumbers(highest, floor)
-        if ids:
-            rows = map(ItemRow._make, say(statements.SELECT_ITEMS.encode(), (target, ids)))
-            self._known = {row.checkpoint_id: row for row in rows}
-        if wanted:
-            self._taken = set(say(statements.SELECT_TAKEN, (*columns_of(wanted), target)))
+        self._known = {row.checkpoint_id: row for row in map(ItemRow._make, known)}
+        self._taken = set(taken)
 
     def _write(self, now: float) -> None:
         target, say = self._target, self._connection.execute

@@ -69,6 +69,22 @@ class Database:
         """Return a connection of one's own, to be closed by who asked for it. Raises psycopg.Error."""
         return psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
 
+    def examine(self) -> tuple[str, bool, bool]:
+        """Return the server's version, whether it syncs to its disk, and whether it takes writes.
+
+        Raises DatabaseAway.
+        """
+        asked = (
+            "select current_setting('server_version'), current_setting('fsync') = 'on',"
+            " not pg_is_in_recovery()"
+        )
+
+        def ask(connection: Connection) -> tuple[str, bool, bool]:
+            version, is_synced, is_writable = connection.execute(asked).fetchone() or ("", True, True)
+            return str(version), bool(is_synced), bool(is_writable)
+
+        return self.look(ask)
+
     def look(self, work: Callable[[Connection], T]) -> T:
         """Return what `work` reads. Raises DatabaseAway."""
         return self._try(lambda connection, _: work(connection))
@@ -77,12 +93,16 @@ class Database:
         """Carry out `work` as one transaction; when this returns, the server's disk has it.
 
         `work` may be called again, then with true, when it is not known whether the first try was stored.
-        `first` is said together with the beginning. Raises DatabaseAway, and what `work` raises.
+        With `first`, which is said before, everything goes to the server without waiting, until `work` asks
+        for an answer: a turn to the server and back costs more than what it does there. Raises DatabaseAway,
+        and what `work` raises.
         """
 
         def transact(connection: Connection, is_repeated: bool) -> T:
-            connection.execute(f"{statements.BEGIN};{first}".encode())
             try:
+                if first:
+                    return _say_at_once(connection, first, lambda: work(connection, is_repeated))
+                connection.execute(statements.BEGIN.encode())
                 result = work(connection, is_repeated)
                 connection.execute("commit")
             except BaseException:
@@ -203,6 +223,15 @@ def _parse(url: str) -> dict[str, Any]:
 def _with_options(url: str) -> str:
     given = _parse(url)
     return conninfo.make_conninfo(**{**_OPTIONS, **given})
+
+
+def _say_at_once(connection: Connection, first: str, work: Callable[[], T]) -> T:
+    with connection.pipeline():
+        for statement in ("begin", statements.TERMS, first):
+            connection.execute(statement.encode())
+        result = work()
+        connection.execute("commit")
+    return result
 
 
 def _roll_back(connection: Connection) -> None:

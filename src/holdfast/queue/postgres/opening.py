@@ -26,14 +26,22 @@ def open_with_fallback(
     clock: Clock,
     layout: Layout,
 ) -> FallbackQueue:
-    """Return the shared queue, with the local one behind it.
+    """Return the shared queue, with the local one behind it. Closing it leaves the database open.
 
     A database that does not answer may have a wrong address, and then a person must know: DatabaseAway is
     raised. One that was used from `folder` before is waited for. Raises InvalidSettings.
     """
 
     def open_shared() -> Queue:
-        queue = PostgresQueue.open(database, target, folder=folder, limits=limits, clock=clock, layout=layout)
+        queue = PostgresQueue.open(
+            database,
+            target,
+            folder=folder,
+            limits=limits,
+            clock=clock,
+            layout=layout,
+            owns_database=False,
+        )
         _remember(folder, database)
         return queue
 

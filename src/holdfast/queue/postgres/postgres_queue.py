@@ -17,6 +17,7 @@ from holdfast.queue.contract import (
     DAMAGED,
     LONGEST_BACKOFF_S,
     Backoff,
+    Journey,
     NewItem,
     PutOutcome,
     Quarantined,
@@ -32,11 +33,13 @@ from holdfast.queue.postgres.news import News
 from holdfast.queue.postgres.statements import columns_of
 from holdfast.queue.postgres.together import Together
 from holdfast.queue.room import free_disk_bytes
-from holdfast.queue.rows import ItemRow, Totals, understand_item
+from holdfast.queue.rows import ItemRow, Totals, make_journey, understand_all, understand_item
 
 T = TypeVar("T")
 _Prepared = Sequence[Prepared | HoldfastError]
 
+# Those who save wait for the server's disk together; a few transactions at once keep it busy.
+MOST_TRANSACTIONS = 3
 _PURGE_CHUNK = 500
 _MAX_REMEMBERED = 10_000
 _SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
@@ -45,7 +48,8 @@ _SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
 class PostgresQueue:
     """The durable queue of one target, as the protocol `Queue` promises it.
 
-    `folder` is on the local disk, which must have room for the case that the database is away.
+    `folder` is on the local disk, which must have room for the case that the database is away. A database
+    that it does not own is left open when it is closed: others use it, too.
     """
 
     def __init__(
@@ -57,8 +61,10 @@ class PostgresQueue:
         limits: QueueLimits,
         clock: Clock,
         layout: Layout,
+        owns_database: bool = True,
     ) -> None:
         self._database = database
+        self._owns_database = owns_database
         self._target = target
         self._folder = folder
         self._limits = limits
@@ -66,9 +72,10 @@ class PostgresQueue:
         self._layout = layout
         self._lease = Lease(database, target)
         self._news = News(database, target)
-        self._together = Together(self._take_in)
+        self._together = Together(self._take_in, MOST_TRANSACTIONS)
         self._next_numbers: dict[str, int] = {}
         self._items: dict[tuple[Any, ...], QueueItem] = {}
+        self._newer: frozenset[str] = frozenset()
 
     @classmethod
     def open(
@@ -80,6 +87,7 @@ class PostgresQueue:
         limits: QueueLimits,
         clock: Clock,
         layout: Layout,
+        owns_database: bool = True,
     ) -> "PostgresQueue":
         """Open the queue of the target of that name, with the tables made or brought up to date.
 
@@ -88,7 +96,15 @@ class PostgresQueue:
         make_private_folder(folder)
         prepare_database(database)
         number = _find_target(database, target)
-        return cls(database, number, folder=folder, limits=limits, clock=clock, layout=layout)
+        return cls(
+            database,
+            number,
+            folder=folder,
+            limits=limits,
+            clock=clock,
+            layout=layout,
+            owns_database=owns_database,
+        )
 
     def put(self, new_item: NewItem, *, persistence: Persistence = Persistence.NORMAL) -> Receipt:
         (outcome,) = self.put_all([new_item], persistence=persistence)
@@ -119,11 +135,16 @@ class PostgresQueue:
         # A drain lists again and again, and most rows are those of the last time.
         rows = self._look(statements.SELECT_WAITING, self._target)
         known = self._items
-        self._items = found = {row: known.get(row) or understand_item(row[:-1]) for row in rows}
+        found, self._newer = understand_all(rows, lambda row: known.get(row) or understand_item(row[:-1]))
+        self._items = found
         if now is None:
             return list(found.values())
         latest = now + LONGEST_BACKOFF_S
         return [item for row, item in found.items() if not now < row[-1] <= latest]
+
+    def newer_runs(self) -> frozenset[str]:
+        self.pending()
+        return self._newer
 
     def read(self, item: QueueItem) -> bytes:
         row, body = self._find_body(item.checkpoint_id)
@@ -191,7 +212,9 @@ class PostgresQueue:
 
     def set_aside_entries(self) -> list[Quarantined]:
         rows = [ItemRow._make(row) for row in self._look(statements.SELECT_SET_ASIDE, self._target)]
-        return [Quarantined(understand_item(row[1:9]), row.reason or "") for row in rows]
+        reasons = {row[1:9]: row.reason or "" for row in rows}
+        items, _ = understand_all(reasons, understand_item)
+        return [Quarantined(item, reasons[columns]) for columns, item in items.items()]
 
     def is_kept_aside(self, checkpoint_id: str) -> bool:
         return any(
@@ -221,10 +244,17 @@ class PostgresQueue:
         return row.receipt if row else None
 
     def discard(self, checkpoint_ids: Iterable[str]) -> int:
+        return self._drop(checkpoint_ids, but_for=frozenset({Progress.VERIFIED}))
+
+    def hand_over(self, checkpoint_ids: Iterable[str]) -> None:
+        self._drop(checkpoint_ids, but_for=_SETTLED)
+
+    def _drop(self, checkpoint_ids: Iterable[str], *, but_for: frozenset[Progress]) -> int:
+        """Drop checkpoints with their receipts, and return how many went. Their numbers stay taken."""
         wanted = list(checkpoint_ids)
 
         def work(connection: Connection) -> int:
-            rows = [row for row in self._lock_rows(connection, wanted) if row.status != Progress.VERIFIED]
+            rows = [row for row in self._lock_rows(connection, wanted) if row.status not in but_for]
             aside = [row.size for row in rows if row.status == Progress.REFUSED]
             waiting = [row.size for row in rows if row.status != Progress.REFUSED]
             self._raise_runs(connection, [(row.run_id, row.sequence, 0) for row in rows])
@@ -233,6 +263,19 @@ class PostgresQueue:
             return len(rows)
 
         return self._change(work) if wanted else 0
+
+    def fingerprint(self, checkpoint_id: str, _body: bytes, /) -> str | None:
+        row = self._find(checkpoint_id)
+        return row.fingerprint if row else None
+
+    def forget_receipts(self, run_id: str) -> int:
+        def work(connection: Connection) -> int:
+            gone = connection.execute(statements.DELETE_VERIFIED, (self._target, run_id)).fetchall()
+            highest = max((number for (number,) in gone), default=0)
+            self._raise_runs(connection, [(run_id, highest, highest)])
+            return len(gone)
+
+        return self._change(work)
 
     def purge_receipts(self, *, older_than: float, keep: int) -> int:
         def work(connection: Connection) -> int:
@@ -250,6 +293,9 @@ class PostgresQueue:
     def arrivals(self, checkpoint_ids: Iterable[str]) -> dict[str, int]:
         rows = self._look(statements.SELECT_ITEMS, self._target, list(checkpoint_ids))
         return {row[1]: row[0] for row in rows}
+
+    def journeys(self, run_id: str | None = None, *, most: int) -> list[Journey]:
+        return list(map(make_journey, self._look(statements.SELECT_JOURNEYS, self._target, run_id, most)))
 
     def known_sequence(self, run_id: str) -> int:
         rows = self._look(statements.SELECT_RUNS, self._target, [run_id])
@@ -304,7 +350,8 @@ class PostgresQueue:
 
     def close(self) -> None:
         self._news.close()
-        self._database.close()
+        if self._owns_database:
+            self._database.close()
 
     def _take_in(self, works: Sequence[tuple[_Prepared, PutTerms]]) -> list[list[PutOutcome]]:
         """Take in what callers have prepared, as one transaction."""

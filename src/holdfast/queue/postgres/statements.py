@@ -86,19 +86,25 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             record bytea not null
         )""",
     ),
+    (
+        """create table holdfast_claim (
+            target text not null,
+            run_id text not null,
+            record bytea not null,
+            primary key (target, run_id)
+        )""",
+    ),
 )
 
 # The first statement of every transaction that changes something. What was answered for must be on the disk
 # of the server, whatever its default is; and a process that freezes must not keep its locks for long.
-BEGIN = """begin;
-select set_config('synchronous_commit', 'on', true)
-    where current_setting('synchronous_commit') not in ('on', 'remote_apply');
-set local lock_timeout = '8s';
-set local statement_timeout = '60s';
-set local idle_in_transaction_session_timeout = '8s'"""
+TERMS = """select set_config('synchronous_commit',
+    case current_setting('synchronous_commit') when 'remote_apply' then 'remote_apply' else 'on' end, true),
+    set_config('lock_timeout', '8s', true), set_config('statement_timeout', '60s', true),
+    set_config('idle_in_transaction_session_timeout', '8s', true)"""
+BEGIN = f"begin; {TERMS}"
 # Advisory locks are told from those of other programs by their first number.
 LOCK_CLASS = 0x484F4C44
-LOCK_RUNS = "select pg_advisory_xact_lock(%s, key) from unnest(%s::integer[]) as key"
 LOCK_MIGRATIONS = f"select pg_advisory_xact_lock({LOCK_CLASS}, 0)"
 
 FIND_TARGET = "select target from holdfast_target where name = %s"
@@ -139,6 +145,11 @@ SELECT_SET_ASIDE = (
     f"select {_ROW} from holdfast_item i where target = %s and status = 'refused' and body is not null"
     " order by priority, arrival"
 )
+_JOURNEY = "checkpoint_id, run_id, sequence, trigger, size, arrived_at, status, changed_at"
+SELECT_JOURNEYS = (
+    f"select {_JOURNEY} from holdfast_item where target = %s and run_id = coalesce(%s, run_id)"
+    " order by arrival desc limit %s"
+)
 SELECT_BODY = f"select {_ROW}, body from holdfast_item i where target = %s and checkpoint_id = %s"
 SELECT_TAKEN = (
     "select i.run_id, i.sequence from holdfast_item i join unnest(%s::text[], %s::bigint[])"
@@ -149,6 +160,9 @@ DELETE_OLD = (
     "delete from holdfast_item where arrival in (select arrival from holdfast_item where target = %s"
     " and status = 'verified' and changed_at < %s order by changed_at limit %s for update skip locked)"
     " returning run_id, sequence"
+)
+DELETE_VERIFIED = (
+    "delete from holdfast_item where target = %s and run_id = %s and status = 'verified' returning sequence"
 )
 DELETE_ITEMS = "delete from holdfast_item where arrival = any(%s)"
 TOUCH_ITEMS = (
@@ -233,6 +247,11 @@ SELECT_BUDGET = f"select record, {_NOW} from holdfast_budget where identity = %s
 LOCK_BUDGET = f"{SELECT_BUDGET} for update"
 ADD_BUDGET = "insert into holdfast_budget values (%s, '') on conflict do nothing"
 WRITE_BUDGET = "update holdfast_budget set record = %b where identity = %s"
+
+ADD_CLAIM = "insert into holdfast_claim values (%s, %s, '') on conflict do nothing"
+SELECT_CLAIM = f"select record, {_NOW} from holdfast_claim where target = %s and run_id = %s"
+LOCK_CLAIM = f"{SELECT_CLAIM} for update"
+WRITE_CLAIM = "update holdfast_claim set record = %b where target = %s and run_id = %s"
 
 
 def columns_of(rows: Sequence[Sequence[object]]) -> list[list[object]]:

@@ -1,4 +1,4 @@
-"""Many callers, one transaction: what arrives while one commits shares the next.
+"""Many callers, few transactions: what arrives while they commit shares the next.
 
 A commit costs the same for one checkpoint as for many, so that threads which save at once do not wait for
 one another's.
@@ -26,17 +26,20 @@ class _Asked(Generic[WorkT, ResultT]):
 
 
 class Together(Generic[WorkT, ResultT]):
-    """Carries out the work of callers in groups, in the order of their arrival.
+    """Carries out the work of callers in groups, in the order of their arrival, `most_groups` at a time.
 
     The first caller carries out the work of all who have come meanwhile, then another one does. `carry_out`
     returns a result for each, or fails for all of them.
     """
 
-    def __init__(self, carry_out: Callable[[Sequence[WorkT]], Sequence[ResultT]]) -> None:
+    def __init__(
+        self, carry_out: Callable[[Sequence[WorkT]], Sequence[ResultT]], most_groups: int = 1
+    ) -> None:
         self._carry_out = carry_out
+        self._most_groups = most_groups
         self._changed = threading.Condition()
         self._waiting: list[_Asked[WorkT, ResultT]] = []
-        self._is_busy = False
+        self._groups = 0
 
     def do(self, work: WorkT) -> ResultT:
         """Return what became of `work`. Raises what carrying it out raised."""
@@ -52,13 +55,17 @@ class Together(Generic[WorkT, ResultT]):
     def _next_group(self, turn: _Asked[WorkT, ResultT]) -> list[_Asked[WorkT, ResultT]]:
         """Return whose work is to be carried out by this caller; nobody's once its own is done."""
         with self._changed:
-            while self._is_busy and not turn.is_done:
+            while self._is_in_hands(turn) and not turn.is_done:
                 self._changed.wait()
             if turn.is_done:
                 return []
-            self._is_busy = True
+            self._groups += 1
             group, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
             return group
+
+    def _is_in_hands(self, turn: _Asked[WorkT, ResultT]) -> bool:
+        """Whether another caller carries this work out, or it is not its turn yet."""
+        return turn not in self._waiting or self._groups >= self._most_groups
 
     def _settle(self, group: Sequence[_Asked[WorkT, ResultT]]) -> None:
         try:
@@ -72,5 +79,5 @@ class Together(Generic[WorkT, ResultT]):
             with self._changed:
                 for turn in group:
                     turn.is_done = True
-                self._is_busy = False
+                self._groups -= 1
                 self._changed.notify_all()

@@ -37,7 +37,7 @@ def test_replicas_that_start_at_once_make_the_tables_once(url: str) -> None:
         thread.join()
 
     assert failures == []
-    assert versions(databases[0]) == [(len(statements.MIGRATIONS),)]
+    assert versions(databases[0]) == [(n + 1,) for n in range(len(statements.MIGRATIONS))]
     for database in databases:
         database.close()
 
@@ -52,7 +52,7 @@ def test_later_version_is_added_to_what_is_there(
     again = Database(url)
     prepare_database(again)
 
-    assert versions(again) == [(1,), (len(added),)]
+    assert versions(again) == [(n + 1,) for n in range(len(added))]
     again.close()
 
 
@@ -108,7 +108,7 @@ def test_user_who_is_no_superuser_needs_no_more_than_a_schema_of_its_own() -> No
 
     prepare_database(database)
 
-    assert versions(database) == [(len(statements.MIGRATIONS),)]
+    assert versions(database) == [(n + 1,) for n in range(len(statements.MIGRATIONS))]
     database.close()
 
 
