@@ -9,10 +9,12 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from holdfast.clock import Deadline
+from holdfast.clock import Clock, Deadline
+from holdfast.drain.fencing import Admit, admit_all
 from holdfast.drain.numbering import disown_revived
 from holdfast.drain.stamper import Stamper
 from holdfast.drain.stamping import stamp_items
+from holdfast.drain.verification import VERIFY_SPAN
 from holdfast.drain.write_plan import FileWrite, WritePlan, plan_write
 from holdfast.errors import GatewayError, Missing, Unverified
 from holdfast.format.moments import format_moment
@@ -34,6 +36,7 @@ from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.repository.branch import ensure_branch
 from holdfast.repository.runs import MAX_REMEMBERED_RUNS, Runs
+from holdfast.tracing import traces
 
 
 @dataclass
@@ -46,8 +49,11 @@ class CommitWriter:
     layout: Layout
     branch: str
     deadline: Deadline
+    github_clock: Clock
+    """Tells GitHub's time, by which retention finds the runs last written to."""
     stamper: Stamper
     breathe: Callable[[], None] = lambda: None
+    admit: Admit = admit_all
     machine: str = field(default_factory=platform.node)
     _head_sha: str = ""
     _views: dict[str, RunSnapshot] = field(default_factory=dict)
@@ -112,6 +118,8 @@ class CommitWriter:
                 for run_id, plan in write_plans.items()
             }
         )
+        for run_id in write_plans:
+            self.runs.keep_outlines(self._views[run_id])
         for run_id in list(self._views)[:-MAX_REMEMBERED_RUNS]:
             if run_id not in write_plans:
                 del self._views[run_id]
@@ -128,18 +136,19 @@ class CommitWriter:
         items.clear()
         write_plans = {}
         for run_id, own in by_run.items():
-            view = disown_revived(self._views[run_id], own)
+            view = self.runs.unfold(disown_revived(self._views[run_id], own), own)
             view = without_unproved(view, [item.checkpoint_id for item in own], self.layout)
             self._views[run_id] = view
             stamp = self.stamper.stamp_for(view, partial(self._parts_of, run_id))
-            stamped = stamp_items(self.spool, view, own, stamp, breathe=self.breathe)
+            admit = partial(self.admit, view)
+            stamped = stamp_items(self.spool, view, own, stamp, breathe=self.breathe, admit=admit)
             items += [each.item for each in stamped]
             write_plans[run_id] = plan_write(
                 view,
                 [each.envelope for each in stamped],
                 is_batch=False,
                 layout=self.layout,
-                now=format_moment(self.deadline.clock.now()),
+                now=format_moment(self.github_clock.now()),
                 machine=self.machine,
             )
         return write_plans
@@ -149,7 +158,8 @@ class CommitWriter:
         headline, body = _message(ids, len(write_plans))
         additions = {write.path: write.content for write in writes}
         revision = self.gateway.perform(CommitFiles(self.branch, self._head_sha, headline, body, additions))
-        self._verify_unanswered(writes, revision)
+        with traces.span(VERIFY_SPAN, {"holdfast.files": len(writes)}):
+            self._verify_unanswered(writes, revision)
         self._head_sha = revision.commit_sha
         log.info(
             "commit_written", commit_sha=revision.commit_sha, checkpoints=len(ids), runs=len(write_plans)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from holdfast.clock import Deadline
+from holdfast.clock import Clock, Deadline
+from holdfast.drain.fencing import Admit, admit_all
 from holdfast.drain.numbering import disown_revived, release_places
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.pending import PendingWrite
@@ -52,8 +53,11 @@ class ContentsWriter:
     layout: Layout
     branch: str
     deadline: Deadline
+    github_clock: Clock
+    """Tells GitHub's time, by which retention finds the runs last written to."""
     stamper: Stamper
     breathe: Callable[[], None] = lambda: None
+    admit: Admit = admit_all
     machine: str = field(default_factory=platform.node)
     orphans: OrphanFiles = field(init=False)
     _verifier: Verifier = field(init=False)
@@ -82,6 +86,7 @@ class ContentsWriter:
         run_id = work.pending_write.run_id
         is_repeated = bool(work.pending_write.files)
         view = self.runs.refresh(run_id) if is_repeated else self.runs.view(run_id)
+        view = self.runs.unfold(view, work.items)
         write_plan = self._plan(view, work)
         commits = {file.path: self._put(file) for file in write_plan.files}
         self.spool.mark_committed(self._deliveries(view, write_plan, commits))
@@ -108,9 +113,11 @@ class ContentsWriter:
             locate=partial(own_files, view, is_batch=is_batch, layout=self.layout),
             tried=[(self.layout.name_of(view.run_id, path), sha) for path, sha in tried.items()],
             breathe=self.breathe,
+            # What an earlier attempt may have written is finished: readers see that it came too late.
+            admit=partial(admit_all if tried else self.admit, view),
         )
         work.items = [each.item for each in stamped]
-        now = format_moment(self.deadline.clock.now())
+        now = format_moment(self.github_clock.now())
         envelopes = [each.envelope for each in stamped]
         write_plan = plan_write(
             view, envelopes, is_batch=is_batch, layout=self.layout, now=now, machine=self.machine

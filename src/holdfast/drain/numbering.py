@@ -1,6 +1,6 @@
 """Numbers: which sequence number each checkpoint gets, beside those that the repository already has."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import takewhile
 from typing import NamedTuple
@@ -77,7 +77,7 @@ def _assign(
     holders: dict[int, set[StoredFile]] = {}
     # Numbers only go up from the ones that are asked for: a long run has thousands of files below them.
     lowest = min((header.sequence_number or 0 for header in wanted), default=0)
-    for file in (*view.blobs.items(), *tried):
+    for file in (*_open_files(view), *tried):
         numbers = parse_sequences(file[0])
         if not numbers or numbers[-1] < lowest:
             continue
@@ -105,6 +105,13 @@ def _assign(
         taken.add(sequence)
         previous[is_automatic] = sequence
     return changed
+
+
+def _open_files(view: RunSnapshot) -> Iterator[StoredFile]:
+    """Yield the files but for those in segments that were not read: they have lower numbers."""
+    names = set(view.blobs)
+    names.difference_update(*view.index.outlined_names)
+    return ((name, view.blobs[name]) for name in names)
 
 
 def ids_to_rank(view: RunSnapshot, items: Iterable[QueueItem]) -> list[str]:

@@ -47,7 +47,7 @@ class OrphanFiles:
         checkpoints are in the index elsewhere by now, or quarantined whole, so nobody can come to need it.
         While it is unclear whether an attempt is still under way, it is looked for once more later.
         """
-        missing = [identity for identity in write.checkpoint_ids if identity not in merged.by_id]
+        missing = [identity for identity in write.checkpoint_ids if not merged.has_id(identity)]
         if not all(self.spool.is_kept_aside(identity) for identity in missing):
             return
         for path, sha in write.files.items():
@@ -130,4 +130,6 @@ class OrphanFiles:
 
 
 def _is_indexed(path: str, index: Index) -> bool:
-    return any(entry.file_path == path for entry in index.newest_first())
+    name = path.rpartition("/")[2]
+    is_outlined = any(name in names for names in index.outlined_names)
+    return is_outlined or any(entry.file_path == path for entry in index.newest_first())

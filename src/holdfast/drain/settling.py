@@ -16,9 +16,11 @@ from holdfast.drain.refusals import Divide, Isolate, Quarantine, judge_refusal
 from holdfast.errors import GatewayError, HoldfastError, IntegrityFailure, Refused, Throttled, Unavailable
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, Progress, QueueItem
+from holdfast.github.wrappers.right_of_way import RightOfWay
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.queue.contract import LONGEST_BACKOFF_S
+from holdfast.tracing import traces
 
 RELEASE_PAUSE_S = 15.0
 
@@ -42,6 +44,7 @@ class StepWriter:
     """Is told which checkpoints were verified or refused."""
     on_run_ended: Callable[[], None] = lambda: None
     """Is told that checkpoints were verified which end a run."""
+    way: RightOfWay = field(default_factory=RightOfWay)
     verified: int = 0
     written_runs: set[str] = field(default_factory=set)
     has_ended_run: bool = False
@@ -66,10 +69,19 @@ class StepWriter:
         ]
 
     def _carry_out(self, step: Step) -> GatewayError | None:
+        if not traces.is_on:
+            return self._write_and_settle(step)
+        from holdfast.drain.spans import trace_step
+
+        with trace_step(step, self.spool, self.clock):
+            return self._write_and_settle(step)
+
+    def _write_and_settle(self, step: Step) -> GatewayError | None:
         self.unsettled |= step.run_ids
         self._tried.update(item.checkpoint_id for item in step.items)
         try:
-            deliveries = self._write(step)
+            with self.way.use():
+                deliveries = self._write(step)
         except (Throttled, Unavailable) as error:
             return error.with_traceback(None)
         except Refused as error:
@@ -104,6 +116,8 @@ class StepWriter:
         self.verified += len(deliveries)
         self.written_runs |= step.run_ids
         log.info("checkpoints_verified", checkpoints=len(deliveries))
+        if traces.is_on:
+            traces.tell(**{"holdfast.commit": next(iter(deliveries.values())).commit_sha})
         self.on_settled([item for item in step.items if item.checkpoint_id in deliveries], Progress.VERIFIED)
         self.on_verified(self.verified)
         if any(delivery.ends_run for delivery in deliveries.values()):

@@ -27,12 +27,14 @@ _MOST_REMEMBERED = 256
 class PartPolicy:
     """What becomes a part: what does not fit into a file, and what did not change.
 
-    `least_bytes` is the size of the smallest member that is stored once; None if none is.
+    `least_bytes` is the size of the smallest member that is stored once; None if none is. Where parts are
+    free, as in a commit, what comes in the place of one is a part as well.
     """
 
     limit_bytes: int = MAX_FILE_BYTES
     least_bytes: int | None = None
     compress_from_bytes: int | None = None
+    has_free_parts: bool = False
 
 
 @dataclass
@@ -57,7 +59,8 @@ class Stamper:
         if least_bytes is None:
             return partial(stamp_in_parts, limit_bytes=self.policy.limit_bytes, style=style, sign=self.sign)
         memory = self._recall(view, style, least_bytes, part_names)
-        return PartChooser(memory, style, self.policy.limit_bytes, least_bytes, self._keep, self.sign).stamp
+        limit_bytes, is_free = self.policy.limit_bytes, self.policy.has_free_parts
+        return PartChooser(memory, style, limit_bytes, least_bytes, self._keep, self.sign, is_free).stamp
 
     def _recall(
         self, view: RunSnapshot, style: PartStyle, least_bytes: int, part_names: Callable[[], Container[str]]

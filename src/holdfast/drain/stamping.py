@@ -35,14 +35,15 @@ def stamp_items(
     locate: Locate = lambda _: {},
     tried: Iterable[StoredFile] = (),
     breathe: Callable[[], None] = lambda: None,
+    admit: Callable[[list[StampedItem]], list[StampedItem]] = lambda stamped: stamped,
 ) -> list[StampedItem]:
     """Return the stamped checkpoints under numbers that no other one of the run has.
 
     `tried` are the files of earlier attempts. A new number is durable, in item and receipt, before anything
     is sent under it. An item whose bytes are damaged is quarantined by the queue and left out here. `breathe`
-    is called before each checkpoint, so that others may have a turn.
+    is called before each checkpoint, so that others may have a turn. What `admit` leaves out is left out.
     """
-    stamped = _read(spool, items, stamp, breathe)
+    stamped = admit(_read(spool, items, stamp, breathe))
     envelopes = [each.envelope for each in stamped]
     ids = ids_to_rank(view, items)
     ranks = spool.arrivals(ids) if ids else {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from holdfast.drain.write_plan import FileWrite, WritePlan
 from holdfast.errors import Conflict, IntegrityFailure, Missing, Unverified
@@ -11,6 +12,9 @@ from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import open_file
 from holdfast.github.calls import Gateway, ReadFile, ReadHead
 from holdfast.repository.runs import Runs
+from holdfast.tracing import traces
+
+VERIFY_SPAN = "holdfast.verify"
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,12 @@ class Verifier:
         if someone else has written to the branch, for whether the run is still as the plan has it. Raises
         Conflict when it is not.
         """
+        with traces.span(VERIFY_SPAN, {"holdfast.files": len(files)}):
+            return self._find(view, merged, files, commits)
+
+    def _find(
+        self, view: RunSnapshot, merged: Index, files: Sequence[FileWrite], commits: Mapping[str, str]
+    ) -> dict[str, str | None]:
         listable = [file for file in files if not file.is_part]
         is_listed = len(listable) > 1 or (bool(listable) and not self.runs.is_certain(view.run_id))
         try:
@@ -99,9 +109,11 @@ class Verifier:
 
     def _check_named(self, merged: Index, listed: Container[str]) -> None:
         """Raise Conflict unless all is there that the index names."""
-        for entry in merged.newest_first():
-            if self.layout.name_of(merged.run_id, entry.file_path) not in listed:
-                raise Conflict(entry.file_path, "it was removed meanwhile", kind="stale_file")
+        named = (self.layout.name_of(merged.run_id, entry.file_path) for entry in merged.newest_first())
+        for name in chain(named, *merged.outlined_names):
+            if name not in listed:
+                path = self.layout.path(merged.run_id, name)
+                raise Conflict(path, "it was removed meanwhile", kind="stale_file")
 
 
 def _check_unchanged(view: RunSnapshot, listed: Mapping[str, str]) -> None:

@@ -16,8 +16,10 @@ from holdfast.drain.settling import RELEASE_PAUSE_S, StepWriter
 from holdfast.errors import GatewayError, Stopped, Throttled, Unavailable
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Progress, QueueItem
+from holdfast.github.wrappers.right_of_way import RightOfWay
 from holdfast.logs import log
 from holdfast.queue import Queue
+from holdfast.queue.rows import tell_newer
 from holdfast.ratelimit.limiter import RateLimiter
 
 LONGEST_SLEEP_S = 300.0
@@ -94,6 +96,10 @@ class Worker:
     """Is told of such an end as soon as it is verified, for who cannot wait for the drain's."""
     on_settled: Callable[[Sequence[QueueItem], Progress], None] = lambda _items, _progress: None
     """Is told which checkpoints were verified or refused, as soon as that is so."""
+    sort_out: Callable[[Sequence[QueueItem]], tuple[Sequence[QueueItem], str]] = lambda pending: (pending, "")
+    """Returns what is to be written here of all that is pending, and why the rest is not yet."""
+    way: RightOfWay = field(default_factory=RightOfWay)
+    """Lets a sweep of this process come between two steps."""
     _state: DrainState = DrainState()
     _purged_at: float = -inf
     _listeners: list[Callable[[int, int], None]] = field(default_factory=list)
@@ -130,8 +136,10 @@ class Worker:
         with self.deadline.until(ends_at):
             if tidies and not self.deadline.expired():
                 self._tidy(result.state)
-        left = len(self.spool.pending())
-        return DrainResult(result.state.verified, left, result.reason, result.wait_s or 0.0)
+        left = self.spool.status(self._now()).depth
+        newer = self.spool.newer_runs()
+        reason = result.reason or (tell_newer(newer) if newer else "")
+        return DrainResult(result.state.verified, left, reason, result.wait_s or 0.0)
 
     def _tidy(self, state: DrainState) -> None:
         if state.has_ended_run:
@@ -178,7 +186,7 @@ class Worker:
                 listener(state.verified + verified, left)
 
         steps = StepWriter(self.spool, self.contents, self.commits, self.layout, self.deadline.clock, tell)
-        steps.on_settled, steps.on_run_ended = self.on_settled, self.on_run_ended
+        steps.on_settled, steps.on_run_ended, steps.way = self.on_settled, self.on_run_ended, self.way
         try:
             result = self._pass(state, steps, is_paced=is_paced, is_over=is_over)
         except Stopped as error:
@@ -202,9 +210,9 @@ class Worker:
         if outage and not state.ignores_outage and outage.applies(now, self.credentials()):
             return PassResult(state, outage.wait_s(now), outage.sentence)
         self.contents.orphans.sweep()
-        pending = self.spool.pending()
+        pending, unplaced = self.sort_out(self.spool.pending())
         if not pending:
-            return PassResult(state, wait_s=None)
+            return PassResult(state, RELEASE_PAUSE_S if unplaced else None, unplaced)
         if (block := state.block) and block.applies(now, self.credentials(), critical_ids(pending)):
             return PassResult(state, block.until - now, block.reason)
         if outage and outage.is_probed_first and (error := self._probe()):

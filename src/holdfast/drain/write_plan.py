@@ -61,7 +61,7 @@ class WritePlan:
         """Return what the folder holds once everything is written."""
         written = (*self.own_files, *self.segments)
         own = {layout.name_of(view.run_id, file.path): file.blob_sha for file in written}
-        newest = self.merged.newest
+        newest = self.merged.current
         return RunSnapshot(
             index=self.merged,
             index_sha=self.index.blob_sha if self.index else view.index_sha,
@@ -226,7 +226,7 @@ def _index_write(view: RunSnapshot, merged: Index, added: Sequence[IndexEntry], 
 def _latest_write(
     view: RunSnapshot, merged: Index, envelopes: Sequence[Envelope], layout: Layout
 ) -> FileWrite | None:
-    newest = merged.newest
+    newest = merged.current
     if newest is None or newest.sequence <= view.latest_sequence:
         return None
     envelope = next((e for e in envelopes if e.checkpoint_id == newest.checkpoint_id), None)

@@ -32,8 +32,14 @@ from holdfast.jsontext.members import (
 )
 
 UNNAMED_PHASE = "unspecified"
+TRACE_MEMBER = "traceparent"
+"""The member of a checkpoint that names the span which saved it. It says nothing of the run itself."""
+
 PARTS_MEMBER = "parts"
 """The member of a stored checkpoint that lists the places whose values lie in files of their own."""
+
+FENCE = "fence"
+"""The member that a checkpoint of a claimed run carries: the newest claim has the highest."""
 
 # The first member after the header. Header values are scalars and a quote inside a JSON string is
 # always escaped, so the first place where these bytes occur is where the header ends.
@@ -54,9 +60,11 @@ _HEADER_FIELDS = (
 )
 # What a checkpoint says besides its state and context, whoever sends it and whenever.
 _IDENTIFYING_FIELDS = ("run_id", "trigger", "phase", "status", "priority", "workflow")
+# A caller that sends again is in another span, and may have fewer credentials to lose.
+_UNSAID = frozenset({REDACTED_MEMBER, TRACE_MEMBER})
 # Members that are looked into however large they are.
 _READ_WHOLE = frozenset({*_HEADER_FIELDS, "integrity", "gate_history"})
-_OURS = frozenset({*_HEADER_FIELDS, "integrity", "context_fields", "state", "state_snapshot"})
+_OURS = frozenset({*_HEADER_FIELDS, FENCE, "integrity", "context_fields", "state", "state_snapshot"})
 
 Text = bytes | memoryview
 
@@ -98,6 +106,7 @@ class Header(BaseModel):
     status: RunStatus = RunStatus.IN_PROGRESS
     priority: Priority
     workflow: Annotated[str, Field(max_length=1024)] | None = None
+    fence: Annotated[int, Field(ge=1, le=MAX_SEQUENCE, strict=True)] | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +173,16 @@ class Draft:
     def body(self, sequence: int) -> bytes:
         """Return the checkpoint as one JSON object, under its number, still without its integrity."""
         return _compose(self.header, sequence, self.texts)
+
+    def with_fence(self, fence: int) -> "Draft":
+        """Return the same checkpoint as one of the claim with this fence."""
+        return replace(self, header=self.header.model_copy(update={FENCE: fence}))
+
+    def within_trace(self, traceparent: str | None) -> "Draft":
+        """Return the same checkpoint with the span that saves it, unless its caller named one."""
+        if traceparent is None or TRACE_MEMBER in self.texts:
+            return self
+        return replace(self, texts={**self.texts, TRACE_MEMBER: orjson.dumps(traceparent)})
 
     def without_number(self) -> "Draft":
         """Return the same checkpoint, asking for the run's next number."""
@@ -349,20 +368,21 @@ def _draft(
 def fingerprint_of(header: Header, texts: Mapping[str, Text]) -> str:
     """Return the digest of what a checkpoint says, however it is spelled, without its time and number.
 
-    What was taken out counts by the marks in its places.
+    What was taken out counts by the marks in its places, and the trace that it was saved in does not.
     """
     identity = {name: getattr(header, name) for name in _IDENTIFYING_FIELDS}
     name = "header"
     while name in texts:  # a member of the caller's own must not hide it
         name += "_"
-    said = {each: text for each, text in texts.items() if each != REDACTED_MEMBER}
+    said = {each: text for each, text in texts.items() if each not in _UNSAID}
     return canonical_sha256(join_members({name: orjson.dumps(identity), **said}))
 
 
 def fingerprint_body(body: bytes) -> str:
     """Return the fingerprint of the checkpoint that has this body. Raises InvalidCheckpoint, ValueError."""
     document = parse_document(body)
-    texts = {name: document.view(name) for name in document.members if name not in _HEADER_FIELDS}
+    ours = (*_HEADER_FIELDS, FENCE)
+    texts = {name: document.view(name) for name in document.members if name not in ours}
     return fingerprint_of(read_header(body), texts)
 
 
@@ -400,7 +420,10 @@ def _fill_in(given: dict[str, Any], *, now: str, new_id: Callable[[], str], run_
 
 def _header_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the header's values as given; null is as good as left out."""
-    return {name: values[name] for name in _HEADER_FIELDS if values.get(name) is not None}
+    given = {name: values[name] for name in _HEADER_FIELDS if values.get(name) is not None}
+    if values.get(FENCE) is not None:
+        given[FENCE] = values[FENCE]
+    return given
 
 
 def _priority_of(trigger: object) -> Priority:
@@ -438,6 +461,8 @@ def _place(location: tuple[int | str, ...]) -> str:
 def _compose(header: Header, sequence: int, texts: Mapping[str, Text]) -> bytes:
     values = {name: getattr(header, name) for name in _HEADER_FIELDS}
     values["sequence_number"] = sequence
+    if header.fence is not None:  # a run that nobody claimed is stored as if there were no claims
+        values[FENCE] = header.fence
     # One join: each further copy of a large state would cost as much as half of its digest.
     pieces: list[Text] = [orjson.dumps(values)[:-1]]
     for name, text in texts.items():

@@ -1,18 +1,20 @@
 """Which members of a state are stored once: those that an earlier checkpoint of the run had already.
 
 A member that is seen a second time, unchanged, becomes a part, and from then on it is referred to for as long
-as it stays as it is. What the newest stored checkpoint holds is all that one has to know for this, so that
-any machine can go on where another left off.
+as it stays as it is. Where a part costs nothing, what comes in its place then is a part as well. What the
+newest stored checkpoint holds is all that one has to know for this, so that any machine can go on where
+another left off.
 
-States that are sealed cannot be looked into here. Whoever seals them can split them before, in the same way:
-`find_members_of_state` names the members, `make_parts` makes files of them.
+States that are sealed cannot be looked into here. Whoever seals them splits them before (`find_leaves`), and
+seals each member so that the same one always gives the same text, which is then known again here.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
-from holdfast.format.checkpoint import Envelope, read_header
+from holdfast.format.checkpoint import PARTS_MEMBER, Envelope, read_header
 from holdfast.format.part_files import MAX_FILE_BYTES, PartFiles, PartStyle, make_parts, part_name
 from holdfast.format.parts import Place, part_paths
 from holdfast.format.splitting import Moved, stamp_in_parts
@@ -24,7 +26,7 @@ _DEEPEST = 8
 _STATE = "state_snapshot"
 # What is looked at in a stored checkpoint without its parts: these stay where they are.
 _KEPT = frozenset({"gate_history", "circuit_breaker_state", "$sealed"})
-_KEPT_BUT_FOR_MEMBERS = frozenset({"progress"})
+_KEPT_BUT_FOR_MEMBERS = frozenset({"progress", "$members"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +45,33 @@ class Memory:
 
     digests: frozenset[str] = frozenset()
     parts: frozenset[str] = frozenset()
+    places: frozenset[Place] = frozenset()
+    """Where it refers to parts."""
 
     def only(self, there: Container[str]) -> "Memory":
         """Return the same with those of the parts that are there."""
-        return Memory(self.digests, frozenset(name for name in self.parts if name in there))
+        return replace(self, parts=frozenset(name for name in self.parts if name in there))
 
 
 def find_members_of_state(body: bytes, least_bytes: int) -> list[Member]:
     """Return the members of the state that are worth a part of their own, at any depth."""
     ((_, start, end),) = find_members(body, lambda name, _: name == _STATE)
     return list(_walk(body, start, end, (_STATE,), least_bytes))
+
+
+def find_leaves(body: bytes, least_bytes: int) -> list[Member]:
+    """Return members of the state to seal one by one: the innermost that are worth it, but not too many."""
+    members = find_members_of_state(body, least_bytes)
+    for deepest in range(_DEEPEST, 1, -1):
+        near = [member for member in members if len(member.place) <= deepest]
+        leaves = [
+            member
+            for member, following in zip_longest(near, near[1:])
+            if following is None or following.start >= member.end
+        ]
+        if len(leaves) <= _MOST_REFERENCES:
+            return leaves
+    return sorted(leaves, key=lambda member: member.start - member.end)[:_MOST_REFERENCES]
 
 
 def _walk(body: bytes, start: int, end: int, place: Place, least_bytes: int) -> Iterator[Member]:
@@ -75,11 +94,13 @@ def _walk(body: bytes, start: int, end: int, place: Place, least_bytes: int) -> 
 def remember(content: bytes, path: str, run_folder: str, least_bytes: int) -> Memory:
     """Return what a stored checkpoint holds; nothing if it cannot be read."""
     try:
-        paths = part_paths(parse_document(content).value, path)
+        document = parse_document(content).value
+        paths = part_paths(document, path)
+        places = frozenset(tuple(place) for place in document.get(PARTS_MEMBER, ()))
         digests = frozenset(member.digest for member in find_members_of_state(content, least_bytes))
     except (IntegrityFailure, InvalidCheckpoint, ValueError):
         return Memory()
-    return Memory(digests, frozenset(each.removeprefix(f"{run_folder}/") for each in paths))
+    return Memory(digests, frozenset(each.removeprefix(f"{run_folder}/") for each in paths), places)
 
 
 @dataclass
@@ -97,6 +118,9 @@ class PartChooser:
     keep: Callable[[str, Memory], None] = lambda _, __: None
     """Is told what each stamped checkpoint holds, by its blob."""
     sign: Callable[[bytes], str] | None = None
+    replaces_parts: bool = False
+    """Whether what comes in the place of a part is one at first sight: it is sent once, and not in
+    `latest.json` again. That is worth it where a part costs no request."""
     _chosen_for: dict[str, frozenset[str]] = field(default_factory=dict)
     _seen_by: dict[str, str] = field(default_factory=dict)
     _sent_by: dict[str, str] = field(default_factory=dict)
@@ -123,17 +147,21 @@ class PartChooser:
             for member in members
             if not any(start < member.end and member.start < end for start, end in spans)
         )
-        self.keep(envelope.blob_sha, Memory(frozenset(inline), frozenset(envelope.parts)))
+        places = frozenset(each.place for each in chosen)
+        self.keep(envelope.blob_sha, Memory(frozenset(inline), frozenset(envelope.parts), places))
 
     def _choose(self, body: bytes, members: list[Member], checkpoint_id: str) -> list[Moved]:
         """Return what was seen before, the outermost only, and the largest if there is too much of it."""
         before = self._chosen_for.get(checkpoint_id)
         known: list[tuple[Member, PartFiles]] = []
         taken_until = 0
+        replaced = self._find_replaced(members)
         for member in members:
             if member.start < taken_until or (before is not None and member.digest not in before):
                 continue
             files = self._parts_of_known(body, member, checkpoint_id)
+            if files is None and member.place in replaced:
+                files = make_parts(body[member.start : member.end], self.style)
             if files:
                 known.append((member, files))
                 taken_until = member.end
@@ -141,6 +169,16 @@ class PartChooser:
         del known[_MOST_REFERENCES:]
         self._chosen_for[checkpoint_id] = frozenset(member.digest for member, _ in known)
         return [Moved(each.place, each.start, each.end, files) for each, files in known]
+
+    def _find_replaced(self, members: list[Member]) -> set[Place]:
+        """Return the innermost places that the newest checkpoint had parts at; of others, more may stay."""
+        if not self.replaces_parts:
+            return set()
+        return {
+            member.place
+            for member, following in zip_longest(members, members[1:])
+            if member.place in self.memory.places and (following is None or following.start >= member.end)
+        }
 
     def _parts_of_known(self, body: bytes, member: Member, checkpoint_id: str) -> PartFiles | None:
         is_seen = member.digest in self.memory.digests or _is_other(

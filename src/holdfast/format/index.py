@@ -10,14 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import RunStatus
 from holdfast.format.paths import format_segment_name
-from holdfast.format.review import Review, parse_review
+from holdfast.format.review import Held, parse_held
 from holdfast.format.triggers import Trigger
 from holdfast.format.versions import FORMAT_VERSION, refuse_newer
 from holdfast.jsontext.members import sha256_hex
@@ -36,6 +36,7 @@ _MOST_IN_A_SEGMENT = 1000
 class IndexEntry:
     """Where one checkpoint lies. `blob_sha` is the git id of its own bytes, also when it lies in a batch.
 
+    `fence` is that of the claim under which it was saved, 0 if there was none.
     `others` are members that this version does not know, as text: a rewrite keeps them.
     """
 
@@ -47,6 +48,7 @@ class IndexEntry:
     status: str
     blob_sha: str
     phase: str = ""
+    fence: int = 0
     others: bytes = b""
 
     @property
@@ -55,7 +57,8 @@ class IndexEntry:
         return self.trigger == Trigger.RUN_COMPLETE or self.status == RunStatus.COMPLETED
 
 
-_ENTRY_MEMBERS = IndexEntry.__slots__[:-1]
+_ENTRY_MEMBERS = IndexEntry.__slots__[:-2]
+_KNOWN_MEMBERS = IndexEntry.__slots__[:-1]
 _HEAD_MEMBERS = frozenset(
     {
         *("format_version", "run_id", "status", "workflow", "last_updated"),
@@ -64,9 +67,19 @@ _HEAD_MEMBERS = frozenset(
 )
 
 
+class Outline(NamedTuple):
+    """What a writer must know of a segment: the ids of its checkpoints, and the names of their files."""
+
+    ids: frozenset[str]
+    names: frozenset[str]
+
+
 @dataclass(frozen=True)
 class Segment:
-    """A closed part of the index, in a file of its own. `entries` is None until that file is read."""
+    """A closed part of the index, in a file of its own. `entries` is None until that file is read.
+
+    Whoever has read it before may know its outline, which is as good for most.
+    """
 
     file_path: str
     first: int
@@ -74,6 +87,25 @@ class Segment:
     count: int
     sha256: str
     entries: tuple[IndexEntry, ...] | None = field(default=None, compare=False, repr=False)
+    known: Outline | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """Return the name of its file."""
+        return self.file_path.rpartition("/")[2]
+
+    @cached_property
+    def outline(self) -> Outline | None:
+        """Return what is in here, in short; None if that is not known."""
+        if self.entries is None:
+            return self.known
+        folder = self.file_path.rpartition("/")[0] + "/"
+        names = (entry.file_path.removeprefix("/").removeprefix(folder) for entry in self.entries)
+        return Outline(frozenset(entry.checkpoint_id for entry in self.entries), frozenset(names))
+
+    def has_id(self, checkpoint_id: str) -> bool:
+        """Whether this checkpoint is in here, as far as that is known."""
+        return self.outline is not None and checkpoint_id in self.outline.ids
 
     @cached_property
     def by_id(self) -> dict[str, IndexEntry]:
@@ -81,7 +113,7 @@ class Segment:
         return {entry.checkpoint_id: entry for entry in self.entries or ()}
 
     def has_number(self, sequence: int) -> bool:
-        """Whether a checkpoint in here has this number."""
+        """Whether a checkpoint in here has this number, as far as its entries were read."""
         return self.first <= sequence <= self.last and any(
             entry.sequence == sequence for entry in self.entries or ()
         )
@@ -123,7 +155,8 @@ class Index:
 
     `entries` are those that `index.json` lists itself: the newest. Retention has removed checkpoints with
     numbers up to `pruned_through`: none of these is given again. `others` are members that this version does
-    not know: a rewrite keeps them. `review` is what the run waits for that needs a person.
+    not know: a rewrite keeps them. `review` is what the run waits for that needs a person, or that one has
+    stopped it.
     """
 
     run_id: str
@@ -132,7 +165,7 @@ class Index:
     last_updated: str = ""
     pruned_through: int = 0
     others: Mapping[str, Any] = field(default_factory=dict)
-    review: Review | None = None
+    review: Held | None = None
     segments: tuple[Segment, ...] = ()
 
     @property
@@ -140,10 +173,19 @@ class Index:
         """Return the entry with the highest number."""
         return self.entries[-1] if self.entries else None
 
+    @cached_property
+    def current(self) -> IndexEntry | None:
+        """Return the newest entry that counts: one with an older fence than one before it came too late."""
+        for place in range(len(self.entries) - 1, -1, -1):
+            entry = self.entries[place]
+            if not entry.fence or entry.fence >= highest_fence(self.entries[:place]):
+                return entry
+        return None
+
     @property
     def status(self) -> RunStatus:
-        """Return how the run stands according to its newest checkpoint."""
-        return RunStatus(self.newest.status) if self.newest else RunStatus.IN_PROGRESS
+        """Return how the run stands according to its newest checkpoint that counts."""
+        return RunStatus(self.current.status) if self.current else RunStatus.IN_PROGRESS
 
     @property
     def checkpoint_count(self) -> int:
@@ -154,6 +196,21 @@ class Index:
     def is_whole(self) -> bool:
         """Whether every segment was read, so that nothing of the run is unknown."""
         return all(segment.entries is not None for segment in self.segments)
+
+    @property
+    def is_outlined(self) -> bool:
+        """Whether it is known of every checkpoint of the run that it is there."""
+        return all(segment.outline is not None for segment in self.segments)
+
+    def has_id(self, checkpoint_id: str) -> bool:
+        """Whether this checkpoint is in the index, as far as its segments are known."""
+        return checkpoint_id in self.by_id or any(each.has_id(checkpoint_id) for each in self.segments)
+
+    @property
+    def outlined_names(self) -> list[frozenset[str]]:
+        """Return the names of files in those segments of which only the outline is known."""
+        unread = (segment for segment in self.segments if segment.entries is None)
+        return [segment.outline.names for segment in unread if segment.outline]
 
     @cached_property
     def by_id(self) -> Mapping[str, IndexEntry]:
@@ -185,7 +242,7 @@ class Index:
 
     def with_entries(self, added: Iterable[IndexEntry], *, workflow: str | None, now: str) -> "Index":
         """Return the union, by `checkpoint_id`; what is there already stays as it is."""
-        new = {entry.checkpoint_id: entry for entry in added if entry.checkpoint_id not in self.by_id}
+        new = {entry.checkpoint_id: entry for entry in added if not self.has_id(entry.checkpoint_id)}
         entries = tuple(sorted((*self.entries, *new.values()), key=_by_number))
         return replace(self, entries=entries, workflow=workflow or self.workflow, last_updated=now)
 
@@ -201,6 +258,15 @@ class Index:
         )
         pruned_through = max(self.pruned_through, *gone, 0)
         return replace(self, entries=kept, segments=segments, pruned_through=pruned_through)
+
+    def with_moved(self, moved: Mapping[str, IndexEntry]) -> "Index":
+        """Return the index with these entries, by `checkpoint_id`, in place of those that it has.
+
+        A segment that has some of them is made anew.
+        """
+        entries = tuple(moved.get(entry.checkpoint_id, entry) for entry in self.entries)
+        segments = tuple(_with_moved(segment, moved, self.run_id) for segment in self.segments)
+        return replace(self, entries=entries, segments=segments)
 
     def folded(self, run_folder: str) -> "Index":
         """Return the index with its oldest entries in new segments, if it lists too many of them."""
@@ -235,11 +301,23 @@ class Index:
         return orjson.dumps(head | dict(self.others))[:-1] + closed + _lines(self.entries)
 
 
+def highest_fence(entries: Iterable[IndexEntry]) -> int:
+    """Return the highest fence that a checkpoint carries; 0 if none does."""
+    return max((entry.fence for entry in entries), default=0)
+
+
 def _without(segment: Segment, removed: Container[str], run_id: str) -> Segment | None:
     rest = tuple(entry for entry in segment.entries or () if entry.checkpoint_id not in removed)
     if segment.entries is None or len(rest) == len(segment.entries):
         return segment
     return close_segment(run_id, segment.file_path.rpartition("/")[0], rest) if rest else None
+
+
+def _with_moved(segment: Segment, moved: Mapping[str, IndexEntry], run_id: str) -> Segment:
+    entries = tuple(moved.get(entry.checkpoint_id, entry) for entry in segment.entries or ())
+    if entries == (segment.entries or ()):
+        return segment
+    return close_segment(run_id, segment.file_path.rpartition("/")[0], entries)
 
 
 def _describe(segment: Segment) -> dict[str, Any]:
@@ -282,7 +360,7 @@ def parse_index(content: bytes, path: str) -> Index:
             document.get("last_updated", ""),
             int(document.get("pruned_through", 0)),
             {name: value for name, value in document.items() if name not in _HEAD_MEMBERS},
-            parse_review(document.get("review")),
+            parse_held(document.get("review")),
             tuple(_parse_segment(segment) for segment in document.get("segments") or ()),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -310,15 +388,17 @@ def _parse_entry(entry: dict[str, Any]) -> IndexEntry:
         status=RunStatus(entry.get("status", RunStatus.IN_PROGRESS)).value,
         blob_sha=str(entry.get("blob_sha", "")),
         phase=str(entry.get("phase", "")),
+        fence=int(entry.get("fence", 0)),
         others=_others_of(entry),
     )
 
 
 def _others_of(entry: dict[str, Any]) -> bytes:
-    others = {name: value for name, value in entry.items() if name not in _ENTRY_MEMBERS}
+    others = {name: value for name, value in entry.items() if name not in _KNOWN_MEMBERS}
     return orjson.dumps(others)[1:-1] if others else b""
 
 
 def _format_entry(entry: IndexEntry) -> bytes:
-    text = orjson.dumps({name: getattr(entry, name) for name in _ENTRY_MEMBERS})
+    members = _KNOWN_MEMBERS if entry.fence else _ENTRY_MEMBERS
+    text = orjson.dumps({name: getattr(entry, name) for name in members})
     return text[:-1] + b"," + entry.others + b"}" if entry.others else text

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -59,7 +60,9 @@ def join_parts(
     if sum(file["bytes"] for file in files) > MAX_PARTS_BYTES:
         raise IntegrityFailure(path, f"its parts have more than {MAX_PARTS_BYTES:,} bytes together")
     fetch(files)
-    parts = [(start, end, read_text(reference, read, path)) for start, end, reference in references]
+    # Several places may refer to one part. Here it is let go before the whole is stamped, which takes room.
+    read_once = cache(read)
+    parts = [(start, end, read_text(reference, read_once, path)) for start, end, reference in references]
     members = find_members(content, lambda name, _: name not in ("integrity", PARTS_MEMBER))
     pieces: list[bytes | memoryview] = []
     for name, start, end in members:

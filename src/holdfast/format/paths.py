@@ -9,6 +9,7 @@ from holdfast.format.triggers import Trigger
 INDEX = "index.json"
 LATEST = "latest.json"
 SUMMARY = "summary.json"
+CLAIM = "claim.json"
 PARTS = "parts"
 PRESERVED_RUNS = "preserved_runs.json"
 RETENTION_LOG = "retention_log.json"

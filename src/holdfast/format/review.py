@@ -1,4 +1,4 @@
-"""What a run waits for that needs a person, as the index stores it and the resume plan tells it."""
+"""What a run waits for that needs a person, or that one has stopped it, as the index stores it."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 ReviewKind = Literal["circuit_breaker", "escalation", "gate"]
 
 _KINDS = get_args(ReviewKind)
+_STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +24,27 @@ class Review:
         return asdict(self)
 
 
-def parse_review(value: Any) -> Review | None:
-    """Return the review that an index tells of; None if it tells of none, or makes no sense."""
-    if not isinstance(value, dict) or value.get("kind") not in _KINDS:
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """That a review has ended a run for good: since when, and the checkpoint that says so."""
+
+    since: str
+    checkpoint_id: str
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {"kind": _STOPPED, **asdict(self)}
+
+
+Held = Review | Stop
+"""What keeps a run from going on, whatever checkpoints come after it."""
+
+
+def parse_held(value: Any) -> Held | None:
+    """Return what an index tells of a review; None if it tells of none, or makes no sense."""
+    if not isinstance(value, dict):
         return None
     words = {name: str(value.get(name) or "") for name in ("reason", "phase", "since", "checkpoint_id")}
-    return Review(kind=value["kind"], **words)
+    if value.get("kind") == _STOPPED:
+        return Stop(words["since"], words["checkpoint_id"])
+    return Review(kind=value["kind"], **words) if value.get("kind") in _KINDS else None

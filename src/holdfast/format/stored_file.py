@@ -183,4 +183,5 @@ def entry_of(envelope: Envelope, path: str) -> IndexEntry:
         status=header.status.value,
         blob_sha=envelope.blob_sha,
         phase=header.phase,
+        fence=header.fence or 0,
     )

@@ -1,5 +1,6 @@
 """Reads that take several calls: a folder listed whole, however large, and many files at one commit."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -16,13 +17,37 @@ from holdfast.github.calls import (
     Snapshot,
 )
 
+MOST_LISTED_FILES = 1000
+"""How much of a folder GitHub lists by its contents."""
+
+_COMMIT_SHA = re.compile("[0-9a-f]{40}")
+
 
 def list_folder(
-    gateway: Gateway, folder: str, ref: str, *, is_fresh: bool = False
+    gateway: Gateway, folder: str, ref: str, *, is_fresh: bool = False, is_long: bool = False
 ) -> tuple[ListingEntry, ...]:
-    """Return what is in a folder at `ref`. Raises Missing; Refused if GitHub does not list all of it."""
-    listing = gateway.perform(ListFolder(folder, ref, is_fresh=is_fresh))
-    return listing.entries if listing.is_complete else walk_to(gateway, folder, ref)
+    """Return what is in a folder at `ref`. Raises Missing; Refused if GitHub does not list all of it.
+
+    It `is_long` if it is known to hold more than GitHub lists at once. The sizes of the files of a long one
+    are not told.
+    """
+    if not is_long:
+        listing = gateway.perform(ListFolder(folder, ref, is_fresh=is_fresh))
+        if listing.is_complete:
+            return listing.entries
+    try:
+        return _query_folder(gateway, folder, ref)
+    except (Missing, Unavailable):
+        return walk_to(gateway, folder, ref)  # without GraphQL, or where that gives up on so much
+
+
+def _query_folder(gateway: Gateway, folder: str, ref: str) -> tuple[ListingEntry, ...]:
+    """Return the files of a folder by one query, which lists as many as there are. Raises GatewayError."""
+    is_commit = _COMMIT_SHA.fullmatch(ref) is not None
+    page = gateway.perform(ReadPage("" if is_commit else ref, (folder,), ref if is_commit else ""))
+    if folder not in page.folders:
+        raise Missing(folder, "there is no such folder")
+    return tuple(ListingEntry(name, "file", sha) for name, sha in page.folders[folder].items())
 
 
 def walk_to(gateway: Gateway, folder: str, ref: str) -> tuple[ListingEntry, ...]:

@@ -1,7 +1,8 @@
 """The catalog: every run that is stored or spooled, in a line each, without a request for each."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import orjson
 
@@ -9,20 +10,24 @@ from holdfast.cache.local_copy import ListedRun, RepositoryCache
 from holdfast.errors import IntegrityFailure, SpoolDamaged, UnknownRun
 from holdfast.format.checkpoint import Envelope, RunStatus
 from holdfast.format.ids import parse_run_id
-from holdfast.format.index import Index, IndexEntry
+from holdfast.format.index import Index
 from holdfast.format.moments import format_moment
 from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout
 from holdfast.format.receipt import QueueItem
+from holdfast.format.review import Review
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.format.stored_file import entry_of, open_checkpoint
 from holdfast.format.triggers import Trigger
 from holdfast.logs import log
 from holdfast.queue import Queue
-from holdfast.repository.queued import open_item
+from holdfast.repository.past import carry_spooled
+from holdfast.repository.queued import SpooledRun, open_item
 from holdfast.repository.snapshot import check_owner, read_index
 from holdfast.repository.sources import RunSource
 from holdfast.repository.stored_run import StoredRun
-from holdfast.styles.review import Past, find_review, is_waiting, open_reviewed
+from holdfast.styles.review import Past, find_review, is_stopped, is_waiting, open_reviewed
+
+_READ_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +53,10 @@ def read_indexes(
         if (sha := run.index_sha or run.latest_sha)
     }
     source.fetch(list(files.values()))
-    contents = cache.blobs(file.sha for file in files.values())
-    for path, file in files.items():
+    for path, file, known in _with_contents(files, cache):
         run_id, name = layout.parse_path(path)
         try:
-            content = contents.get(file.sha) or source.read(path, file)
+            content = known or source.read(path, file)
             yield (read_index if name == INDEX else _index_of_latest)(content, path, run_id)
         except IntegrityFailure as error:
             log.warning("run_damaged", run_id=run_id, path=error.path, cause=error.reason)
@@ -75,26 +79,38 @@ def read_archived(source: RunSource, runs: Mapping[str, ListedRun], layout: Layo
         except (IntegrityFailure, ValueError, KeyError, TypeError) as error:
             log.warning("run_damaged", run_id=run_id, path=path, cause=str(error))
             continue
-        archived.append(RunSummary(run_id, status, False, 0, ended_at, None))
+        workflow = stored.get("workflow")
+        known = workflow if isinstance(workflow, str) else None
+        archived.append(RunSummary(run_id, status, False, 0, ended_at, known))
     return sorted(archived, key=lambda run: (run.last_updated, run.run_id), reverse=True)
 
 
+Line = tuple[str, RunSummary | None]
+
+
 def summarise_runs(
-    indexes: Sequence[Index], pending: Sequence[QueueItem], spool: Queue, *, is_waiting_only: bool = False
+    read_each: Callable[[Callable[[Index], Line]], Iterable[Line]],
+    pending: Sequence[QueueItem],
+    spool: Queue,
+    *,
+    is_waiting_only: bool = False,
 ) -> list[RunSummary]:
     """Return every run, stored or spooled, the one last written to first; or those that wait for a person.
 
-    `pending` is what waited before the indexes were read: what has left the spool since is in them.
+    `read_each` reads the indexes, and returns what it is told to make of each: only a line is kept of it,
+    however long the run. `pending` is what waited before: what has left the spool since is in them.
     """
     spooled: dict[str, list[QueueItem]] = {}
     for item in pending:
         spooled.setdefault(item.run_id, []).append(item)
-    stored = {index.run_id: index for index in indexes}
-    runs = [
-        _KnownRun(stored.get(run_id, Index(run_id)), spooled.get(run_id, []), spool)
-        for run_id in {*stored, *spooled}
-    ]
-    summaries = [run.summarise() for run in runs if not is_waiting_only or run.is_waiting()]
+
+    def summarise(index: Index) -> Line:
+        run = _KnownRun(index, spooled.get(index.run_id, []), spool)
+        return index.run_id, run.summarise() if not is_waiting_only or run.is_waiting() else None
+
+    lines = dict(read_each(summarise))
+    lines |= dict(summarise(Index(run_id)) for run_id in spooled if run_id not in lines)
+    summaries = [summary for summary in lines.values() if summary]
     return sorted(summaries, key=lambda run: (run.last_updated, run.run_id), reverse=True)
 
 
@@ -119,18 +135,18 @@ class _KnownRun:
         self._added = sorted(
             (item for item in items if item.checkpoint_id not in index.by_id), key=lambda item: item.sequence
         )
+        self._spool = spool
         self._newest = _open(self._added[-1], spool) if self._added else None
 
     def summarise(self) -> RunSummary:
         """Return the run in a line."""
         index, newest = self._index, self._newest
+        is_over = self._is_stopped()
         status = newest.header.status if newest else index.status
-        trigger = newest.header.trigger if newest else index.newest.trigger if index.newest else ""
-        is_stopped = trigger == Trigger.REVIEW and status is RunStatus.FAILED
         return RunSummary(
             run_id=index.run_id,
-            status=status,
-            resumable=status is not RunStatus.COMPLETED and not is_stopped,
+            status=RunStatus.FAILED if is_over else status,
+            resumable=status is not RunStatus.COMPLETED and not is_over,
             checkpoint_count=index.checkpoint_count + len(self._added),
             last_updated=format_moment(self._added[-1].arrived_at) if self._added else index.last_updated,
             workflow=(newest.header.workflow if newest else None) or index.workflow,
@@ -138,16 +154,20 @@ class _KnownRun:
 
     def is_waiting(self) -> bool:
         """Whether a person must decide before it goes on."""
-        triggers = [item.trigger for item in self._added]
         if self._newest is None:
             return is_waiting(self._index)
-        before = None if Trigger.REVIEW in triggers else self._index.review
-        entries = [*self._index.entries, *map(_entry_of_item, self._added)]
-        return find_review(open_reviewed(self._newest), Past(entries, before)) is not None
+        if self._is_stopped():
+            return False
+        waiting = SpooledRun(self._spool, self._index.run_id, [], [], {})
+        held = carry_spooled(self._index.review, self._added, waiting)
+        return isinstance(find_review(open_reviewed(self._newest), Past(self._index.entries, held)), Review)
 
-
-def _entry_of_item(item: QueueItem) -> IndexEntry:
-    return IndexEntry(item.sequence, item.checkpoint_id, item.trigger.value, "", "", "", "")
+    def _is_stopped(self) -> bool:
+        """Whether a review has stopped it: of what is spooled, only reviews are opened."""
+        reviews = [_open(item, self._spool) for item in self._added if item.trigger is Trigger.REVIEW]
+        return is_stopped(self._index) or any(
+            review.header.status is RunStatus.FAILED for review in reviews if review
+        )
 
 
 def _open(item: QueueItem, spool: Queue) -> Envelope | None:
@@ -156,6 +176,16 @@ def _open(item: QueueItem, spool: Queue) -> Envelope | None:
     except SpoolDamaged as error:
         log.warning("checkpoint_damaged", checkpoint_id=item.checkpoint_id, cause=str(error))
         return None
+
+
+def _with_contents(
+    files: Mapping[str, RemoteFile], cache: RepositoryCache
+) -> Iterator[tuple[str, RemoteFile, bytes | None]]:
+    """Yield each file with its content, if that is here: a look at the disk for many, but not for all."""
+    places = iter(files.items())
+    while chunk := list(islice(places, _READ_AT_ONCE)):
+        contents = cache.blobs(file.sha for _, file in chunk)
+        yield from ((path, file, contents.get(file.sha)) for path, file in chunk)
 
 
 def _can_name_run(name: str) -> bool:

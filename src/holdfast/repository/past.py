@@ -1,17 +1,28 @@
 """What came before the newest checkpoint of a run, as its index and the spool name it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from holdfast.errors import GatewayError, IntegrityFailure, InvalidCheckpoint, SpoolDamaged, UnknownRun
+from holdfast.errors import (
+    GatewayError,
+    HoldfastError,
+    IntegrityFailure,
+    InvalidCheckpoint,
+    SpoolDamaged,
+    UnknownRun,
+)
 from holdfast.format.checkpoint import Envelope, read_header
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.paths import parse_checkpoint_name
 from holdfast.format.receipt import QueueItem
+from holdfast.format.review import Held
 from holdfast.format.triggers import Trigger
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.stored_run import StoredRun
-from holdfast.styles.review import Past
+from holdfast.styles.review import SIGNS, TELLING, Past, carry_review
+
+# What ends a run, and what is sealed, says more than it shows.
+_SIGNS = (*SIGNS, b'"status":"completed"', b'"$sealed"')
 
 
 def look_back(run: StoredRun, waiting: SpooledRun) -> Past:
@@ -21,7 +32,6 @@ def look_back(run: StoredRun, waiting: SpooledRun) -> Past:
     known = {entry.checkpoint_id for entry in stored}
     spooled = [item for item in reversed(waiting.pending) if item.checkpoint_id not in known]
     entries = (*stored, *(_entry_of(item, waiting) for item in spooled))
-    is_reviewed = any(item.trigger is Trigger.REVIEW for item in spooled)
 
     def read(entry: IndexEntry) -> Envelope | None:
         envelope = waiting.at(entry.checkpoint_id) if entry.checkpoint_id else None
@@ -31,7 +41,21 @@ def look_back(run: StoredRun, waiting: SpooledRun) -> Past:
             return run.at(entry.sequence)
         return None
 
-    return Past(entries, None if is_reviewed or not index else index.review, read)
+    return Past(entries, carry_spooled(index.review if index else None, spooled, waiting), read)
+
+
+def carry_spooled(before: Held | None, items: Iterable[QueueItem], waiting: SpooledRun) -> Held | None:
+    """Return what a run waits for after these checkpoints of the spool, in the order of their numbers.
+
+    Most of them say nothing of that, which shows without understanding them.
+    """
+    for item in items:
+        with suppress(HoldfastError, ValueError):
+            body = waiting.spool.read(item)
+            if item.trigger in TELLING or any(sign in body for sign in _SIGNS):
+                envelope = waiting.open(item)
+                before = carry_review(before, [envelope] if envelope else [])
+    return before
 
 
 def _index_of(run: StoredRun) -> Index | None:

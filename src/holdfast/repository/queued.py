@@ -70,11 +70,14 @@ class SpooledRun:
         """Return those of the checkpoints that are not damaged."""
         return [envelope for item in items if (envelope := self.open(item))]
 
-    def newest(self) -> Envelope | None:
-        """Return the newest checkpoint that is to be stored, and that is not damaged."""
+    def newest(self, least_fence: int = 0) -> Envelope | None:
+        """Return the newest checkpoint that is to be stored, and that is not damaged.
+
+        One with a lower fence than `least_fence` comes too late: its run was taken over.
+        """
         for item in self.pending:
             envelope = self.open(item)
-            if envelope:
+            if envelope and not is_below(envelope, least_fence):
                 return envelope
         return None
 
@@ -85,11 +88,11 @@ class SpooledRun:
         ]
         return next(iter(self.open_all(matching)), None)
 
-    def newest_aside(self, after: int) -> Envelope | None:
+    def newest_aside(self, after: int, least_fence: int = 0) -> Envelope | None:
         """Return the newest checkpoint that was set aside, if its number is greater than `after`."""
         for item in self.aside:
             envelope = self.open(item) if item.sequence > after else None
-            if envelope:
+            if envelope and not is_below(envelope, least_fence):
                 return envelope
         return None
 
@@ -97,6 +100,11 @@ class SpooledRun:
         """Return why a checkpoint was set aside."""
         reason = self.reasons[envelope.checkpoint_id]
         return f"checkpoint {envelope.sequence} is only in the spool, set aside: {reason}"
+
+
+def is_below(envelope: Envelope, least_fence: int) -> bool:
+    """Whether a checkpoint has a fence, and a lower one than that."""
+    return 0 < (envelope.header.fence or 0) < least_fence
 
 
 def _newest_first(items: Iterable[QueueItem]) -> list[QueueItem]:

@@ -18,13 +18,12 @@ from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope
 from holdfast.format.ids import At
 from holdfast.format.index import Index
 from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout
-from holdfast.format.review import Review
+from holdfast.format.review import Held
 from holdfast.format.stored_file import entry_of
 from holdfast.github.calls import Gateway
 from holdfast.github.presence import GraphqlPresence
 from holdfast.importing.formats import recognise
 from holdfast.jsontext.members import parse_document
-from holdfast.jsontext.parse import parse_exact
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.repository.catalog import (
@@ -95,6 +94,15 @@ class Reader:
     now: Callable[[], float] | None = None
     old_after_s: float | None = None
     trust: Trust = field(default_factory=Trust)
+    source: GitHubSource | None = None
+    """What is read from, if that is to be the same commit for several questions."""
+
+    def look_at(self, run_id: str, *, newest: int | None = None) -> tuple[Index, ResumePlan]:
+        """Return the checkpoints of a run and its resume plan, both at one commit. Raises like `resume`."""
+        is_hasty = self.cache.has_latest(run_id)
+        at_once = replace(self, source=self._github(is_hasty=is_hasty))
+        plan = at_once.resume(run_id)
+        return at_once.list_checkpoints(run_id, newest=newest), plan
 
     def list_runs(
         self, *, is_resumable: bool = False, workflow: str | None = None, is_waiting: bool = False
@@ -107,18 +115,23 @@ class Reader:
         pending = self.spool.pending()
         return [
             run
-            for run in summarise_runs(self._indexes(), pending, self.spool, is_waiting_only=is_waiting)
+            for run in summarise_runs(self._read_each, pending, self.spool, is_waiting_only=is_waiting)
             if (run.resumable or not is_resumable)
             and (workflow is None or is_workflow(run.workflow, workflow))
         ]
 
-    def list_archived(self) -> list[RunSummary]:
-        """Return the runs of which only a summary is left, the one that ended last first."""
+    def list_indexes(self) -> list[Index]:
+        """Return the index of every stored run, without segments; of those known here if GitHub is away."""
+        return self._read_each(lambda index: index)
+
+    def list_archived(self, workflow: str | None = None) -> list[RunSummary]:
+        """Return the runs of which only a summary is left, or those of a workflow; the last to end first."""
         github = self._github(is_hasty=False)
         try:
-            return read_archived(github, list_runs(github), self.layout)
+            every = read_archived(github, list_runs(github), self.layout)
         except Missing:
             return []
+        return [run for run in every if workflow is None or is_workflow(run.workflow, workflow)]
 
     def read_summary(self, run_id: str) -> bytes:
         """Return what is left of an archived run. Raises UnknownRun if it is not archived."""
@@ -139,9 +152,11 @@ class Reader:
             )
             for envelope in waiting.open_all(waiting.pending)
         ]
-        stored, _ = self._stored_beside_spool(
-            run_id, lambda run: run.listing(newest), Index(run_id), is_spooled=bool(entries)
-        )
+
+        def read(run: StoredRun) -> Index:
+            return run.listing() if newest is None else run.list_newest(newest)
+
+        stored, _ = self._stored_beside_spool(run_id, read, Index(run_id), is_spooled=bool(entries))
         whole = stored.with_entries(entries, workflow=None, now="") if entries else stored
         return whole.unfolded(newest)
 
@@ -157,9 +172,9 @@ class Reader:
         receipt = self.spool.receipt(checkpoint_id)
         if receipt:
             return receipt.run_id
-        for index in self._indexes():
-            if checkpoint_id in index.by_id:
-                return index.run_id
+        for run_id, has_it in self._read_each(lambda index: (index.run_id, checkpoint_id in index.by_id)):
+            if has_it:
+                return run_id
         raise UnknownRun(f"there is no checkpoint {checkpoint_id}, neither stored nor spooled")
 
     def read_checkpoint(self, run_id: str, at: At | None = None) -> Envelope:
@@ -230,8 +245,8 @@ class Reader:
         waiting = SpooledRun.look(self.spool, run_id, self.trust)
         return self._load_newest(waiting) if at is None else self._load_at(waiting, at)
 
-    def load_reviewed(self, run_id: str) -> tuple[Loaded, Review | None]:
-        """Return the newest good checkpoint, and what the run waits for a person for. Raises like `resume`.
+    def load_reviewed(self, run_id: str) -> tuple[Loaded, Held | None]:
+        """Return the newest good checkpoint, and what keeps the run from going on. Raises like `resume`.
 
         What came before a checkpoint of the spool is known by the local copy alone.
         """
@@ -299,6 +314,8 @@ class Reader:
     def _load_newest(self, waiting: SpooledRun, *, with_index: bool = False) -> Loaded:
         """Return the newest good checkpoint. The index comes with it in one request, if it is asked for."""
         spooled = waiting.newest()
+        if spooled and spooled.header.fence:
+            spooled = waiting.newest(self._stored_fence(waiting.run_id))
         if spooled:
             earlier = self._before_spooled(spooled, waiting)
             loaded = Loaded(spooled, "spool", waiting.warnings, earlier, lambda: self._past_of(waiting))
@@ -315,27 +332,37 @@ class Reader:
             return _rescue(waiting, error)
         return _prefer_aside(loaded, waiting)
 
+    def _stored_fence(self, run_id: str) -> int:
+        """Return the highest fence that is stored, as far as that can be had at once."""
+        try:
+            return self.use_stored(run_id, StoredRun.highest_fence, is_patient=False)
+        except HoldfastError:
+            return 0
+
     def _load_at(self, waiting: SpooledRun, at: At) -> Loaded:
         spooled = waiting.at(at)
         if spooled:
             return Loaded(spooled, "spool", waiting.warnings, past=lambda: self._past_of(waiting))
         return self.use_stored(waiting.run_id, lambda run: _load(run.at(at), run, waiting))
 
-    def _indexes(self) -> list[Index]:
+    def _read_each(self, look: Callable[[Index], ResultT]) -> list[ResultT]:
+        """Return what `look` makes of the index of every stored run; one is in memory at a time."""
         github = self._github(is_hasty=bool(self.cache.known_runs()))
         try:
-            return list(read_indexes(github, list_runs(github), self.cache, self.layout))
+            return list(map(look, read_indexes(github, list_runs(github), self.cache, self.layout)))
         except _AWAY as error:
             known = list_known_runs(self.cache)
-            indexes = list(read_indexes(self._cached(), known, self.cache, self.layout))
-            is_all_there_is = not indexes and not self.spool.pending()
+            found = list(map(look, read_indexes(self._cached(), known, self.cache, self.layout)))
+            is_all_there_is = not found and not self.spool.pending()
             if is_all_there_is and not isinstance(error, Missing):
                 raise
-            if not isinstance(error, Missing) or indexes:
+            if not isinstance(error, Missing) or found:
                 log.warning("github_not_read", cause=str(error))
-            return indexes
+            return found
 
     def _github(self, *, is_hasty: bool) -> GitHubSource:
+        if self.source:
+            return self.source
         gateway = self.hasty if is_hasty and self.hasty else self.gateway
         return GitHubSource(
             gateway, self.cache, self.layout, self.branch, self.max_file_bytes, graphql=self.graphql
@@ -365,7 +392,7 @@ def _tell_native(envelope: Envelope) -> list[str]:
     """Return a warning if the state is a checkpoint of another system, whose progress nobody reads there."""
     if envelope.header.phase != UNNAMED_PHASE or b'"progress"' in envelope.content:
         return []
-    found = recognise(parse_exact(parse_document(envelope.content).members.get("state_snapshot", b"null")))
+    found = recognise(parse_document(envelope.content).outline().get("state_snapshot"))
     if found is None:
         return []
     return [f"the state looks like {found}: take it in with holdfast import, so that the run goes on there"]
@@ -379,7 +406,7 @@ def _load(envelope: Envelope, run: StoredRun, waiting: SpooledRun) -> Loaded:
 
 def _prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:
     """Take a newer checkpoint that was acknowledged, but that the repository does not take as it is."""
-    newer = waiting.newest_aside(loaded.envelope.sequence)
+    newer = waiting.newest_aside(loaded.envelope.sequence, loaded.envelope.header.fence or 0)
     # Looking for it may have found more that is damaged.
     warnings = list(dict.fromkeys((*loaded.warnings, *waiting.warnings)))
     if newer is None:

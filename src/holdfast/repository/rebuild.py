@@ -46,7 +46,7 @@ def find_dangling(index: Index, files: Container[str], layout: Layout) -> tuple[
 
 def is_outdated(index: Index, latest: LatestCheckpoint) -> bool:
     """Whether an index is older than `latest.json`, which it does not name."""
-    return bool(latest.sequence) and latest.checkpoint_id not in index.by_id
+    return bool(latest.sequence) and not index.has_id(latest.checkpoint_id)
 
 
 def mend_index(
@@ -124,7 +124,7 @@ def revive(index: Index, latest: LatestCheckpoint, layout: Layout) -> Index:
     """
     envelope = latest.envelope
     is_taken = any(entry.sequence == latest.sequence for entry in index.all_entries)
-    if envelope is None or is_taken or latest.checkpoint_id in index.by_id:
+    if envelope is None or is_taken or index.has_id(latest.checkpoint_id):
         return index
     name = format_checkpoint_name(envelope.sequence, envelope.header.trigger)
     entry = entry_of(envelope, layout.path(index.run_id, name))

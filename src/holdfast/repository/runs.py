@@ -2,11 +2,14 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import replace
 
 from holdfast.cache.local_copy import RepositoryCache
-from holdfast.errors import Missing
+from holdfast.errors import IntegrityFailure, Missing
+from holdfast.format.index import Segment, open_segment
 from holdfast.format.paths import INDEX, PARTS, Layout
+from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.github.calls import Gateway, Revision
 from holdfast.github.listing import list_folder
@@ -26,6 +29,7 @@ class Runs:
         self._layout = layout
         self._branch = branch
         self._views: OrderedDict[str, RunSnapshot] = OrderedDict()
+        self._outlined: dict[str, tuple[Segment, ...]] = {}
         self._lock = threading.Lock()
         self._own_commit = ""
         self._certain: set[str] = set()
@@ -33,7 +37,7 @@ class Runs:
     def view(self, run_id: str) -> RunSnapshot:
         """Return how the folder stands, as remembered if it can be; a writer finds out if that is old."""
         view = self._views.get(run_id) or self._cache.view(run_id)
-        if view is None or not view.index.is_whole:
+        if view is None or not view.index.is_outlined:
             return self.refresh(run_id)
         self._remember(view)
         return view
@@ -49,6 +53,46 @@ class Runs:
         """Remember how the folder stands after our own write."""
         self._remember(view)
         self._cache.keep_view(view)
+        self.keep_outlines(view)
+
+    def keep_outlines(self, view: RunSnapshot) -> None:
+        """Remember what is in the segments of an index, if one of them is new here."""
+        segments = view.index.segments
+        is_new = any(segment.entries is not None for segment in segments)
+        if is_new and self._outlined.get(view.run_id) != segments:
+            self._cache.keep_outlines(view)
+            self._outlined[view.run_id] = segments
+            if len(self._outlined) > MAX_REMEMBERED_RUNS:
+                del self._outlined[next(iter(self._outlined))]
+
+    def unfold(self, view: RunSnapshot, items: Collection[QueueItem]) -> RunSnapshot:
+        """Return the view with those segments of its index read that tell something about these items.
+
+        Numbers only go up from those that the items have: what lies below all of them does not matter, unless
+        an item is stored there already.
+        """
+        lowest = min((item.sequence for item in items), default=0)
+        wanted = [
+            segment
+            for segment in view.index.segments
+            if segment.entries is None
+            and (segment.last >= lowest or any(segment.has_id(item.checkpoint_id) for item in items))
+        ]
+        if not wanted:
+            return view
+        try:
+            read = self._read_segments(view, wanted)
+        except (IntegrityFailure, Missing):
+            self._cache.forget_outlines(view.run_id)
+            return self.refresh(view.run_id)
+        segments = tuple(read.get(segment, segment) for segment in view.index.segments)
+        return replace(view, index=replace(view.index, segments=segments))
+
+    def _read_segments(self, view: RunSnapshot, segments: Sequence[Segment]) -> dict[Segment, Segment]:
+        shas = {segment: view.blobs[segment.name] for segment in segments}
+        reader = BlobReader(self._gateway, self._cache)
+        reader.fetch([RemoteFile(sha, 0) for sha in shas.values()])
+        return {each: open_segment(each, reader.read(sha), view.run_id) for each, sha in shas.items()}
 
     def trust(self, run_id: str, commit_sha: str) -> None:
         """Learn that the folder was as we believe at this commit: certain until someone else writes."""
@@ -128,7 +172,12 @@ class Runs:
             BlobReader(self._gateway, self._cache).fetch([RemoteFile(files[name], 0) for name in names])
 
         # Whoever writes must know every checkpoint_id, so that none is stored twice.
-        snapshot = take_snapshot(RunFiles(run_id, files, read, part_names, fetch), self._layout)
+        snapshot = take_snapshot(
+            RunFiles(run_id, files, read, part_names, fetch, outlines=lambda: self._cache.outlines(run_id)),
+            self._layout,
+        )
+        if snapshot.is_index_stored:
+            self.keep_outlines(snapshot)
         for flaw in snapshot.flaws:
             if INDEX in files or not flaw.path.endswith(INDEX):  # a new run has none, nor has a trimmed one
                 log.warning("run_damaged", run_id=run_id, path=flaw.path, cause=flaw.reason)

@@ -6,7 +6,7 @@ from functools import cache
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, NotInCopy
 from holdfast.format.checkpoint import Envelope
-from holdfast.format.index import Index, IndexEntry, Segment, open_segment, parse_index
+from holdfast.format.index import Index, IndexEntry, Outline, Segment, open_segment, parse_index
 from holdfast.format.parts import part_paths
 from holdfast.format.paths import INDEX, LATEST, Layout, parse_segment_name, parse_sequences
 from holdfast.format.run_snapshot import Flaw, RunSnapshot
@@ -33,7 +33,8 @@ class RunFiles:
 
     `read` raises IntegrityFailure for what cannot be had or is too large. `part_names` tells which parts of
     large checkpoints are there; None if that is not known. `fetch` gets ready to read many files with as few
-    requests as can be. If the listing is not whole, an index is taken at its word.
+    requests as can be. If the listing is not whole, an index is taken at its word. What `outlines` tells of
+    segments, by their blobs, is as good as reading them.
     """
 
     run_id: str
@@ -42,6 +43,7 @@ class RunFiles:
     part_names: Callable[[], Container[str] | None]
     fetch: Callable[[Sequence[str]], None] = lambda _: None
     is_whole: bool = True
+    outlines: Callable[[], Mapping[str, Outline]] = dict
 
 
 def take_snapshot(files: RunFiles, layout: Layout, *, is_whole: bool = True) -> RunSnapshot:
@@ -112,8 +114,8 @@ class _Understanding:
             stored = self._unfold(stored)
         dangling = self._find_dangling(stored) if stored else ()
         latest = self._find_latest(stored, set(dangling))
-        if stored and is_outdated(stored, latest) and not stored.is_whole:
-            stored = self._unfold(stored)
+        if stored and not stored.is_whole and self._is_to_be_mended(stored, latest, dangling):
+            stored = self._read_segments(stored, [each for each in stored.segments if each.entries is None])
             dangling = self._find_dangling(stored)
         if stored is None:
             opened = self._open_files()
@@ -149,15 +151,29 @@ class _Understanding:
             self._segment_name(segment) not in self._blobs for segment in stored.segments
         )
 
+    def _is_to_be_mended(self, stored: Index, latest: LatestCheckpoint, dangling: Sequence[object]) -> bool:
+        """Whether the whole index must be known, as it cannot stay as it is."""
+        return is_outdated(stored, latest) or (self._is_index_whole and bool(dangling or self._lost))
+
     def _unfold(self, stored: Index) -> Index:
-        """Return the index with the entries of its segments; those that are lost are noted."""
-        unread = [segment for segment in stored.segments if segment.entries is None]
+        """Return the index with all that is in its segments, in short where that is known already."""
+        outlines = self._files.outlines()
+        segments = tuple(self._outline(segment, outlines) for segment in stored.segments)
+        unknown = [segment for segment in segments if segment.outline is None]
+        return self._read_segments(replace(stored, segments=segments), unknown)
+
+    def _outline(self, segment: Segment, outlines: Mapping[str, Outline]) -> Segment:
+        """Return a segment with its outline, if that is known and every file that it names is there."""
+        known = outlines.get(self._blobs.get(self._segment_name(segment), ""))
+        is_there = known is not None and known.names <= self._blobs.keys()
+        return replace(segment, known=known) if is_there else segment
+
+    def _read_segments(self, stored: Index, unread: Sequence[Segment]) -> Index:
+        """Return the index with the entries of these of its segments; those that are lost are noted."""
         names = [self._segment_name(segment) for segment in unread]
         self._files.fetch([name for name in names if name in self._blobs])
-        segments = (
-            self._read_segment(segment) if segment.entries is None else segment for segment in stored.segments
-        )
-        return replace(stored, segments=tuple(segments))
+        read = {segment: self._read_segment(segment) for segment in unread}
+        return replace(stored, segments=tuple(read.get(segment, segment) for segment in stored.segments))
 
     def _read_segment(self, segment: Segment) -> Segment:
         name = self._segment_name(segment)

@@ -9,12 +9,13 @@ from typing import Protocol
 
 from holdfast.cache.local_copy import Folder, Head, RepositoryCache
 from holdfast.errors import IntegrityFailure, Missing, NotInCopy
+from holdfast.format.file_list import FileList
 from holdfast.format.index import Index, open_segment, parse_index
 from holdfast.format.part_files import Reference
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.calls import NO_GRAPHQL, Gateway, ReadFile, ReadHeadIfChanged
-from holdfast.github.listing import list_folder, read_snapshot
+from holdfast.github.listing import MOST_LISTED_FILES, list_folder, read_snapshot
 from holdfast.github.presence import GraphqlPresence
 from holdfast.jsontext.members import sha256_hex
 from holdfast.repository.blobs import MAX_QUERIED_BLOB_BYTES, BlobReader, cut
@@ -44,6 +45,10 @@ class RunSource(Protocol):
         """Return the files of a run, by name; none if there is no such run."""
         ...
 
+    def ends(self, run_id: str) -> Files:
+        """Return `index.json` and `latest.json` where that costs less than to list all files; else none."""
+        ...
+
     def read(self, path: str, file: RemoteFile) -> bytes:
         """Return a file's content. Raises IntegrityFailure when it cannot be had or is too large."""
         ...
@@ -54,6 +59,10 @@ class RunSource(Protocol):
 
     def part_names(self, run_id: str) -> Container[str] | None:
         """Return the names of a run's parts; None if that is not known."""
+        ...
+
+    def part_sizes(self, run_id: str) -> Mapping[str, int] | None:
+        """Return how large each of a run's parts is, by name; None if that is not known."""
         ...
 
     def fetch_parts(self, files: Sequence[Reference]) -> None:
@@ -99,18 +108,43 @@ class GitHubSource:
         self.cache.keep_head(Head(reading.sha, reading.etag))
         return reading.sha
 
-    def files(self, run_id: str) -> Files:
-        """Return the files of a run, by name; none if there is no such run."""
-        known = self.cache.folder(run_id)
+    def ends(self, run_id: str) -> Files:
+        """Return `index.json` and `latest.json` by one query, unless all files are known or to be listed."""
+        if self.graphql is None or not self.graphql.is_likely or self._known_folder(run_id):
+            return {}
+        known = self.cache.ends(run_id)
         if known and known.commit_sha == self.head:
             return known.files
+        paths = {self.layout.path(run_id, name): name for name in (INDEX, LATEST)}
         try:
-            entries = list_folder(self.gateway, self.layout.run_folder(run_id), self.head)
+            found = read_snapshot(self.gateway, self.branch, paths, self.head).files
+        except Missing as error:
+            if error.path != NO_GRAPHQL:
+                raise
+            self.graphql.miss()
+            return {}
+        there = {paths[path]: file for path, file in found.items() if file}
+        self.cache.keep_blobs({file.blob_sha: file.content for file in there.values()})
+        ends = {name: RemoteFile(file.blob_sha, len(file.content)) for name, file in there.items()}
+        self.cache.keep_ends(run_id, Folder(self.head, ends))
+        return ends
+
+    def _known_folder(self, run_id: str) -> Folder | None:
+        known = self.cache.folder(run_id)
+        return known if known and known.commit_sha == self.head else None
+
+    def files(self, run_id: str) -> Files:
+        """Return the files of a run, by name; none if there is no such run."""
+        known = self._known_folder(run_id)
+        if known:
+            return known.files
+        try:
+            is_long = self.cache.file_count(run_id) > MOST_LISTED_FILES
+            entries = list_folder(self.gateway, self.layout.run_folder(run_id), self.head, is_long=is_long)
         except Missing:
             return {}
-        files = {
-            entry.path: RemoteFile(entry.sha, entry.size_bytes) for entry in entries if entry.kind == "file"
-        }
+        found = ((each.path, each.sha, each.size_bytes) for each in entries if each.kind == "file")
+        files = FileList.of({name: RemoteFile(sha, size_bytes) for name, sha, size_bytes in found})
         self.cache.keep_folder(run_id, Folder(self.head, files))
         return files
 
@@ -164,11 +198,15 @@ class GitHubSource:
 
     def part_names(self, run_id: str) -> Container[str]:
         """Return the names of a run's parts."""
+        return self.part_sizes(run_id).keys()
+
+    def part_sizes(self, run_id: str) -> Mapping[str, int]:
+        """Return how large each of a run's parts is, by name."""
         try:
             entries = list_folder(self.gateway, f"{self.layout.run_folder(run_id)}/{PARTS}", self.head)
         except Missing:
-            return ()
-        return {f"{PARTS}/{entry.path}" for entry in entries}
+            return {}
+        return {f"{PARTS}/{entry.path}": entry.size_bytes for entry in entries}
 
     def fetch(self, files: Sequence[RemoteFile]) -> None:
         """Get the files that are not here yet, many with each request."""
@@ -208,6 +246,11 @@ class CachedSource:
                 files.setdefault(name, RemoteFile(entry.blob_sha, 0))
         return files
 
+    def ends(self, run_id: str) -> Files:
+        """Return none: what is here costs nothing."""
+        del run_id
+        return {}
+
     def _with_segments(self, index: Index, files: Files) -> Index:
         names = [self.layout.name_of(index.run_id, segment.file_path) for segment in index.segments]
         contents = self.cache.blobs(files[name].sha for name in names if name in files) if names else {}
@@ -221,9 +264,7 @@ class CachedSource:
 
     def has_latest(self, run_id: str) -> bool:
         """Whether the newest checkpoint of a run, as far as it is known, is here."""
-        folder = self.cache.folder(run_id)
-        latest = folder.files.get(LATEST) if folder else None
-        return latest is not None and self.cache.blob(latest.sha) is not None
+        return self.cache.has_latest(run_id)
 
     def read(self, path: str, file: RemoteFile) -> bytes:
         """Return a file's content if it is here."""
@@ -245,6 +286,9 @@ class CachedSource:
         """Do nothing: there is nobody to ask."""
 
     def part_names(self, run_id: str) -> None:
+        """Return None: parts are kept one by one."""
+
+    def part_sizes(self, run_id: str) -> None:
         """Return None: parts are kept one by one."""
 
     def fetch(self, files: Sequence[RemoteFile]) -> None:

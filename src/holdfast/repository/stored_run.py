@@ -16,8 +16,9 @@ from holdfast.errors import (
     UnknownRun,
 )
 from holdfast.format.checkpoint import Envelope
+from holdfast.format.file_list import Blobs, highest_number
 from holdfast.format.ids import At
-from holdfast.format.index import Index, IndexEntry, Segment, open_segment
+from holdfast.format.index import Index, IndexEntry, Segment, highest_fence, open_segment
 from holdfast.format.part_files import MAX_PARTS_BYTES, Reference
 from holdfast.format.parts import join_envelope
 from holdfast.format.paths import INDEX, LATEST, PARTS, SUMMARY, Layout, is_single, parse_sequences
@@ -79,7 +80,7 @@ class StoredRun:
     def _take_snapshot(self, *, is_whole: bool) -> RunSnapshot:
         files = RunFiles(
             run_id=self.run_id,
-            blobs={name: file.sha for name, file in self.files.items()},
+            blobs=Blobs(self.files),
             read=self.read,
             part_names=lambda: self.source.part_names(self.run_id),
             fetch=self.fetch,
@@ -163,7 +164,7 @@ class StoredRun:
         """
         self._check_exists()
         latest = self._try_latest()
-        highest = max((numbers[-1] for name in self.files if (numbers := parse_sequences(name))), default=0)
+        highest = highest_number(self.files)
         if latest and latest.sequence >= highest:
             return latest
         if latest:
@@ -175,12 +176,32 @@ class StoredRun:
             if latest and candidate.sequence <= latest.sequence:
                 return latest
             envelope = self.try_open(candidate)
-            if envelope:
+            if envelope and not self._is_late(envelope, latest):
                 return envelope
         if latest:
             return latest
         reasons = "; ".join(self.warnings[:_SHOWN_REASONS])
         raise IntegrityFailure(self.layout.run_folder(self.run_id), f"no checkpoint in it is good: {reasons}")
+
+    def highest_fence(self) -> int:
+        """Return the highest fence of a stored checkpoint; 0 if there is none."""
+        return highest_fence(self.listing(1).entries) if self.exists else 0
+
+    def _is_late(self, envelope: Envelope, latest: Envelope | None) -> bool:
+        """Whether the run had been taken over by the time this checkpoint came; that is told."""
+        fence = envelope.header.fence
+        if not fence:
+            return False
+        entries = self.index.entries if self.index else ()
+        before = highest_fence(entry for entry in entries if entry.sequence < envelope.sequence)
+        newest = max(before, (latest.header.fence or 0) if latest else 0)
+        if fence >= newest:
+            return False
+        self._warn(
+            f"checkpoint {envelope.sequence} was saved with fence {fence}, and came after the run had been "
+            f"taken over with fence {newest}: it is passed over"
+        )
+        return True
 
     def at(self, at: At) -> Envelope:
         """Return the checkpoint with this number or id. Raises UnknownRun, IntegrityFailure."""
@@ -366,6 +387,29 @@ class StoredRun:
         moment = index.last_updated or revived.header.timestamp
         return replace(index, entries=tuple(entries), last_updated=moment)
 
+    def list_newest(self, count: int) -> Index:
+        """Return the index with so many of the newest checkpoints at least. Raises UnknownRun.
+
+        One that has them, and names the checkpoint of `latest.json` as the newest, is taken at its word.
+        """
+        index = self._sound_index()
+        return index if index and (count <= len(index.entries) or index.is_whole) else self.listing(count)
+
+    def _sound_index(self) -> Index | None:
+        """Return the index as it is stored, if it can be had and trusted without a list of all files."""
+        ends = self.source.ends(self.run_id)
+        if not ends.keys() >= {INDEX, LATEST}:
+            return None
+        path = self.layout.path(self.run_id, INDEX)
+        try:
+            index = read_index(self.source.read(path, ends[INDEX]), path, self.run_id)
+        except NewerFormat:
+            raise
+        except IntegrityFailure:
+            return None
+        newest = index.newest
+        return index if newest and newest.blob_sha == ends[LATEST].sha else None
+
     def read_many(self, checkpoint_ids: Iterable[str]) -> dict[str, Envelope]:
         """Return these checkpoints by their ids, with as few requests as can be. Raises like `at`."""
         wanted = list(checkpoint_ids)
@@ -421,12 +465,9 @@ class _Allowance:
     def __init__(self, read: Callable[[str], bytes]) -> None:
         self._read = read
         self._left_bytes = MAX_PARTS_BYTES
-        self._known: dict[str, bytes] = {}
 
     def __call__(self, path: str) -> bytes:
-        if path not in self._known:
-            self._known[path] = self._read(path)
-        content = self._known[path]
+        content = self._read(path)
         self._left_bytes -= len(content)
         if self._left_bytes < 0:
             raise IntegrityFailure(path, f"the parts have more than {MAX_PARTS_BYTES:,} bytes together")

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.errors import GatewayError, IntegrityFailure, NotInCopy, UnknownRun
 from holdfast.format.checkpoint import Envelope
-from holdfast.format.index import IndexEntry
-from holdfast.format.paths import INDEX, LATEST
+from holdfast.format.claim import parse_claim
+from holdfast.format.index import IndexEntry, highest_fence
+from holdfast.format.paths import CLAIM, INDEX, LATEST
 from holdfast.format.stored_file import entry_of
 from holdfast.repository.candidates import Candidate
 from holdfast.repository.findings import (
@@ -77,6 +78,8 @@ def _check_stored(run: StoredRun) -> _Checked:
         checked.findings.extend(check_progress(envelope, run.path_of(candidate)))
     _check_index(run, checked)
     _check_latest(run, checked)
+    if CLAIM in run.files:
+        _check_claim(run, checked)
     return checked
 
 
@@ -125,10 +128,20 @@ def _check_latest(run: StoredRun, checked: _Checked) -> None:
         return
     numbers = [*(entry.sequence for entry in checked.entries), *checked.unread]
     newest = max(numbers, default=latest.sequence)
-    if latest.sequence != newest:
+    fences = highest_fence(entry for entry in checked.entries if entry.sequence <= latest.sequence)
+    later = [entry for entry in checked.entries if entry.sequence > latest.sequence]
+    is_taken_over = bool(later) and all(0 < entry.fence < fences for entry in later)
+    if latest.sequence != newest and not is_taken_over:
         path = run.layout.path(run.run_id, LATEST)
         reason = f"it holds checkpoint {latest.sequence}, but the newest is {newest}"
         checked.findings.append(Finding(path, reason))
+
+
+def _check_claim(run: StoredRun, checked: _Checked) -> None:
+    try:
+        parse_claim(run.read(CLAIM), run.layout.path(run.run_id, CLAIM), run.run_id)
+    except IntegrityFailure as failure:
+        _enter(failure, checked)
 
 
 def _enter(failure: IntegrityFailure, checked: _Checked) -> None:

@@ -4,10 +4,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from holdfast.claims.decide import is_living
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.moments import epoch
-from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout, format_batch_name, format_checkpoint_name
+from holdfast.format.paths import (
+    CLAIM,
+    INDEX,
+    LATEST,
+    SUMMARY,
+    Layout,
+    format_batch_name,
+    format_checkpoint_name,
+)
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.format.stored_file import join_batch
 from holdfast.format.triggers import Trigger
@@ -15,9 +24,9 @@ from holdfast.retention.mending import Mending, decide_mending
 from holdfast.retention.records import RunRecord
 from holdfast.retention.rules import RetentionRules
 from holdfast.retention.scanned_run import ScannedRun, find_leftovers, find_unrest, is_ours
-from holdfast.styles.review import is_waiting
+from holdfast.styles.review import is_stopped, is_waiting
 
-# A batch is written anew once so many of its checkpoints are beyond the limits.
+# After each write, a batch is written anew only once so many of its checkpoints are beyond the limits.
 WORTH_CUTTING = 10
 
 
@@ -71,6 +80,8 @@ class RetentionCase:
     record: RunRecord | None
     rules: RetentionRules
     layout: Layout
+    now: float = 0.0
+    """By GitHub's time."""
 
     @property
     def started_at(self) -> str:
@@ -108,7 +119,8 @@ def _decide_untouchable(case: RetentionCase, protection: str) -> RunPlan | None:
     if unrest := find_unrest(run, case.layout):
         return _plan(case, Action.LEAVE, unrest)
     if run.is_archived:
-        return _plan(case, Action.KEEP, "only its summary is left")
+        ended = {} if is_living(run.claim, case.now) else _named(run, CLAIM)
+        return _plan(case, Action.PRUNE if ended else Action.KEEP, "only its summary is left", delete=ended)
     return _ask(case, LATEST) if run.latest is None and _is_latest_needed(case) else None
 
 
@@ -130,6 +142,8 @@ def _is_latest_needed(case: RetentionCase) -> bool:
 def _choose(case: RetentionCase) -> tuple[Action, str]:
     """Return whether the run is kept (and pruned), trimmed or archived, and why."""
     run, rules = case.run, case.rules
+    if run.claim and is_living(run.claim, case.now):
+        return Action.KEEP, f"{run.claim.owner} drives it at the moment"
     if run.is_resumable:
         if rules.abandoned_days is not None and run.is_at_rest_since(rules.abandoned_days):
             return Action.ARCHIVE, f"abandoned: nothing was written for {rules.abandoned_days:g} days"
@@ -143,7 +157,7 @@ def _choose(case: RetentionCase) -> tuple[Action, str]:
         return Action.KEEP, f"among the {rules.full_runs} most recent runs"
     if case.place < rules.latest_runs:
         return Action.TRIM, f"among the {rules.latest_runs} most recent runs"
-    if run.is_resumable:
+    if run.is_resumable and not is_stopped(run.snapshot.index):
         return Action.TRIM, f"older than the {rules.latest_runs} most recent runs, but it can be resumed"
     return Action.ARCHIVE, f"older than the {rules.latest_runs} most recent runs"
 
@@ -152,7 +166,8 @@ def _archive(case: RetentionCase, reason: str) -> RunPlan:
     run = case.run
     if run.latest is None:
         return _ask(case, LATEST)
-    content = run.latest.summarise(run.run_id, case.started_at).to_bytes()
+    workflow = run.snapshot.index.workflow
+    content = run.latest.summarise(run.run_id, case.started_at, workflow).to_bytes()
     delete = _ours_but(run, {SUMMARY})
     return _plan(case, Action.ARCHIVE, reason, delete=delete, write={SUMMARY: content}, keeps_record=False)
 
@@ -161,14 +176,16 @@ def _trim(case: RetentionCase, reason: str) -> RunPlan:
     run = case.run
     if run.parts and LATEST not in run.parts_of:
         return _ask(case, LATEST)
-    delete = _ours_but(run, {LATEST, *run.parts_of.get(LATEST, ())})
+    # Without its claim, a run would give fences again that were given before.
+    delete = _ours_but(run, {LATEST, CLAIM, *run.parts_of.get(LATEST, ())})
     return _plan(case, Action.TRIM if delete else Action.KEEP, reason, delete=delete)
 
 
 def _prune(case: RetentionCase, reason: str, *, is_thorough: bool = True) -> RunPlan:
     """Return what the rules take, and the parts that nothing refers to.
 
-    To look for these where no checkpoint goes is `is_thorough`: every checkpoint must have been read.
+    To look for these where no checkpoint goes is `is_thorough`: every checkpoint must have been read. So is
+    to cut every batch that holds more than the limits allow.
     """
     run, index = case.run, case.run.index
     if index is None:
@@ -177,7 +194,8 @@ def _prune(case: RetentionCase, reason: str, *, is_thorough: bool = True) -> Run
         return _ask(case, LATEST)
     style = run.latest.style if run.latest else ""
     removed = find_prunable(index, style, case.rules, case.layout, is_old=_is_old_in(case))
-    torn = find_torn(index, style, case.rules, case.layout, is_old=_is_old_in(case))
+    least = 1 if is_thorough else WORTH_CUTTING
+    torn = find_torn(index, style, case.rules, case.layout, is_old=_is_old_in(case), least=least)
     if unread := [name for name in torn if name not in run.texts_of]:
         return _ask(case, *unread)
     leftovers = find_leftovers(run, index, case.layout)
@@ -197,13 +215,12 @@ def _prune(case: RetentionCase, reason: str, *, is_thorough: bool = True) -> Run
     rest = index.without({entry.checkpoint_id for entry in beyond})
     reason = f"{reason}; {len(beyond)} of its {index.checkpoint_count} checkpoints are beyond the limits"
     cut = [cut_batch(rest, name, run.texts_of[name], case.layout) for name in torn]
-    moved = {entry.checkpoint_id: entry for each in cut for entry in each.entries}
-    entries = tuple(moved.get(entry.checkpoint_id, entry) for entry in rest.entries)
+    rest = rest.with_moved({entry.checkpoint_id: entry for each in cut for entry in each.entries})
     write = {each.name: each.content for each in cut} | _rewritten_segments(case, rest)
     delete |= {name: run.files[name] for name in torn} | _dropped_segments(case, index, rest)
     delete = {name: file for name, file in delete.items() if name not in write}
     # The index comes last: it must not name a file that is not there.
-    write[INDEX] = replace(rest, entries=entries).to_bytes()
+    write[INDEX] = rest.to_bytes()
     return _plan(case, Action.PRUNE, reason, delete=delete, write=write)
 
 
@@ -271,14 +288,14 @@ def find_torn(
     layout: Layout,
     *,
     is_old: Callable[[IndexEntry], bool] = lambda _: False,
+    least: int = 1,
 ) -> dict[str, list[IndexEntry]]:
-    """Return what is beyond the rules in batches of which the rest stays, by file, where it is much.
+    """Return what is beyond the rules in batches of which the rest stays, by file, where `least` or more are.
 
     A batch can have hundreds of checkpoints. If it went only as a whole, a single one of them that is within
-    the limit would keep them all. One with a checkpoint that stays in a closed segment is left as it is.
+    the limit would keep them all.
     """
     kept = _kept(index, style, rules, is_old)
-    closed = kept - {entry.checkpoint_id for entry in index.entries}
     files: dict[str, list[IndexEntry]] = {}
     for entry in index.all_entries:
         files.setdefault(layout.name_of(index.run_id, entry.file_path), []).append(entry)
@@ -286,12 +303,7 @@ def find_torn(
         name: [entry for entry in entries if entry.checkpoint_id not in kept]
         for name, entries in files.items()
     }
-    return {
-        name: entries
-        for name, entries in beyond.items()
-        if WORTH_CUTTING <= len(entries) < len(files[name])
-        and not any(entry.checkpoint_id in closed for entry in files[name])
-    }
+    return {name: entries for name, entries in beyond.items() if least <= len(entries) < len(files[name])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +318,7 @@ class CutBatch:
 def cut_batch(rest: Index, batch: str, texts: Mapping[str, bytes], layout: Layout) -> CutBatch:
     """Return what is left of a batch, of which only those in the index `rest` stay, byte for byte."""
     path = layout.path(rest.run_id, batch)
-    kept = [entry for entry in rest.entries if entry.file_path == path]
+    kept = [entry for entry in rest.all_entries if entry.file_path == path]
     numbers = [entry.sequence for entry in kept]
     content = join_batch([texts[entry.checkpoint_id] for entry in kept], numbers)
     name = format_batch_name(numbers[0], numbers[-1])
@@ -323,7 +335,8 @@ def _kept(index: Index, style: str, rules: RetentionRules, is_old: Callable[[Ind
     if rules.per_phase is not None:
         entries = tuple(_newest_of_each_phase(entries, rules.per_phase))
     young = [entry for entry in entries if not is_old(entry)]
-    return {entry.checkpoint_id for entry in (*young, *index.entries[-1:])}
+    newest = (index.current,) if index.current else ()
+    return {entry.checkpoint_id for entry in (*young, *newest, *index.entries[-1:])}
 
 
 def _newest_of_each_phase(entries: Iterable[IndexEntry], limit: int) -> list[IndexEntry]:
@@ -340,6 +353,10 @@ def _newest_of_each_phase(entries: Iterable[IndexEntry], limit: int) -> list[Ind
 def _ours_but(run: ScannedRun, kept: Iterable[str]) -> dict[str, RemoteFile]:
     stays = set(kept)
     return {name: file for name, file in run.files.items() if is_ours(name) and name not in stays}
+
+
+def _named(run: ScannedRun, name: str) -> dict[str, RemoteFile]:
+    return {name: run.files[name]} if name in run.files else {}
 
 
 def _ask(case: RetentionCase, *names: str) -> RunPlan:

@@ -55,7 +55,7 @@ def find_unfinished(run: ScannedRun, layout: Layout) -> list[str]:
     index = run.index
     if index is None or not index.entries:
         return []
-    newest = index.entries[-1]
+    newest = index.current or index.entries[-1]
     is_behind = run.snapshot.latest_sequence != newest.sequence
     behind = [layout.name_of(run.run_id, newest.file_path)] if is_behind else []
     return [*find_unindexed(run, index, layout), *behind]
@@ -104,7 +104,7 @@ def _make_index(run: ScannedRun, found: Mapping[str, Sequence[_Checkpoint]], lay
     snapshot = run.snapshot
     flaws = [flaw for flaw in snapshot.flaws if flaw.path != layout.path(run.run_id, INDEX)]
     opened = {each.entry.checkpoint_id: each for each in _all(found)}
-    newest = snapshot.index.newest
+    newest = snapshot.index.current
     if flaws or newest is None or newest.checkpoint_id not in opened:
         reason = flaws[0].reason if flaws else "its newest file names no checkpoint of it"
         return Mending(f"it has no {INDEX}, and none can be made: {reason}")

@@ -58,8 +58,11 @@ def plan_retention(
     protected: Mapping[str, str],
     log: RetentionLog,
     layout: Layout,
+    now: float = 0.0,
 ) -> RetentionPlan:
     """Return what becomes of each run. `protected` has, by run, why it must not be touched.
+
+    `now` is GitHub's time: what someone claims until later stays.
 
     Runs count by when they were last written to; one of which no checkpoint is left takes no place.
     """
@@ -72,7 +75,7 @@ def plan_retention(
     place = 0
     for run in sorted(runs, key=recency, reverse=True):
         moment = written[run.run_id]
-        case = RetentionCase(run, place, moment, log.records.get(run.run_id), rules, layout)
+        case = RetentionCase(run, place, moment, log.records.get(run.run_id), rules, layout, now)
         plans.append(decide(case, protected.get(run.run_id, "")))
         place += bool(moment) and not run.is_archived
     return RetentionPlan(tuple(plans))
@@ -85,12 +88,13 @@ def plan_pruning(
     protected: Mapping[str, str],
     log: RetentionLog,
     layout: Layout,
+    now: float = 0.0,
 ) -> RetentionPlan:
     """Return what the rules within a run take from each of these; which tier it is in does not matter."""
     plans = []
     for run in runs:
         record = log.records.get(run.run_id)
-        case = RetentionCase(run, 0, last_written(run, log), record, rules, layout)
+        case = RetentionCase(run, 0, last_written(run, log), record, rules, layout, now)
         plans.append(decide_pruning(case, protected.get(run.run_id, "")))
     return RetentionPlan(tuple(plans))
 

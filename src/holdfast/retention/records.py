@@ -21,7 +21,7 @@ _LOG_MEMBERS = frozenset({"format_version", "sweeps", "runs"})
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The specification's seven fields, no more."""
+    """The specification's seven fields, and the workflow if the run named one, to be found by it."""
 
     run_id: str
     started_at: str
@@ -30,10 +30,12 @@ class Summary:
     final_status: str
     total_cost_usd: int | float
     errors_count: int
+    workflow: str | None = None
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""
-        return orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return orjson.dumps(known, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class LastState:
     cost: int | float
     errors_count: int
 
-    def summarise(self, run_id: str, started_at: str) -> Summary:
+    def summarise(self, run_id: str, started_at: str, workflow: str | None) -> Summary:
         """Return what is left of the run once its checkpoints are gone."""
         return Summary(
             run_id=run_id,
@@ -60,6 +62,7 @@ class LastState:
             final_status=self.status,
             total_cost_usd=self.cost,
             errors_count=self.errors_count,
+            workflow=workflow,
         )
 
 
@@ -95,6 +98,7 @@ def parse_summary(content: bytes, path: str) -> Summary:
             final_status=str(stored["final_status"]),
             total_cost_usd=_as_number(stored["total_cost_usd"]),
             errors_count=int(stored["errors_count"]),
+            workflow=stored.get("workflow"),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise IntegrityFailure(path, f"it is not a summary: {error!r}") from error

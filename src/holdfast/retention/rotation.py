@@ -3,13 +3,15 @@
 Killed anywhere, it leaves the old checkpoint or the new one; the next time it goes on with what is left.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from holdfast.clock import Deadline
 from holdfast.errors import Conflict, IntegrityFailure, KeyMissing, Missing, Stopped, UnknownRun
 from holdfast.format.checkpoint import Envelope, open_stored
 from holdfast.format.git_ids import blob_sha
+from holdfast.format.incremental import Memory, PartChooser
 from holdfast.format.index import Index, IndexEntry, close_segment
 from holdfast.format.part_files import PartStyle
 from holdfast.format.parts import join_envelope
@@ -50,6 +52,7 @@ class Rotator:
     trust: Trust
     limit_bytes: int
     deadline: Deadline
+    least_part_bytes: int | None = None
 
     def rotate(self, run_id: str) -> RotationReport:
         """Seal a run with the newest key. Raises UnknownRun, Stopped, GatewayError when GitHub is away."""
@@ -80,6 +83,13 @@ class Rotator:
             report.sealed += len(step.sealed)
             log.info("run_sealed_anew", run_id=run_id, checkpoints=len(step.sealed), commit_sha=commit_sha)
 
+    def stamp_for(self, run_id: str) -> Callable[[bytes], Envelope]:
+        """Return what makes of bodies what the repository will hold, members that did not change once."""
+        style, sign = PartStyle(self.layout.run_folder(run_id)), self.trust.signatures.sign
+        if self.least_part_bytes is None:
+            return partial(stamp_in_parts, limit_bytes=self.limit_bytes, style=style, sign=sign)
+        return PartChooser(Memory(), style, self.limit_bytes, self.least_part_bytes, sign=sign).stamp
+
 
 class _Step:
     """One commit: as many files of a run as fit in it. `left` has the reasons for what stays as it is."""
@@ -89,6 +99,8 @@ class _Step:
         self._view = view
         self._ref = ref
         self._parts: Mapping[str, str] | None = None
+        # Anew for each commit, so that nothing refers to what another one was to bring.
+        self._stamp = rotator.stamp_for(view.run_id)
         self.sealed: dict[str, Envelope] = {}
         self.left: list[str] = []
 
@@ -146,7 +158,6 @@ class _Step:
 
     def _reseal(self, text: bytes, path: str) -> Envelope | None:
         """Return a checkpoint sealed anew; None if it stays as it is, with the reason if it should not."""
-        rotator = self._rotator
         try:
             envelope, document = open_stored(text, path)
             body = self._body(envelope, document, path)
@@ -156,9 +167,7 @@ class _Step:
             return None
         if body is None:
             return None
-        style = PartStyle(rotator.layout.run_folder(self._view.run_id))
-        sign = rotator.trust.signatures.sign
-        renewed = stamp_in_parts(body, limit_bytes=rotator.limit_bytes, style=style, sign=sign)
+        renewed = self._stamp(body)
         self.sealed[envelope.checkpoint_id] = renewed
         return renewed
 

@@ -12,11 +12,13 @@ from typing import Any
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import IntegrityFailure, Missing, NewerFormat
 from holdfast.format.checkpoint import Envelope
+from holdfast.format.claim import parse_claim
 from holdfast.format.ids import parse_run_id
 from holdfast.format.index import Index
 from holdfast.format.moments import format_moment
 from holdfast.format.parts import join_envelope, part_paths
 from holdfast.format.paths import (
+    CLAIM,
     INDEX,
     LATEST,
     PRESERVED_RUNS,
@@ -209,6 +211,8 @@ class Scanner:
         try:
             if name == SUMMARY:
                 return replace(run, summary=parse_summary(content, path))
+            if name == CLAIM:
+                return replace(run, claim=parse_claim(content, path, run.run_id))
             if name == LATEST:
                 return self._with_latest(run, content, path)
             texts = split_file(content, path)
@@ -273,9 +277,9 @@ def _value_of(envelope: Envelope) -> Mapping[str, Any]:
 
 
 def _first_reads(run: ScannedRun) -> list[str]:
-    """Return what tells when a run was last written to: `index.json`, else `latest.json`; and its summary."""
+    """Return what tells when a run was last written to: `index.json`, else `latest.json`; summary, claim."""
     names = [INDEX] if INDEX in run.files else [LATEST] if LATEST in run.files else []
-    return [*names, *([SUMMARY] if SUMMARY in run.files else [])]
+    return [*names, *(name for name in (SUMMARY, CLAIM) if name in run.files)]
 
 
 def _name_of(entry: ListingEntry, name: str) -> str:

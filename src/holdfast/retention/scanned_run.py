@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.format.checkpoint import RunStatus
+from holdfast.format.claim import Claim
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.paths import (
+    CLAIM,
     INDEX,
     LATEST,
     SUMMARY,
@@ -29,7 +31,7 @@ _UNFINISHED = "a writer is at work, or was interrupted"
 class ScannedRun:
     """One run: every file by its name, the snapshot of the folder, and what those files say that were opened.
 
-    `latest` and `summary` are None when they are not there or were not opened. `parts_of` has, for each
+    `latest`, `summary`, `claim` are None when they are not there or were not opened. `parts_of` has, for each
     checkpoint file that was opened, the parts that it refers to. `damage` says what is wrong with a file that
     was opened. `files_before` has, for each age in days that was asked for, the files that lay here so long
     ago by GitHub's time: the clock of whoever wrote them may be wrong.
@@ -39,6 +41,7 @@ class ScannedRun:
     snapshot: RunSnapshot
     latest: LastState | None = None
     summary: Summary | None = None
+    claim: Claim | None = None
     parts_of: Mapping[str, frozenset[str]] = field(default_factory=dict)
     damage: str = ""
     texts_of: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
@@ -107,7 +110,7 @@ def is_plain_file(name: str) -> bool:
 
 def is_ours(name: str) -> bool:
     """Whether a file of a run has a name that only Holdfast gives."""
-    if name in (INDEX, LATEST, SUMMARY) or is_part(name):
+    if name in (INDEX, LATEST, SUMMARY, CLAIM) or is_part(name):
         return True
     return bool(parse_sequences(name) or parse_segment_name(name))
 
@@ -155,6 +158,8 @@ def _unrest(run: ScannedRun, layout: Layout) -> Iterator[str]:
         yield "nothing in it was written by Holdfast"
     elif run.is_archived:
         return
+    elif set(run.files) == {CLAIM}:
+        yield "it is claimed, and has no checkpoint yet"
     elif LATEST not in run.files:
         yield f"it has no latest.json: {_UNFINISHED}"
     elif INDEX not in run.files:
@@ -181,7 +186,7 @@ def _unrest_of_index(run: ScannedRun, index: Index, layout: Layout) -> Iterator[
         yield f"{name} is not in the index: {_UNFINISHED}"
     for entry in index.all_entries:
         yield from _unrest_of_entry(run, entry, layout)
-    if run.snapshot.latest_sequence != index.entries[-1].sequence:
+    if run.snapshot.latest_sequence != (index.current or index.entries[-1]).sequence:
         yield f"latest.json is not the newest checkpoint: {_UNFINISHED}"
 
 

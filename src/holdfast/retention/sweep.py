@@ -4,7 +4,7 @@ When the branch has moved meanwhile, the plan is made again; it is never forced.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from holdfast.format.moments import format_moment
 from holdfast.format.paths import RETENTION_LOG, Layout
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.wrappers.retrying import SWEEP_ATTEMPTS, plan_and_repeat
+from holdfast.github.wrappers.right_of_way import RightOfWay
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.retention.commit import Committer, FileChanges
@@ -75,6 +76,8 @@ class Sweeper:
     deadline: Deadline
     lock_folder: Path
     max_files: int = MAX_FILES
+    way: RightOfWay = field(default_factory=RightOfWay)
+    """Is taken once a plan was overtaken: beside a writer that never rests every plan would be."""
 
     def plan(self) -> SweepReport:
         """Return what a sweep would do."""
@@ -123,30 +126,35 @@ class Sweeper:
 
     def _plan_and_commit(self, report: SweepReport, only: Collection[str] | None, make: MakePlan) -> None:
         """Plan and commit; whenever the branch moves or a commit is too much, again."""
-        max_files = self.max_files
+        max_files, is_overtaken, taken = self.max_files, False, ExitStack()
 
         def plan() -> Scan:
+            if is_overtaken:
+                taken.enter_context(self.way.take())
             survey, report.plan = self._plan(only, make)
             report.strangers = self._strangers(survey)
             return survey
 
         def commit(survey: Scan) -> None:
-            self._commit_all(survey, report, max_files)
+            with taken:
+                self._commit_all(survey, report, max_files)
 
         def note(number: int, error: GatewayError) -> None:
-            nonlocal max_files
-            if not isinstance(error, Conflict):
+            nonlocal max_files, is_overtaken
+            is_overtaken = isinstance(error, Conflict)
+            if not is_overtaken:
                 max_files = max(1, max_files // 2)  # it may have been too much at once
             log.info("sweep_planned_again", attempt=number, cause=str(error))
 
-        plan_and_repeat(
-            plan,
-            commit,
-            attempts=SWEEP_ATTEMPTS,
-            deadline=self.deadline,
-            note=note,
-            when=_is_worth_another,
-        )
+        with taken:
+            plan_and_repeat(
+                plan,
+                commit,
+                attempts=SWEEP_ATTEMPTS,
+                deadline=self.deadline,
+                note=note,
+                when=_is_worth_another,
+            )
 
     def _plan(self, only: Collection[str] | None, make: MakePlan) -> tuple[Scan, RetentionPlan]:
         """Scan, and plan; what the plan must know of single files is read until it is complete."""
@@ -162,6 +170,7 @@ class Sweeper:
                 protected=self._protected(survey),
                 log=survey.log,
                 layout=self.layout,
+                now=self.clock.now(),
             )
             if not plan.unread:
                 return survey, plan
@@ -185,6 +194,7 @@ class Sweeper:
 
     def _spooled(self) -> set[str]:
         waiting = {item.run_id for item in self.spool.pending()}
+        waiting |= self.spool.newer_runs()
         return waiting | {each.item.run_id for each in self.spool.set_aside_entries()}
 
     def _commit_all(self, survey: Scan, report: SweepReport, max_files: int) -> None:

@@ -15,13 +15,16 @@ _DIGITS_OF_COST = 10
 _LONGEST_HISTORY = 1000
 
 
-def add_cost(state: Mapping[str, Any], usd: float, item: str | None) -> Document:
-    """Return the members with more spent, on an item if one is named.
+def add_cost(state: Mapping[str, Any], usd: float, item: str | None, now: str) -> Document:
+    """Return the members with more spent, on an item if one is named, and the total in its history.
 
-    >>> add_cost({"cost_accumulated": 0.1}, 0.2, "model")
-    {'cost_accumulated': 0.3, 'cost_breakdown': {'model': 0.2}}
+    >>> changed = add_cost({"cost_accumulated": 0.1}, 0.2, "model", "2026-11-18T01:00:00Z")
+    >>> changed["cost_accumulated"], changed["cost_breakdown"], changed["cost_history"]
+    (0.3, {'model': 0.2}, [{'timestamp': '2026-11-18T01:00:00Z', 'total': 0.3}])
     """
-    changed: Document = {"cost_accumulated": _sum(state.get("cost_accumulated"), usd)}
+    total = _sum(state.get("cost_accumulated"), usd)
+    history = [*as_list(state.get("cost_history")), {"timestamp": now, "total": total}]
+    changed: Document = {"cost_accumulated": total, "cost_history": history[-_LONGEST_HISTORY:]}
     if item is not None:
         items = as_dict(state.get("cost_breakdown"))
         changed["cost_breakdown"] = {**items, item: _sum(items.get(item), usd)}

@@ -108,12 +108,21 @@ def _continue(
     from_here = None if place is None else order.names[place:]
     if saved.trigger is Trigger.GATE_DECISION:
         return f"{saved.phase}{GATE}", from_here and from_here[1:], ()
+    if saved.is_let_on and (last := _last_done(order, done, since=place)) is not None:
+        following = order.names[last + 1 :]
+        return next(iter(following), COMPLETE), following, ()
     if saved.trigger is not Trigger.PHASE_COMPLETE:
         return saved.phase, from_here and (saved.phase, *from_here[1:]), ()
     if from_here is not None:
         following = from_here[1:]
         return next(iter(following), COMPLETE), following, ()
     return _continue_after_unlisted(saved.phase, order, done)
+
+
+def _last_done(order: Order, done: Iterable[str], since: int | None) -> int | None:
+    """Return the place of the last completed phase, from the place `since` on; None if there is none."""
+    places = (order.place_of(name) for name in done)
+    return max((place for place in places if place is not None and place >= (since or 0)), default=None)
 
 
 def _continue_after_unlisted(

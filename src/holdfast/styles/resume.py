@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
 
 from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope, Header, RunStatus
 from holdfast.format.moments import epoch
-from holdfast.format.review import Review
+from holdfast.format.review import Held, Review, Stop
 from holdfast.format.triggers import Trigger, parse_trigger
 from holdfast.jsontext.encode import encode, encode_exact
 from holdfast.jsontext.members import canonical, join_members, parse_document
@@ -17,7 +18,7 @@ from holdfast.styles import DEFAULT_STYLE, STYLES, plan_style
 from holdfast.styles.agents import count_recoveries, failed_agents, has_stepped_back, most_recoveries
 from holdfast.styles.phases import GATE, is_done
 from holdfast.styles.redactions import tell_redacted
-from holdfast.styles.review import HUMAN_REVIEW, Past, Reviewed, find_review, tell_review
+from holdfast.styles.review import HUMAN_REVIEW, Past, Reviewed, find_review, tell_review, tell_stop
 from holdfast.styles.style import ResumePoint, Saved, Today
 from holdfast.styles.tasks import cut_off
 from holdfast.styles.values import Place, as_mapping, name_all, one_line
@@ -32,8 +33,8 @@ LOOK_BACK = 20
 class ResumePlan:
     """Where a run goes on, what is done, what is left, and the state to go on with.
 
-    `state` has Python's numbers; `to_bytes` writes state and cost with every digit as it was stored. If it
-    `needs_review`, the run waits for a person, and `review` says why.
+    `state` has Python's numbers, and is read when it is asked for; `to_bytes` writes state and cost with
+    every digit as it was stored. If it `needs_review`, the run waits for a person, and `review` says why.
     """
 
     run_id: str
@@ -46,7 +47,6 @@ class ResumePlan:
     completed: list[Place]
     remaining: list[Place] | None
     retry_current: bool
-    state: Any
     cost_accumulated: int | float | None
     warnings: list[str]
     phase: str
@@ -58,6 +58,14 @@ class ResumePlan:
     review: Review | None
     state_text: bytes = field(repr=False, default=b"null")
     context_text: bytes = field(repr=False, default=b"{}")
+    outline: Any = field(repr=False, default=None)
+    """The state with an empty value for each large one that no plan looks into."""
+    is_outlined: bool = field(repr=False, default=False)
+
+    @cached_property
+    def state(self) -> Any:
+        """Return the state to go on with."""
+        return parse_value(self.state_text) if self.is_outlined else self.outline
 
     @property
     def message(self) -> str:
@@ -74,18 +82,23 @@ class ResumePlan:
     @property
     def has_standard_phases(self) -> bool:
         """Whether the phases that remain are the specification's own, as the run has named none."""
-        progress = as_mapping(as_mapping(self.state).get("progress"))
-        return style_of(self.state) == DEFAULT_STYLE and not progress.get("phases")
+        progress = as_mapping(as_mapping(self.outline).get("progress"))
+        return style_of(self.outline) == DEFAULT_STYLE and not progress.get("phases")
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the plan as plain Python values."""
-        values = {name: getattr(self, name) for name in _FIELDS}
+        values = self.without_state()
+        return {name: self.state if name == "state" else values[name] for name in _FIELDS}
+
+    def without_state(self) -> dict[str, Any]:
+        """Return the plan as plain Python values, but for the state, which may be large."""
+        values = {name: getattr(self, name) for name in _FIELDS if name != "state"}
         return values | {"review": self.review.to_mapping() if self.review else None}
 
     def to_bytes(self) -> bytes:
         """Return the plan as JSON, with the stored text of the state in it."""
         stored = {"state": self.state_text, "context_fields": self.context_text}
-        texts = {name: encode(value) for name, value in self.to_mapping().items() if name not in stored}
+        texts = {name: encode(value) for name, value in self.without_state().items() if name not in stored}
         texts |= {**stored, "cost_accumulated": self._cost_text()}
         return join_members({name: texts[name] for name in _FIELDS})
 
@@ -96,7 +109,7 @@ class ResumePlan:
         return str(self.resume_at) if is_named else f"{self.resume_at} (the checkpoint names no phase)"
 
     def _parts(self) -> str:
-        return STYLES.get(style_of(self.state), STYLES[DEFAULT_STYLE]).parts
+        return STYLES.get(style_of(self.outline), STYLES[DEFAULT_STYLE]).parts
 
     def _cost_text(self) -> bytes:
         if self.cost_accumulated is None:
@@ -105,24 +118,43 @@ class ResumePlan:
 
 
 # What is written out; the texts stand for state and context.
-_FIELDS = tuple(each.name for each in fields(ResumePlan) if not each.name.endswith("_text"))
+_FIELDS = (
+    *("run_id", "checkpoint_id", "sequence_number", "source", "status", "resumable", "resume_at"),
+    *("completed", "remaining", "retry_current", "state", "cost_accumulated", "warnings", "phase"),
+    *("trigger", "saved_at", "age_s", "context_fields", "needs_review", "review"),
+)
+# Every member of a state that a plan looks into; others are not read if they are large.
+_LOOKED_INTO = frozenset(
+    {
+        *("progress", "gate_history", "circuit_breaker_state", "current_phase_state", "active_lessons"),
+        *("escalation", "evaluation_history", "cost_breakdown", "cost_accumulated", "context_fields"),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenedCheckpoint:
-    """A checkpoint with its state read."""
+    """A checkpoint with its state read, as far as a plan looks into it if it `is_outlined`."""
 
     header: Header
     state: Any
     state_text: bytes
     context: Any
     context_text: bytes
+    is_outlined: bool = False
 
     @property
     def saved(self) -> Saved:
         state = as_mapping(self.state)
         header, trigger = self.header, self._effective_trigger()
-        return Saved(trigger, header.phase, header.status, state, as_mapping(state.get("progress")))
+        return Saved(
+            trigger,
+            header.phase,
+            header.status,
+            state,
+            as_mapping(state.get("progress")),
+            is_let_on=self.decision == "continue",
+        )
 
     @property
     def moment(self) -> Reviewed:
@@ -142,10 +174,12 @@ class _OpenedCheckpoint:
             return _parse_stored_trigger(as_mapping(context.get("rollback")).get("trigger"))
         if header.trigger is not Trigger.REVIEW or self.decision != "continue":
             return header.trigger
-        has_passed = as_mapping(context.get("reviewed")).get("kind") == "gate"
+        reviewed = as_mapping(context.get("reviewed"))
         outputs = as_mapping(self.state).get("phase_outputs")
-        is_over = has_passed or (isinstance(outputs, dict) and is_done(self.state, header.phase))
-        return Trigger.PHASE_COMPLETE if is_over else Trigger.REVIEW
+        is_over = reviewed.get("kind") == "gate" or (
+            isinstance(outputs, dict) and is_done(self.state, header.phase)
+        )
+        return Trigger.PHASE_COMPLETE if is_over else _parse_stored_trigger(reviewed.get("trigger"))
 
 
 def plan_resume(
@@ -172,7 +206,8 @@ def plan_resume(
     before = _Lookback(earlier)
     recoveries = _recoveries(opened.saved, before)
     point = plan_style(opened.saved, Today(dag=dag, recoveries=recoveries, phases=_phases_of(past)))
-    review = find_review(opened.moment, past) or _doubt(opened)
+    held = find_review(opened.moment, past)
+    review = None if isinstance(held, Stop) else held or _doubt(opened)
     added: list[str] = []
     if point.given_up and opened.header.status is not RunStatus.COMPLETED:
         opened, point, added = _step_back(opened, point, before, dag)
@@ -186,10 +221,12 @@ def plan_resume(
     ]
     if review:
         every.insert(0, tell_review(review, opened.header.run_id))
+    if isinstance(held, Stop):
+        every.insert(0, tell_stop(held, opened.header.run_id))
     age_s = 0.0 if now is None else max(0.0, round(now - epoch(opened.header.timestamp), 3))
     every += _tell_age(age_s, old_after_s)
     plan = _compose(opened, _held(point, review), source, list(dict.fromkeys(every)))
-    return replace(plan, age_s=age_s, needs_review=review is not None, review=review)
+    return replace(_ended(plan, held), age_s=age_s, needs_review=review is not None, review=review)
 
 
 def find_flaws(envelope: Envelope) -> list[str]:
@@ -215,8 +252,9 @@ def style_of_text(content: bytes) -> str:
 def _open(envelope: Envelope) -> _OpenedCheckpoint:
     document = parse_document(envelope.content)
     texts = [document.members.get(name, b"null") for name in ("state_snapshot", "context_fields")]
-    values = [document.value.get(name) for name in ("state_snapshot", "context_fields")]
-    return _OpenedCheckpoint(envelope.header, values[0], texts[0], values[1], texts[1])
+    outline = document.outline(_LOOKED_INTO)
+    values = [outline.get(name) for name in ("state_snapshot", "context_fields")]
+    return _OpenedCheckpoint(envelope.header, values[0], texts[0], values[1], texts[1], document.is_large)
 
 
 def _parse_stored_trigger(text: object) -> Trigger:
@@ -248,6 +286,13 @@ def _held(point: ResumePoint, review: Review | None) -> ResumePoint:
         return point
     place = f"{review.phase}{GATE}" if review.kind == "gate" else HUMAN_REVIEW
     return replace(point, resume_at=place, retry_current=False)
+
+
+def _ended(plan: ResumePlan, held: Held | None) -> ResumePlan:
+    """Return the plan of a run that a person has stopped, whatever was saved since: it does not go on."""
+    if not isinstance(held, Stop):
+        return plan
+    return replace(plan, status=RunStatus.FAILED, resumable=False, retry_current=False)
 
 
 def _tell_age(age_s: float, old_after_s: float | None) -> list[str]:
@@ -308,7 +353,7 @@ def _remembering(opened: _OpenedCheckpoint, agents: Sequence[str]) -> _OpenedChe
     known = progress.get("stepped_back_for")
     progress["stepped_back_for"] = [*(known if isinstance(known, list) else []), *agents]
     text = join_members({**members, "progress": encode_exact(progress)})
-    return replace(opened, state=parse_value(text), state_text=text)
+    return replace(opened, state=parse_value(text), state_text=text, is_outlined=False)
 
 
 def _lesson_changes(state: Any, active: Sequence[Any] | None) -> list[str]:
@@ -331,7 +376,7 @@ def _compose(
     opened: _OpenedCheckpoint, point: ResumePoint, source: Source, warnings: list[str]
 ) -> ResumePlan:
     header = opened.header
-    is_over = header.status is RunStatus.COMPLETED or opened.decision == "stop"
+    is_over = header.status is RunStatus.COMPLETED
     is_repeated = point.retry_current or opened.decision == "retry"
     return ResumePlan(
         run_id=header.run_id,
@@ -344,7 +389,6 @@ def _compose(
         completed=list(point.completed),
         remaining=None if point.remaining is None else list(point.remaining),
         retry_current=is_repeated and not is_over,
-        state=opened.state,
         cost_accumulated=_cost(opened.state),
         warnings=warnings,
         phase=header.phase,
@@ -356,6 +400,8 @@ def _compose(
         review=None,
         state_text=opened.state_text,
         context_text=opened.context_text,
+        outline=opened.state,
+        is_outlined=opened.is_outlined,
     )
 
 

@@ -1,8 +1,9 @@
 """Human review: what makes a run wait for a person, in every style, until a `review` decides.
 
 A run waits from an open circuit breaker, an escalation or a failed gate on, whatever checkpoints come after
-it. Writers carry that on in the index, so that it is not forgotten when the checkpoint itself is far behind;
-readers of an index that does not say it go by the triggers that it names.
+it; and one that a review has stopped stays stopped. Writers carry that on in the index, so that it is not
+forgotten when the checkpoint itself is far behind; readers of an index that does not say it go by the
+triggers that it names.
 """
 
 import re
@@ -10,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.format.checkpoint import Envelope, Header, RunStatus
+from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope, Header, RunStatus
 from holdfast.format.index import Index, IndexEntry
-from holdfast.format.review import Review, ReviewKind
+from holdfast.format.review import Held, Review, ReviewKind, Stop
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.members import parse_document
-from holdfast.styles.phases import name_phase
+from holdfast.styles.phases import name_phase, parse_ordinal
 from holdfast.styles.values import as_mapping, as_sequence
 
 HUMAN_REVIEW = "human_review"
@@ -27,8 +28,9 @@ _KINDS: Mapping[str, ReviewKind] = {
 _FAILED = frozenset({"fail", "failed", "failure", "reject", "rejected", "deny", "denied", "block", "blocked"})
 _FAILED_TOO = frozenset({"no_go", "nogo", "stop", "halt", "escalate", "escalated", "false"})
 _GATE = re.compile(r"(?:gate_)?(.+?)(?:_gate)?")
-# A checkpoint without any of these in it says nothing of a review.
-_SIGNS = (b'"circuit_breaker_state"', b'"gate_history"')
+# A checkpoint of another trigger, and without any of these in it, says nothing of a review.
+TELLING = frozenset({Trigger.CIRCUIT_BREAKER, Trigger.ESCALATION, Trigger.REVIEW, Trigger.ROLLBACK})
+SIGNS = (b'"circuit_breaker_state"', b'"gate_history"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,11 @@ class Reviewed:
 class Past:
     """The checkpoints before the newest: what the index and the spool name, and how one of them is read.
 
-    `review` is what the index says that the run waits for.
+    `review` is what the run waits for by what the index and the spool say, or that it was stopped.
     """
 
     entries: Sequence[IndexEntry] = ()
-    review: Review | None = None
+    review: Held | None = None
     read: Callable[[IndexEntry], Envelope | None] = lambda _: None
 
 
@@ -59,14 +61,19 @@ def open_reviewed(envelope: Envelope) -> Reviewed:
     return Reviewed(envelope.header, as_mapping(state), as_mapping(context))
 
 
-def find_review(newest: Reviewed, past: Past) -> Review | None:
-    """Return what the run waits for at its newest checkpoint; None if it may go on."""
-    return review_after(None if _is_decided(newest) else _open_before(newest, past), newest)
+def find_review(newest: Reviewed, past: Past) -> Held | None:
+    """Return what the run waits for at its newest checkpoint, or that it was stopped; None if neither."""
+    return review_after(_open_before(newest, past), newest)
 
 
-def review_after(before: Review | None, moment: Reviewed) -> Review | None:
+def review_after(before: Held | None, moment: Reviewed) -> Held | None:
     """Return what a run waits for after a checkpoint, given what it waited for before it."""
-    if _is_decided(moment):
+    if isinstance(before, Stop):
+        return before
+    if moment.header.trigger is Trigger.REVIEW:
+        is_stopped = moment.header.status is RunStatus.FAILED
+        return Stop(moment.header.timestamp, moment.header.checkpoint_id) if is_stopped else None
+    if moment.header.status is RunStatus.COMPLETED:
         return None
     own = opened_by(moment)
     if before is None:
@@ -76,7 +83,7 @@ def review_after(before: Review | None, moment: Reviewed) -> Review | None:
     return own if own and before.kind == "gate" and own.kind != "gate" else before
 
 
-def carry_review(before: Review | None, envelopes: Iterable[Envelope]) -> Review | None:
+def carry_review(before: Held | None, envelopes: Iterable[Envelope]) -> Held | None:
     """Return what the index must say once these checkpoints are stored as well."""
     for envelope in sorted(envelopes, key=lambda each: each.sequence):
         before = review_after(before, _glance(envelope))
@@ -89,9 +96,20 @@ def tell_review(review: Review, run_id: str) -> str:
     return f"the run waits for a person since {review.since}, because {review.reason}: {advice}"
 
 
+def tell_stop(stop: Stop, run_id: str) -> str:
+    """Return in a sentence that a run was stopped, and how its work can go on all the same."""
+    advice = f"begin another run with holdfast fork {run_id} AT NEW_RUN"
+    return f"the run was stopped by a review at {stop.since} and does not go on; {advice}"
+
+
+def is_stopped(index: Index) -> bool:
+    """Whether a review has stopped a run, as far as its index tells."""
+    return isinstance(index.review, Stop) or any(map(_is_stop, index.entries))
+
+
 def is_waiting(index: Index) -> bool:
     """Whether a run waits for a person, as far as its index tells."""
-    if index.status is RunStatus.COMPLETED:
+    if index.status is RunStatus.COMPLETED or is_stopped(index):
         return False
     reviewed = _last_review(index.entries)
     return index.review is not None or any(
@@ -102,10 +120,11 @@ def is_waiting(index: Index) -> bool:
 def opened_by(moment: Reviewed) -> Review | None:
     """Return what one checkpoint makes its run wait for, by itself."""
     header, state = moment.header, moment.state
+    kind = _KINDS.get(_trigger_in_force(moment))
     breaker = open_breaker(state)
-    if breaker is not None or header.trigger is Trigger.CIRCUIT_BREAKER:
+    if breaker is not None or kind == "circuit_breaker":
         return _review("circuit_breaker", breaker or "the circuit breaker tripped", header)
-    if header.trigger is Trigger.ESCALATION:
+    if kind == "escalation":
         return _review("escalation", _reason_of(moment) or "it was escalated to a person", header)
     gate = failed_gate(state)
     if gate is None:
@@ -143,9 +162,19 @@ def gate_id_of(state: Mapping[str, Any]) -> str | None:
     return None if gate is None else str(gate.get("gate_id"))
 
 
-def _open_before(newest: Reviewed, past: Past) -> Review | None:
+def _trigger_in_force(moment: Reviewed) -> str:
+    """Return the trigger; a rollback stands for what it went back to, where a person may have been asked."""
+    if moment.header.trigger is Trigger.ROLLBACK:
+        return str(as_mapping(moment.context.get("rollback")).get("trigger"))
+    return moment.header.trigger.value
+
+
+def _open_before(newest: Reviewed, past: Past) -> Held | None:
     number = newest.header.sequence_number or 0
     entries = [entry for entry in past.entries if entry.sequence < number]
+    stop = next((entry for entry in entries if _is_stop(entry)), None)
+    if stop:
+        return Stop(stop.timestamp, stop.checkpoint_id)
     reviewed = _last_review(entries)
     if past.review and not _is_closed(past.review, entries, reviewed):
         return past.review
@@ -163,27 +192,28 @@ def _open_before(newest: Reviewed, past: Past) -> Review | None:
     return _read_review(gates[-1], past) if gates and not _has_gates(newest.state) else None
 
 
+def _is_stop(entry: IndexEntry) -> bool:
+    return entry.trigger == Trigger.REVIEW and entry.status == RunStatus.FAILED
+
+
 def _read_review(entry: IndexEntry, past: Past) -> Review | None:
     envelope = past.read(entry)
     return opened_by(open_reviewed(envelope)) if envelope else None
 
 
-def _is_closed(review: Review, entries: Iterable[IndexEntry], reviewed: int) -> bool:
-    return any(e.checkpoint_id == review.checkpoint_id and e.sequence < reviewed for e in entries)
+def _is_closed(held: Held, entries: Iterable[IndexEntry], reviewed: int) -> bool:
+    if isinstance(held, Stop):
+        return False
+    return any(e.checkpoint_id == held.checkpoint_id and e.sequence < reviewed for e in entries)
 
 
 def _last_review(entries: Iterable[IndexEntry]) -> int:
     return max((entry.sequence for entry in entries if entry.trigger == Trigger.REVIEW), default=0)
 
 
-def _is_decided(moment: Reviewed) -> bool:
-    return moment.header.trigger is Trigger.REVIEW or moment.header.status is RunStatus.COMPLETED
-
-
 def _glance(envelope: Envelope) -> Reviewed:
     """Return a checkpoint with its state only if that says anything of a review."""
-    is_telling = envelope.header.trigger in (Trigger.CIRCUIT_BREAKER, Trigger.ESCALATION)
-    if is_telling or any(sign in envelope.content for sign in _SIGNS):
+    if envelope.header.trigger in TELLING or any(sign in envelope.content for sign in SIGNS):
         return open_reviewed(envelope)
     return Reviewed(envelope.header, {}, {})
 
@@ -202,10 +232,23 @@ def _reason_of(moment: Reviewed) -> str:
 
 
 def _gate_phase(gate: Mapping[str, Any], moment: Reviewed) -> str:
+    """Return the phase that a gate is named after; of another gate, the phase that it was decided in."""
     match = _GATE.fullmatch(str(gate.get("gate_id") or ""))
     named = match[1] if match else moment.header.phase
-    names = [moment.header.phase, *as_mapping(moment.state.get("phase_outputs"))]
-    return name_phase(named if not named[:1].isdigit() else f"phase_{named}", names)
+    named = f"phase_{named}" if named[:1].isdigit() else named
+    known = _known_phases(moment)
+    phase = name_phase(named, known)
+    return phase if parse_ordinal(phase) or phase in known or not known else known[0]
+
+
+def _known_phases(moment: Reviewed) -> list[str]:
+    """Return the phases that a checkpoint names, that of the checkpoint itself first."""
+    state = moment.state
+    current = as_mapping(state.get("current_phase_state")).get("phase")
+    listed = as_sequence(as_mapping(state.get("progress")).get("phases"))
+    outputs = list(as_mapping(state.get("phase_outputs")))
+    names = [moment.header.phase, current, *reversed(outputs), *listed]
+    return [name for name in names if isinstance(name, str) and name not in ("", UNNAMED_PHASE)]
 
 
 def _is_open(breaker: Mapping[str, Any]) -> bool:

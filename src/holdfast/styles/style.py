@@ -15,13 +15,17 @@ from holdfast.styles.values import Document, Place, as_dict, as_list, freeze
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A checkpoint as a style sees it; `state` and `progress` are empty where they are no objects."""
+    """A checkpoint as a style sees it; `state` and `progress` are empty where they are no objects.
+
+    With `is_let_on`, a person has just decided that the run continues.
+    """
 
     trigger: Trigger
     phase: str
     status: RunStatus
     state: Mapping[str, Any] = field(default_factory=dict)
     progress: Mapping[str, Any] = field(default_factory=dict)
+    is_let_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)

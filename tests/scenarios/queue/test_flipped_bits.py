@@ -14,10 +14,10 @@ from holdfast.errors import SpoolDamaged
 from holdfast.format.receipt import Delivery
 from holdfast.queue import SqliteQueue
 from holdfast.queue.contract import LOST
+from holdfast.queue.pages import PAGE_BYTES
 from holdfast.queue.salvage import REPORT
 from tests.fakes.spooling import JsonEntry, open_spool
 
-PAGE = 4096
 COUNT = 8
 
 
@@ -48,7 +48,7 @@ def root_of(folder: Path, table: str) -> int:
     with closing(sqlite3.connect(database(folder))) as connection:
         query = "select rootpage from sqlite_master where name = ?"
         (page,) = connection.execute(query, (table,)).fetchone()
-    return (int(page) - 1) * PAGE
+    return (int(page) - 1) * PAGE_BYTES
 
 
 def find(folder: Path, table: str, text: bytes) -> int:
@@ -197,8 +197,8 @@ def fill_all_tables(folder: Path) -> None:
 def choose_bits(folder: Path, place: str) -> list[tuple[int, int]]:
     """Return some bits of a place that are in use, the same ones every time."""
     content = database(folder).read_bytes()
-    starts = {"header": (0, 100), "schema": (100, PAGE)}
-    start, end = starts.get(place) or (root_of(folder, place), root_of(folder, place) + PAGE)
+    starts = {"header": (0, 100), "schema": (100, PAGE_BYTES)}
+    start, end = starts.get(place) or (root_of(folder, place), root_of(folder, place) + PAGE_BYTES)
     # Byte 18 says whether the file may be written to: SQLite does not tell that from a missing permission.
     used = [at for at in range(start, end) if content[at] and at != 18]
     chance = random.Random(place)

@@ -1,9 +1,11 @@
 """Retention goes by GitHub's time: neither a writer's clock nor that of who cleans up makes anything old."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from holdfast.emulator import Emulator, EmulatorOptions
 from holdfast.format.moments import format_moment
 from holdfast.github.calls import ReadHistory
 from holdfast.retention.rules import DAY_S, RetentionRules
@@ -11,6 +13,9 @@ from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.stored_runs import NOON, make_run, with_paths
+from tests.soak.cleaning import REPOSITORY, Act, Place, SkewedClock
+from tests.soak.simulation import Simulation
+from tests.soak.watchman import Watchman
 
 ABANDONED = RetentionRules(abandoned_days=14)
 KEPT = RetentionRules(days=14)
@@ -84,3 +89,32 @@ def test_ages_cost_one_question_for_all_runs_and_none_without_such_a_rule(tmp_pa
     assert repository.count(ReadHistory) == 0
     sweep(repository, tmp_path / "b", ABANDONED)
     assert repository.count(ReadHistory) == 1
+
+
+@pytest.mark.parametrize("skews_s", [(0.0, 30 * DAY_S, -30 * DAY_S), (30 * DAY_S, -30 * DAY_S, 0.0)])
+@pytest.mark.parametrize("choices", [(3, 1, 2), (6, 4, 17)], ids=["contents", "commit"])
+def test_runs_last_written_to_are_found_by_githubs_time(
+    tmp_path: Path, skews_s: tuple[float, ...], choices: tuple[int, ...]
+) -> None:
+    world = Simulation()
+    options = EmulatorOptions(root=tmp_path / "github", repo=REPOSITORY, clock=world.now)
+    with closing(Emulator(options)) as emulator:
+        watch = Watchman(tmp_path / "github" / f"{REPOSITORY}.git")
+        rules = RetentionRules(full_runs=1)
+        places = [
+            Place(tmp_path / str(n), emulator, world, rules, n, watch, clock=SkewedClock(world, skew_s))
+            for n, skew_s in enumerate(skews_s)
+        ]
+        for place, choice in zip(places, choices, strict=True):  # each writes to a run of its own
+            place.act(Act("store", choice))
+            place.act(Act("store", choice))
+            world.sleep(60)
+        plans = places[0].sweeper.sweep().plan.runs
+        for place in places:
+            place.end()
+
+    assert [(plan.run_id, plan.action.value) for plan in plans] == [
+        ("run-2", "keep"),
+        ("run-1", "trim"),
+        ("run-0", "trim"),
+    ]

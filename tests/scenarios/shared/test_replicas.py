@@ -1,5 +1,6 @@
 """Replicas over one PostgreSQL: one queue, one drainer, one budget, the same picture everywhere."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -59,6 +60,24 @@ def test_what_any_replica_accepts_is_stored_once_and_seen_by_all(replicas: list[
     calls = {status["budget"]["last_remaining"] for status in statuses}
     assert len(calls) == 1
     assert None not in calls
+
+
+def test_every_replica_tells_the_same_and_who_drains(replicas: list[RunningSidecar]) -> None:
+    with replicas[1].assembly.spool.drainer():
+        for number, replica in enumerate(replicas):
+            assert replica.submit(f"build-{number}").status_code == 202
+        statuses = [replica.client.get("/v1/status").json() for replica in replicas]
+        scrapes = [replica.client.get("/metrics").text for replica in replicas]
+        pages = [replica.client.get("/").text for replica in replicas]
+
+    (drainer,) = {status["drained_by"] for status in statuses}
+    assert f"process {os.getpid()} is draining" in drainer
+    assert {status["spool"]["depth"] for status in statuses} == {3}
+    assert len({(status["spool"]["bytes"], status["budget"]["last_remaining"]) for status in statuses}) == 1
+    for scrape, page in zip(scrapes, pages, strict=True):
+        assert "holdfast_spool_depth 3.0" in scrape
+        assert f'holdfast_drainer{{drainer="{drainer}"}} 1.0' in scrape
+        assert f"Drained by {drainer}" in page
 
 
 def test_sidecar_accepts_while_the_database_is_away_and_says_so(tmp_path: Path, github: str) -> None:

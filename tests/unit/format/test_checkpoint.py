@@ -45,6 +45,7 @@ def test_short_form_is_filled_in() -> None:
         "status": "in_progress",
         "priority": "medium",
         "workflow": None,
+        "fence": None,
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from holdfast.format.checkpoint import Envelope, draft_from_mapping
 from holdfast.format.incremental import Memory, PartChooser, find_members_of_state, remember
 from holdfast.format.part_files import PartStyle
-from holdfast.format.parts import join_envelope
+from holdfast.format.parts import MOST_PLACES, join_envelope
 
 FOLDER = "checkpoints/r"
 BIG = "x" * 3000
@@ -30,7 +30,14 @@ def body_of(state: Any, number: int = 1) -> bytes:
 class Chain:
     """Checkpoints one after the other, each stored before the next; what is stored stays."""
 
-    def __init__(self, *, compress_from_bytes: int | None = None, limit_bytes: int = 10_000_000) -> None:
+    def __init__(
+        self,
+        *,
+        compress_from_bytes: int | None = None,
+        limit_bytes: int = 10_000_000,
+        replaces_parts: bool = False,
+    ) -> None:
+        self.replaces_parts = replaces_parts
         self.style = PartStyle(FOLDER, compress_from_bytes)
         self.limit_bytes = limit_bytes
         self.stored: dict[str, bytes] = {}
@@ -39,7 +46,9 @@ class Chain:
 
     def save(self, state: Any) -> Envelope:
         self.count += 1
-        chooser = PartChooser(self.memory, self.style, self.limit_bytes, LEAST)
+        chooser = PartChooser(
+            self.memory, self.style, self.limit_bytes, LEAST, replaces_parts=self.replaces_parts
+        )
         envelope = chooser.stamp(body_of(state, self.count))
         self.stored |= {f"{FOLDER}/{name}": content for name, content in envelope.parts.items()}
         self.memory = remember(envelope.content, "cp", FOLDER, LEAST)
@@ -189,3 +198,49 @@ def test_compressed_members_are_known_again(limit_bytes: int) -> None:
 def test_stored_checkpoint_that_cannot_be_read_is_as_good_as_none() -> None:
     assert remember(b"{", "cp", FOLDER, LEAST) == Memory()
     assert remember(b"{}", "cp", FOLDER, LEAST) == Memory()
+
+
+def test_of_more_members_than_a_checkpoint_may_refer_to_the_largest_are_stored_once() -> None:
+    chain = Chain()
+    state = {f"m{number}": "x" * (LEAST + number) for number in range(MOST_PLACES + 200)}
+
+    sent = [chain.save({**state, "n": number}) for number in range(3)]
+
+    smallest_moved = len(state) - len(sent[1].parts)
+    assert 0 < len(sent[1].parts) < MOST_PLACES
+    assert min(map(len, sent[1].parts.values())) == LEAST + smallest_moved + 2
+    assert not sent[2].parts
+    assert chain.state_of(sent[2]) == {**state, "n": 2}
+
+
+@pytest.mark.parametrize("replaces_parts", [False, True])
+def test_what_comes_in_the_place_of_a_part_is_one_at_once_where_that_costs_nothing(
+    replaces_parts: bool,
+) -> None:
+    chain = Chain(replaces_parts=replaces_parts)
+    states = [{"n": 0, "all": {"a": BIG, "b": BIG + "1"}}, {"n": 1, "all": {"a": OTHER, "b": BIG + "1"}}]
+    states += [{"n": number, "all": {"a": OTHER, "b": f"{OTHER}{number}"}} for number in range(2, 6)]
+
+    sent = [chain.save(state) for state in states]
+
+    assert [chain.state_of(each) for each in sent] == states
+    # b is seen again in the second, and a in the third; from then on another b comes in the place of a part.
+    assert [len(each.parts) for each in sent] == (
+        [0, 1, 2, 1, 1, 1] if replaces_parts else [0, 1, 1, 0, 0, 0]
+    )
+    assert all(len(each.content) < 3000 for each in sent[2:]) is replaces_parts
+
+
+def test_what_is_around_a_change_is_not_sent_as_a_whole_again_and_again() -> None:
+    chain = Chain(replaces_parts=True)
+    inner = {f"m{number}": f"{number}{BIG}" for number in range(5)}
+    chain.save({"all": inner, "n": 1})
+    whole = chain.save({"all": inner, "n": 2})
+    later = []
+    for number in range(6):
+        inner = {**inner, f"m{number % 5}": f"{number}{OTHER}"}
+        later.append(chain.save({"all": inner, "n": number}))
+
+    assert [len(text) for text in whole.parts.values()] == [15_000 + 5 + 5 * 7 + 6]
+    assert all(sum(map(len, each.parts.values())) < 4_000 for each in later[3:])
+    assert chain.state_of(later[-1])["all"] == inner

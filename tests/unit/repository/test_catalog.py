@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from weakref import ref
 
 import pytest
 
@@ -16,7 +17,9 @@ from holdfast.format.paths import Layout
 from holdfast.format.stored_file import entry_of
 from holdfast.github.calls import Answer, CreateBranch, WriteCommit, WriteFile, WriteTree
 from holdfast.github.client import GitHubClient
+from holdfast.repository import catalog
 from holdfast.repository.reader import Reader
+from holdfast.repository.snapshot import read_index
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
@@ -208,3 +211,25 @@ def test_run_with_nothing_but_a_latest_is_listed(workshop: Workshop, repository:
         "flows/ci.yml",
         json.loads(latest)["timestamp"],
     )
+
+
+def test_of_a_run_only_its_line_is_kept_while_all_are_listed(
+    workshop: Workshop, repository: MemoryGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = 20
+    for number in range(runs):
+        repository.write_as_someone_else(BRANCH, files_of(f"run-{number}"))
+    read: list[ref[Index]] = []
+    most = 0
+
+    def read_counted(content: bytes, path: str, run_id: str) -> Index:
+        nonlocal most
+        index = read_index(content, path, run_id)
+        read.append(ref(index))
+        most = max(most, sum(each() is not None for each in read))
+        return index
+
+    monkeypatch.setattr(catalog, "read_index", read_counted)
+
+    assert len(names(workshop)) == runs
+    assert (len(read), most <= 2) == (runs, True)

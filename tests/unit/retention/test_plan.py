@@ -343,7 +343,7 @@ def test_completed_run_is_deleted_on_success_unless_it_is_marked() -> None:
     assert plan(unopened, rules=rules).unread == {"r": ("latest.json",)}
 
 
-def test_batch_goes_as_a_whole_or_not_at_all() -> None:
+def test_batch_is_cut_by_a_clean_up_and_left_whole_by_the_pruning_after_a_drain() -> None:
     singles = make_run("r", 6)
     index = parse_index(singles["index.json"], "index.json")
     batch = b'{"checkpoints":[%s]}' % b",".join(singles[f"cp_00{n}_manual.json"] for n in (2, 3, 4))
@@ -356,7 +356,12 @@ def test_batch_goes_as_a_whole_or_not_at_all() -> None:
         "index.json": replace(index, entries=tuple(entries)).to_bytes(),
     }
 
-    assert kept_numbers(pruned(files, RetentionRules(checkpoints=3))) == [2, 3, 4, 5, 6]
+    rules = RetentionRules(checkpoints=3)
+    known: dict[str, Any] = {"protected": {}, "log": RetentionLog(), "layout": LAYOUT}
+    after_drain = by_run(plan_pruning([folder("r", files)], rules, **known))["r"]
+
+    assert pruned(files, rules).unread == ("batch_2_4.json",), "to be cut, it must be read"
+    assert kept_numbers(after_drain) == [2, 3, 4, 5, 6]
     assert kept_numbers(pruned(files, RetentionRules(checkpoints=2))) == [5, 6]
 
 

@@ -61,7 +61,7 @@ def test_cost_of_any_size_becomes_a_number_that_everyone_reads() -> None:
     envelope = make_envelope("r", 1, state={"cost_accumulated": 10**40})
     document = parse_document(envelope.content).value
 
-    summary = describe_last(envelope, document).summarise("r", "2026-01-01T00:00:00Z")
+    summary = describe_last(envelope, document).summarise("r", "2026-01-01T00:00:00Z", None)
 
     assert json.loads(summary.to_bytes())["total_cost_usd"] == 1e40
 

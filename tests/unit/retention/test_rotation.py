@@ -111,7 +111,7 @@ def test_cut_short_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pyte
         for number in (1, 2, 3):
             fill(holdfast, number)
     with opened(tmp_path, NEW, OLD) as holdfast:
-        gateway = holdfast._assembly.rotator.committer.gateway
+        gateway = holdfast._assembly.shards[0].rotator.committer.gateway
         perform, calls = type(gateway).perform, []
 
         def cut(self: Any, call: Any) -> Any:
@@ -134,7 +134,7 @@ def test_other_writer_in_between_is_no_harm(tmp_path: Path, monkeypatch: pytest.
     with opened(tmp_path, OLD) as holdfast:
         fill(holdfast, 1)
     with opened(tmp_path, NEW, OLD) as holdfast:
-        committer = type(holdfast._assembly.rotator.committer)
+        committer = type(holdfast._assembly.shards[0].rotator.committer)
         commit, tries = committer.commit, []
 
         def conflict_once(self: Any, head_sha: str, change: Any) -> str:

@@ -133,6 +133,7 @@ def test_sweep_that_is_cut_short_tells_what_it_did_and_the_next_goes_on(desk: De
     assert not second.rest_because
 
 
+@pytest.mark.processes
 def test_only_one_sweeps_at_a_time(desk: Desk) -> None:
     script = (
         "import sys; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire();"

@@ -6,11 +6,20 @@ NOW = "2026-11-17T20:00:00.000Z"
 
 
 def test_costs_add_up_by_item_without_noise_in_the_digits() -> None:
-    state = add_cost({}, 0.1, "model")
-    state |= add_cost(state, 0.2, "model")
-    state |= add_cost(state, 1, None)
+    state = add_cost({}, 0.1, "model", NOW)
+    state |= add_cost(state, 0.2, "model", NOW)
+    state |= add_cost(state, 1, None, NOW)
 
-    assert state == {"cost_accumulated": 1.3, "cost_breakdown": {"model": 0.3}}
+    assert (state["cost_accumulated"], state["cost_breakdown"]) == (1.3, {"model": 0.3})
+    assert [entry["total"] for entry in state["cost_history"]] == [0.1, 0.3, 1.3]
+
+
+def test_a_history_of_costs_does_not_grow_for_ever() -> None:
+    state = {"cost_history": [{"timestamp": NOW, "total": 0}] * 1000}
+
+    history = add_cost(state, 1, None, NOW)["cost_history"]
+
+    assert (len(history), history[-1]["total"]) == (1000, 1)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.index import Index
-from holdfast.format.review import Review, parse_review
+from holdfast.format.review import Review, parse_held
 from holdfast.format.stored_file import entry_of
 from holdfast.styles.resume import ResumePlan, plan_resume
 from holdfast.styles.review import Past, carry_review, failed_gate, is_waiting, open_breaker
@@ -178,4 +178,4 @@ def test_an_index_that_does_not_say_it_tells_by_its_triggers() -> None:
 
 @pytest.mark.parametrize("value", [None, [], {}, {"kind": "mood"}, {"kind": ["gate"]}])
 def test_a_review_that_makes_no_sense_is_none(value: Any) -> None:
-    assert parse_review(value) is None
+    assert parse_held(value) is None
