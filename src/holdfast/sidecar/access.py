@@ -5,11 +5,12 @@ import ipaddress
 import re
 from collections.abc import Sequence
 from hashlib import sha256
+from urllib.parse import quote
 
 from holdfast.errors import InvalidSettings
 from holdfast.github.tokens import TokenSource
 from holdfast.settings import Settings
-from holdfast.sidecar.problems import Problem
+from holdfast.sidecar.problems import Doorway, Problem
 from holdfast.sidecar.sessions import Sessions
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -88,7 +89,9 @@ class Access:
         own = (f"http://{host.lower()}", f"https://{host.lower()}")
         if origin is not None and origin.decode("latin-1").lower() not in own:
             raise Problem(403, "foreign_origin", "Pages of other origins may not call this sidecar.")
-        if headers.get(b"sec-fetch-site", b"none").strip().lower() not in OWN_SITES:
+        if _header(headers, b"sec-fetch-site", b"none") not in OWN_SITES:
+            if _is_page(path) and _header(headers, b"sec-fetch-dest") == b"document":
+                raise Doorway()
             raise Problem(403, "foreign_origin", "Pages of other sites may not call this sidecar.")
         if not self._needs_token or path in OPEN_PATHS or self._is_known(headers):
             return
@@ -105,13 +108,13 @@ class Access:
 
         Only pages take a session: the API itself is for those who send the token with each request.
         """
-        is_page = path == "/" or path.startswith("/ui/")
-        if self._sessions is None or not (is_page or path == EVENTS):
+        if self._sessions is None or not (_is_page(path) or path == EVENTS):
             return False
         if path.startswith(OPEN_PAGES) or self._sessions.is_known(headers.get(b"cookie", b"")):
             return True
-        if is_page:
-            raise Problem(303, "login_needed", "Log in first.", headers={"Location": LOGIN})
+        if _is_page(path):
+            wanted = f"?next={quote(path)}" if path.startswith("/ui/") else ""
+            raise Problem(303, "login_needed", "Log in first.", headers={"Location": LOGIN + wanted})
         return False
 
     def _is_known(self, headers: dict[bytes, bytes]) -> bool:
@@ -120,6 +123,14 @@ class Access:
         if not token or scheme.lower() != b"bearer":
             return False
         return hmac.compare_digest(_digest(given.strip()), _digest(token.encode()))
+
+
+def _is_page(path: str) -> bool:
+    return path == "/" or path.startswith("/ui/")
+
+
+def _header(headers: dict[bytes, bytes], name: bytes, default: bytes = b"") -> bytes:
+    return headers.get(name, default).strip().lower()
 
 
 def host_name_of_address(address: str) -> str:

@@ -15,6 +15,8 @@ MOST_CONNECTIONS = 2000
 HEAD_START_BYTES = 1024
 # To find the slowest means to look at all: so a share of them is found at once, to go one by one.
 SHARE_TO_FIND = 20
+# Smaller pieces of a body gather here: thousands of callers may send theirs byte by byte.
+WORTH_WAKING_BYTES = 4096
 
 
 @dataclass
@@ -126,7 +128,10 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._idle_bytes = 0
-        super().on_body(body)
+        if len(self.cycle.body) + len(body) < WORTH_WAKING_BYTES:
+            self.cycle.body += body  # whoever reads it is woken by more, or by the end of it
+        else:
+            super().on_body(body)
 
     def on_chunk_header(self) -> None:
         self._idle_bytes = 0

@@ -18,14 +18,14 @@ from holdfast.sidecar.service import Service
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 
-_STRICT = ConfigDict(extra="forbid", frozen=True)
+STRICT = ConfigDict(extra="forbid", frozen=True)
 Place = Annotated[int, Field(strict=True)] | str
 
 
 class ReviewIn(BaseModel):
     """What a person decides about a run that waits."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     decision: Literal["continue", "retry", "stop"]
     note: str | None = None
@@ -35,7 +35,7 @@ class ReviewIn(BaseModel):
 class RollbackIn(BaseModel):
     """The checkpoint to go on from, by its number or its id."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     at: Place
     note: str | None = None
@@ -44,7 +44,7 @@ class RollbackIn(BaseModel):
 class ForkIn(BaseModel):
     """The checkpoint to begin another run with, and the name of that run."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     at: Place
     run_id: str
@@ -53,7 +53,7 @@ class ForkIn(BaseModel):
 class ResumeIn(BaseModel):
     """What is in force now: the plan warns where the run was saved with something else."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     active_lessons: list[Any] | None = None
     dag: Any = None
@@ -82,15 +82,15 @@ class DecisionRoutes:
     async def resume(self, request: Request) -> Response:
         """Return the plan by which a run goes on, compared with what the caller has now."""
         run_id = parameters.run_id_of(request)
-        now = await self._read(request, ResumeIn, ResumeIn())
+        now = await read_model(self._service, request, ResumeIn, ResumeIn())
         at = None if now.at is None else parameters.place_of(str(now.at))
         return await self._plans.answer_plan(run_id, at=at, active_lessons=now.active_lessons, dag=now.dag)
 
     async def review(self, request: Request) -> Response:
         """Decide what a run waits for."""
         run_id = parameters.run_id_of(request)
-        wanted = await self._read(request, ReviewIn)
-        receipt = await self._service.call(
+        wanted = await read_model(self._service, request, ReviewIn)
+        receipt = await self._service.call_saving(
             self._holdfast.review, run_id, wanted.decision, note=wanted.note, by=wanted.by
         )
         return self._accepted(receipt)
@@ -98,16 +98,17 @@ class DecisionRoutes:
     async def roll_back(self, request: Request) -> Response:
         """Go on from an older checkpoint."""
         run_id = parameters.run_id_of(request)
-        wanted = await self._read(request, RollbackIn)
+        wanted = await read_model(self._service, request, RollbackIn)
         at = parameters.place_of(str(wanted.at))
-        return self._accepted(await self._service.call(self._holdfast.rollback, run_id, at, note=wanted.note))
+        receipt = await self._service.call_saving(self._holdfast.rollback, run_id, at, note=wanted.note)
+        return self._accepted(receipt)
 
     async def fork(self, request: Request) -> Response:
         """Begin another run with the state of a checkpoint."""
         run_id = parameters.run_id_of(request)
-        wanted = await self._read(request, ForkIn)
+        wanted = await read_model(self._service, request, ForkIn)
         at = parameters.place_of(str(wanted.at))
-        return self._accepted(await self._service.call(self._holdfast.fork, run_id, at, wanted.run_id))
+        return self._accepted(await self._service.call_saving(self._holdfast.fork, run_id, at, wanted.run_id))
 
     async def delete(self, request: Request) -> Response:
         """Delete a run, stored and spooled."""
@@ -119,19 +120,22 @@ class DecisionRoutes:
         self._service.drainer.wake(is_urgent=False)
         return json_response(receipt_document(receipt), 202)
 
-    async def _read(self, request: Request, model: type[BodyT], nothing: BodyT | None = None) -> BodyT:
-        """Return what the body asks for; `nothing` if there is none and that is allowed."""
-        headers = dict(request.scope["headers"])
-        is_empty = headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers
-        if nothing is not None and is_empty:
-            return nothing
-        bodies: BodyReader = self._service.bodies
-        check_headers(headers, limit_bytes=bodies.limit_bytes)
-        value = parse_value(await bodies.read(request.receive))
-        try:
-            return model.model_validate(value)
-        except ValidationError as error:
-            problem = error.errors(include_url=False, include_input=False)[0]
-            field = str(problem["loc"][0]) if problem["loc"] else "body"
-            known = ", ".join(model.model_fields)
-            raise invalid(field, f"{problem['msg']}; the body may have {known}") from error
+
+async def read_model(
+    service: Service, request: Request, model: type[BodyT], nothing: BodyT | None = None
+) -> BodyT:
+    """Return what the body asks for; `nothing` if there is none and that is allowed."""
+    headers = dict(request.scope["headers"])
+    is_empty = headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers
+    if nothing is not None and is_empty:
+        return nothing
+    bodies: BodyReader = service.bodies
+    check_headers(headers, limit_bytes=bodies.limit_bytes)
+    value = parse_value(await bodies.read(request.receive))
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        field = str(problem["loc"][0]) if problem["loc"] else "body"
+        known = ", ".join(model.model_fields)
+        raise invalid(field, f"{problem['msg']}; the body may have {known}") from error

@@ -1,7 +1,8 @@
 """The worker inside the sidecar: a thread that drains until it is told to stop, whatever happens."""
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from math import inf
 
 from holdfast.clock import SHORT_PAUSE_S
@@ -14,10 +15,40 @@ LOOK_EVERY_S = 5.0
 LONGEST_PAUSE_S = 30.0
 
 
+class Drainers:
+    """One drainer for each shard, or the only one."""
+
+    def __init__(self, drainers: Sequence["Drainer"]) -> None:
+        self._drainers = drainers
+
+    def start(self) -> None:
+        """Begin."""
+        for drainer in self._drainers:
+            drainer.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether every thread runs."""
+        return all(drainer.is_alive for drainer in self._drainers)
+
+    def wake(self, *, is_urgent: bool) -> None:
+        """Tell that there is a new checkpoint; an urgent one ends a pause of a drain under way, too."""
+        for drainer in self._drainers:
+            drainer.wake(is_urgent=is_urgent)
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end of all, once `stop` is set; return whether it has come."""
+        ends_at = time.monotonic() + timeout_s
+        for drainer in self._drainers:
+            drainer.join(max(0.0, ends_at - time.monotonic()))
+        return not any(drainer.is_alive for drainer in self._drainers)
+
+
 class Drainer:
     """Drains the spool in a thread of its own. No failure ends it, but for a disk that failed.
 
-    `on_verified` is told how many checkpoints were verified, and `on_disk_failed` that we must end.
+    `on_verified` is told how many checkpoints were verified, `on_drained` that the spool is empty again, and
+    `on_disk_failed` that we must end.
     """
 
     def __init__(
@@ -26,6 +57,7 @@ class Drainer:
         stop: threading.Event,
         *,
         on_verified: Callable[[int], None],
+        on_drained: Callable[[], None],
         on_disk_failed: Callable[[DiskFailed], None],
     ) -> None:
         self._stop = stop
@@ -34,6 +66,7 @@ class Drainer:
         self._worker = worker
         self._worker.on_progress(self._tell)
         self._on_verified = on_verified
+        self._on_drained = on_drained
         self._on_disk_failed = on_disk_failed
         self._told = 0
         self._left_to = ""
@@ -90,8 +123,12 @@ class Drainer:
     def _drain(self) -> None:
         """Drain until nothing is left."""
         self._told = 0
-        if self._worker.spool.status(0.0).depth:
-            self._worker.drain(patience_s=inf, is_paced=True, wait=self._wait)
+        spool = self._worker.spool
+        if not spool.status(0.0).depth:
+            return
+        self._worker.drain(patience_s=inf, is_paced=True, wait=self._wait)
+        if not spool.status(0.0).depth:
+            self._on_drained()
 
     def _stand_by(self, error: SpoolBusy) -> None:
         """Leave it to the one that drains, and look again when that one may have ended."""

@@ -20,13 +20,18 @@ _Waiting = tuple[Draft, "asyncio.Future[Receipt]"]
 
 
 class GroupCommit:
-    """Commits for many requests at once, in one thread. A lone request is committed at once.
+    """Commits for many requests at once, in one thread or a few. A lone request is committed at once.
 
-    `on_committed` is told, in that thread, what became of those that were committed together.
+    One thread is best for a disk, of which one commit keeps the next waiting; a database takes several.
+    `on_committed` is told, in such a thread, what became of those that were committed together.
     """
 
     def __init__(
-        self, commit: Commit, *, on_committed: Callable[[Sequence[Outcome], Sequence[Priority]], None]
+        self,
+        commit: Commit,
+        *,
+        on_committed: Callable[[Sequence[Outcome], Sequence[Priority]], None],
+        threads: int = 1,
     ) -> None:
         self._commit = commit
         self._on_committed = on_committed
@@ -34,19 +39,23 @@ class GroupCommit:
         self._waiting: list[_Waiting] = []
         self._changed = threading.Condition()
         self._is_closing = False
-        self._thread = threading.Thread(target=self._run, name="holdfast-intake", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._run, name="holdfast-intake", daemon=True) for _ in range(threads)
+        ]
 
     def start(self) -> None:
         """Begin; to be called where the event loop runs."""
         self._loop = asyncio.get_running_loop()
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
         """Commit what is waiting, then end."""
         with self._changed:
             self._is_closing = True
-            self._changed.notify()
-        self._thread.join()
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
 
     async def submit(self, draft: Draft) -> Receipt:
         """Return the receipt once the disk has confirmed it. Raises like `Holdfast.submit`."""

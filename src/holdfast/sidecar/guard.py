@@ -25,7 +25,7 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 _ENCODED_SEPARATOR = re.compile(rb"%(2f|5c)", re.IGNORECASE)
 _READING = frozenset({"GET", "HEAD"})
 # Machines call these again and again, so only failures are logged.
-_SUBJECT = ("run_id", "checkpoint_id", "sequence", "sequence_number", "at")
+_SUBJECT = ("run_id", "checkpoint_id", "sequence", "sequence_number", "at", "trace_id", "span_id")
 _ROUTINE = frozenset({"/healthz", "/readyz", "/metrics", "/v1/runs/{run_id}/checkpoints"})
 # Whoever may not come in is not listened to any longer, not even for politeness.
 _CUT_SHORT = frozenset({401, 403})

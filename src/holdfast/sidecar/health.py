@@ -12,7 +12,8 @@ from starlette.routing import Route
 from holdfast.drain.outage import NOTE, parse_outage
 from holdfast.errors import DiskFailed, SpoolError
 from holdfast.metrics import CONTENT_TYPE
-from holdfast.presentation.documents import diagnosis_document
+from holdfast.presentation.documents import diagnosis_document, stats_document
+from holdfast.sidecar import parameters
 from holdfast.sidecar.checkpoints import JSON, json_response
 from holdfast.sidecar.problems import problem_of, unavailable
 from holdfast.sidecar.service import Service
@@ -47,6 +48,7 @@ class HealthRoutes:
             Route("/readyz", self.readiness, methods=["GET"]),
             Route("/metrics", self.metrics, methods=["GET"]),
             Route("/v1/status", self.status, methods=["GET"]),
+            Route("/v1/stats", self.stats, methods=["GET"]),
             Route("/v1/doctor", self.diagnose, methods=["GET"]),
             Route("/openapi.json", self.describe, methods=["GET"]),
         ]
@@ -75,6 +77,13 @@ class HealthRoutes:
     async def status(self, _request: Request) -> Response:
         """Return the spool, the budget and the last error."""
         return json_response(await self._service.call_local(self._service.holdfast.status))
+
+    async def stats(self, request: Request) -> Response:
+        """Return the statistics of a run, or of all; what was asked of GitHub is told as metrics as well."""
+        stats = await self._service.call(self._service.holdfast.stats, parameters.optional_run_id(request))
+        if stats.run_id is None:
+            self._service.metrics.repository_seen(stats.stored.bytes, stats.stored.commits)
+        return json_response(stats_document(stats))
 
     async def diagnose(self, _request: Request) -> Response:
         """Return whether everything is in order, and what to do where it is not."""

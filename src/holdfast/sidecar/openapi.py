@@ -36,6 +36,7 @@ def document() -> dict[str, Any]:
     for method, path, operation in (
         *_run_operations(),
         *_decision_operations(),
+        *_claim_operations(),
         *_upkeep_operations(),
         *_operating_operations(),
     ):
@@ -142,6 +143,34 @@ def _submitting() -> Operation:
     )
     body = {"required": True, "content": _content("CheckpointIn", schemas.CHECKPOINT_IN_EXAMPLE)}
     return "post", f"{_RUN}/checkpoints", {**operation, "requestBody": body}
+
+
+def _claim_operations() -> Iterator[Operation]:
+    """Yield what a program asks for that wants to drive a run alone."""
+    token = schemas.CLAIM_EXAMPLE["token"]
+    released = _answer(200, "Released", {"run_id": "build-42", "released": True})
+    calls = (
+        (
+            "post",
+            "claimRun",
+            "Be the only one that drives a run; 409 while someone else does",
+            ("ClaimIn", {"owner": "worker-1", "ttl_s": 300}),
+            _answer(201, "Claim", schemas.CLAIM_EXAMPLE),
+        ),
+        (
+            "put",
+            "renewClaim",
+            "Let a claim last longer; 409 once someone else has taken the run",
+            ("RenewalIn", {"token": token}),
+            _answer(200, "Claim", schemas.CLAIM_EXAMPLE),
+        ),
+        ("delete", "releaseClaim", "Let another drive the run", ("ReleaseIn", {"token": token}), released),
+    )
+    for method, name, summary, (schema, example), answer in calls:
+        statuses = (*_WRITING, 409, 502, 507)
+        operation = _operation(name, summary, answer, statuses=statuses, parameters=[_RUN_ID])
+        body = {"required": True, "content": _content(schema, example)}
+        yield method, f"{_RUN}/claim", {**operation, "requestBody": body}
 
 
 def _decision_operations() -> Iterator[Operation]:
@@ -265,11 +294,23 @@ def _operating_operations() -> Iterator[Operation]:
     yield "get", "/v1/events", _operation("follow", summary, feed, statuses=(422, 503), parameters=[last_id])
     yield "post", "/v1/login-link", link
     yield "get", "/v1/status", status
+    yield "get", "/v1/stats", _statistics()
     yield "get", "/v1/doctor", diagnosis
     yield "get", "/healthz", health
     yield "get", "/readyz", readiness
     yield "get", "/metrics", _operation("readMetrics", "Return the counters", counters)
     yield "get", "/openapi.json", _operation("describe", "Return this document", this)
+
+
+def _statistics() -> dict[str, Any]:
+    run_id = _query("run_id", schemas.RUN_ID, "Of this run; of all unless one is named", None)
+    return _operation(
+        "showStatistics",
+        "Tell how much is saved, how often, how large it is, and how long its way takes",
+        _answer(200, "Statistics", schemas.STATISTICS_EXAMPLE),
+        statuses=_READING,
+        parameters=[run_id],
+    )
 
 
 def _reading(path: str, name: str, summary: str, schema: str, example: object, *more: Schema) -> Operation:

@@ -16,6 +16,15 @@ def run_id_of(request: Request) -> str:
         raise invalid("run_id", str(error)) from error
 
 
+def optional_run_id(request: Request) -> str | None:
+    """Return the run that the query names, if it names one."""
+    text = _single(request, "run_id")
+    try:
+        return None if text is None else parse_run_id(text)
+    except ValueError as error:
+        raise invalid("run_id", str(error)) from error
+
+
 def place_of(text: str, name: str = "at") -> At:
     """Return a checkpoint's number within its run, or its id."""
     try:

@@ -8,7 +8,9 @@ from starlette.responses import Response
 from holdfast.errors import (
     CheckpointChanged,
     CheckpointTooLarge,
+    Claimed,
     DecisionRefused,
+    Fenced,
     HoldfastError,
     IntegrityFailure,
     InvalidCheckpoint,
@@ -23,6 +25,7 @@ from holdfast.errors import (
     Throttled,
     UnknownRun,
 )
+from holdfast.format.moments import format_moment
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SOON_S = 5
@@ -83,6 +86,33 @@ class Problem(Exception):
         return Response(orjson.dumps(document), self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
 
+class Doorway(Problem):
+    """The answer to a link on another site: an empty page that leads on to the one that was asked for.
+
+    Another site learns nothing by it and has GitHub asked for nothing. From this page on the way is our own,
+    so that the browser sends the session, which it keeps back from links of other sites.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(200, "doorway", "Open the dashboard.")
+
+    def response(self, _request_id: str | None = None) -> Response:
+        return Response(_DOORWAY, 200, headers=_DOORWAY_HEADERS, media_type="text/html; charset=utf-8")
+
+
+# The empty address is the one that was asked for.
+_DOORWAY = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Holdfast</title>
+<meta http-equiv="refresh" content="0"></head>
+<body><p><a href="">Open the dashboard</a></p></body></html>
+"""
+_DOORWAY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
+    "Referrer-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+}
+
+
 def unavailable(code: str, detail: str, *, retry_after_s: float = RETRY_SOON_S) -> Problem:
     """Return the problem of what may work after a while."""
     seconds = max(1, min(3600, round(retry_after_s)))
@@ -122,6 +152,12 @@ def _problem_of_checkpoint(error: InvalidCheckpoint) -> Problem:
 def _problem_of_storage(error: HoldfastError) -> Problem:
     if isinstance(error, UnknownRun):
         return Problem(404, "unknown", str(error))
+    if isinstance(error, Claimed):
+        extra = {"owner": error.owner, "expires_at": format_moment(error.expires_at)}
+        headers = {"Retry-After": str(max(1, round(error.left_s)))}
+        return Problem(409, "claimed", str(error), headers=headers, extra=extra)
+    if isinstance(error, Fenced):
+        return Problem(409, "fenced", str(error), extra={"fence": error.current or None})
     if isinstance(error, DecisionRefused):
         return Problem(409, error.code, str(error))
     if isinstance(error, SpoolFull):

@@ -18,8 +18,10 @@ from holdfast.format.triggers import Priority, Trigger
 from holdfast.presentation.documents import CheckpointList
 from holdfast.presentation.sweeps import SweepDocument
 from holdfast.repository.catalog import RunSummary
+from holdfast.sidecar.claims import ClaimDocument, ClaimIn, ReleaseIn, RenewalIn
 from holdfast.sidecar.decisions import ForkIn, ResumeIn, ReviewIn, RollbackIn
 from holdfast.sidecar.upkeep import Completion
+from holdfast.stats.figures import Statistics
 from holdfast.status import Status
 from holdfast.styles.resume import ResumePlan
 
@@ -36,10 +38,15 @@ _ANSWERS = {
     "RollbackIn": RollbackIn,
     "ForkIn": ForkIn,
     "ResumeIn": ResumeIn,
+    "ClaimIn": ClaimIn,
+    "RenewalIn": RenewalIn,
+    "ReleaseIn": ReleaseIn,
+    "Claim": ClaimDocument,
     "DeletedRun": DeletedRun,
     "Cleanup": SweepDocument,
     "Status": Status,
     "Check": Check,
+    "Statistics": Statistics,
 }
 
 RUN_ID: Schema = {
@@ -72,8 +79,12 @@ def build_schemas() -> dict[str, Schema]:
     adapters: list[Any] = [(name, "serialization", TypeAdapter(answer)) for name, answer in _ANSWERS.items()]
     named, made = TypeAdapter.json_schemas(adapters, ref_template=_PLACE)
     definitions: dict[str, Schema] = made["$defs"]
-    for name in ("state_text", "context_text"):  # `state` and `context_fields` have them, written out
-        del definitions["ResumePlan"]["properties"][name]
+    plan = definitions["ResumePlan"]
+    # `state` and `context_fields` have them, written out.
+    for name in ("state_text", "context_text", "outline", "is_outlined"):
+        del plan["properties"][name]
+    plan["properties"]["state"] = {"title": "State"}
+    plan["required"].append("state")
     for definition in definitions.values():
         definition["description"] = definition["description"].partition("\n")[0]
     return {**{name: schema for (name, _mode), schema in named.items()}, **definitions, **_BY_HAND}
@@ -87,6 +98,7 @@ def _record(properties: Schema, *optional: str) -> Schema:
 
 # What comes in, and what is stored, goes through as bytes; the rest is not worth a type.
 _BY_HAND: dict[str, Schema] = {
+    "Released": _record({"run_id": TEXT, "released": FLAG}),
     "CheckpointIn": {
         "type": "object",
         "description": "A whole checkpoint, or its short form: `state` is `state_snapshot`, everything else "
@@ -107,6 +119,11 @@ _BY_HAND: dict[str, Schema] = {
             },
             "run_id": {"type": ["string", "null"], "description": "If given, the one in the address."},
             "timestamp": {"type": ["string", "null"], "format": "date-time"},
+            "fence": {
+                **SEQUENCE,
+                "type": ["integer", "null"],
+                "description": "The fence of the claim under which it is saved; an older one is refused.",
+            },
             "sequence_number": {**SEQUENCE, "type": ["integer", "null"]},
             "status": {"type": ["string", "null"], "enum": [*RunStatus, None]},
             "priority": {"type": ["string", "null"], "enum": [*Priority, None]},
@@ -228,6 +245,12 @@ CHECKPOINT_EXAMPLE = {
     "context_fields": {},
     "integrity": {"sha256": "5d41402abc4b2a76b9719d911017c5925d41402abc4b2a76b9719d911017c592"},
 }
+CLAIM_EXAMPLE = {
+    "token": "q4jvPpyf7S1qYxk2s8d3Jw0pV5nZ1m6B",
+    "fence": 3,
+    "owner": "worker-1",
+    "expires_at": "2026-11-16T10:05:00.000Z",
+}
 PLAN_EXAMPLE = {
     "run_id": "build-42",
     "checkpoint_id": RECEIPT_EXAMPLE["checkpoint_id"],
@@ -275,6 +298,44 @@ EVENT_EXAMPLE = (
     'id: 1794805784001\nevent: verified\ndata: {"run_id":"build-42","checkpoint_id":'
     '"550e8400-e29b-41d4-a716-446655440000","sequence_number":7}\n\n'
 )
+STATISTICS_EXAMPLE = {
+    "run_id": "build-42",
+    "runs": 1,
+    "checkpoints": {
+        "total": 3,
+        "counted": 3,
+        "by_trigger": {"phase_complete": 2, "manual": 1},
+        "by_status": {"in_progress": 2},
+        "by_progress": {"verified": 2, "spooled": 1},
+    },
+    "sizes": {
+        "counted": 3,
+        "basis": "saved",
+        "median_bytes": 700,
+        "largest_bytes": 912,
+        "growth": None,
+    },
+    "verified_after": {"counted": 2, "median_s": 1.2, "p95_s": 2.4, "longest_s": 2.4},
+    "rate": {
+        "first": "2026-03-01T12:00:00.000Z",
+        "last": "2026-03-01T12:40:00.000Z",
+        "per_hour": 3.0,
+        "slice_s": 100.0,
+        "slices": [1, *[0] * 11, 1, *[0] * 10, 1],
+    },
+    "resumes": {"counted": 1, "since": "2026-03-01T12:20:00.000Z"},
+    "savings": {
+        "batches": 0,
+        "batched_checkpoints": 0,
+        "writes_saved": 0,
+        "parts": 0,
+        "part_bytes": 0,
+        "bytes_saved": 0,
+    },
+    "stored": {"files": 4, "bytes": 2860, "commits": None},
+    "cost": 1.25,
+    "unknown": ["stored.commits: commits belong to the repository; ask for all runs"],
+}
 DIAGNOSIS_EXAMPLE = {
     "ok": False,
     "checks": [
@@ -306,4 +367,5 @@ STATUS_EXAMPLE = {
     "set_aside": [],
     "drained_by": None,
     "other_targets": [],
+    "shards": [],
 }

@@ -3,9 +3,11 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from holdfast.assembly import Assembly
+from holdfast.assembly.ground import Ground
 from holdfast.errors import DiskFailed
 from holdfast.format.receipt import Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority
@@ -15,7 +17,7 @@ from holdfast.metrics import Metrics
 from holdfast.retention.sweep import try_sweep
 from holdfast.sidecar.bodies import BodyReader
 from holdfast.sidecar.courtesy import Courtesy
-from holdfast.sidecar.drainer import Drainer
+from holdfast.sidecar.drainer import Drainer, Drainers
 from holdfast.sidecar.events import EventFeed
 from holdfast.sidecar.group_commit import GroupCommit, Outcome
 from holdfast.sidecar.problems import Problem
@@ -30,7 +32,12 @@ T = TypeVar("T")
 LOCAL_THREADS = 4
 # What may go to GitHub, and so may wait for it as long as it likes to.
 READING_THREADS = 4
-# Part of the 8 s that a stop may take, for both together.
+# What saves a checkpoint, but may have to read another first: however many read, it has its turn.
+SAVING_THREADS = 4
+LONGEST_TURN_OF_A_SAVE_S = 60.0
+# Commits to a shared database that are under way at once.
+DATABASE_THREADS = 3
+# Part of the 8 s that a stop may take, for each kind of threads.
 THREADS_GRACE_S = 0.25
 # The worker tells of what it verified; of what it set aside, or of another process's work, nobody does.
 FOLLOW_EVERY_S = 0.5
@@ -44,7 +51,7 @@ class Service:
     def __init__(
         self,
         holdfast: Holdfast,
-        assembly: Assembly,
+        assembly: Ground,
         metrics: Metrics,
         courtesy: Courtesy,
         *,
@@ -57,10 +64,25 @@ class Service:
         self._courtesy = courtesy
         self.failure: DiskFailed | None = None
         self.bodies = BodyReader(assembly.settings.max_body_bytes, is_setting=True)
-        self.intake = GroupCommit(holdfast.submit_all, on_committed=self._committed)
-        self.drainer = Drainer(assembly.worker, stop, on_verified=self._verified, on_disk_failed=self.fail)
+        threads = DATABASE_THREADS if assembly.settings.database_url else 1
+        self.intake = GroupCommit(holdfast.submit_all, on_committed=self._committed, threads=threads)
+        self.drainer = Drainers(
+            [
+                Drainer(
+                    shard.worker,
+                    stop,
+                    on_verified=self._verified,
+                    on_drained=self._drained,
+                    on_disk_failed=self.fail,
+                )
+                for shard in assembly.shards
+            ]
+        )
         self._local = Threads(LOCAL_THREADS, "holdfast-local")
         self._readers = BoundedThreads(READING_THREADS, "holdfast-reader")
+        self._savers = BoundedThreads(
+            SAVING_THREADS, "holdfast-saver", longest_turn_s=LONGEST_TURN_OF_A_SAVE_S
+        )
         self.events = EventFeed()
         settings = assembly.settings
         has_token = settings.api_token is not None or settings.api_token_file is not None
@@ -73,13 +95,16 @@ class Service:
         )
         self._verified_count = 0
         self._watching: asyncio.Task[None] | None = None
-        assembly.worker.on_settled = self._settled
-        # Not in the drainer's thread: what is spooled does not wait for a clean-up.
-        assembly.worker.on_run_ended, assembly.worker.clean_up = self._run_ended, lambda: None
+        holdfast.on_spooled = self._spooled
+        for shard in assembly.shards:
+            shard.worker.on_settled = self._settled
+            # Not in the drainer's thread: what is spooled does not wait for a clean-up.
+            shard.worker.on_run_ended = partial(self._run_ended, shard)
+            shard.worker.clean_up = lambda: None
         self._news = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tidying: asyncio.Task[None] | None = None
-        self._is_untidy = False
+        self._untidy: set[Assembly] = set()
 
     def start(self) -> None:
         """Begin; to be called where the event loop runs."""
@@ -89,8 +114,9 @@ class Service:
         self.intake.start()
         self.drainer.start()
         self.assembly.spool.listen(lambda: self.drainer.wake(is_urgent=False))
-        if schedule := self.assembly.schedule:
-            threading.Thread(target=schedule.run, name="holdfast-sweeper", daemon=True).start()
+        for shard in self.assembly.shards:
+            if schedule := shard.schedule:
+                threading.Thread(target=schedule.run, name="holdfast-sweeper", daemon=True).start()
 
     def close(self) -> bool:
         """Put what has arrived to the disk, and let go of the threads; return whether all of them ended.
@@ -98,8 +124,8 @@ class Service:
         The drainer is joined by its owner. A read that hangs cannot be ended, only left behind.
         """
         self.intake.close()
-        has_local_ended = self._local.close(THREADS_GRACE_S)
-        return self._readers.close(THREADS_GRACE_S) and has_local_ended
+        have_ended = [each.close(THREADS_GRACE_S) for each in (self._local, self._savers, self._readers)]
+        return all(have_ended)
 
     @property
     def is_stopping(self) -> bool:
@@ -109,6 +135,10 @@ class Service:
     async def call(self, work: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
         """Return what `work` returns, which may wait for GitHub. Raises Problem while too many do."""
         return await self._readers.run(lambda: work(*args, **keywords))
+
+    async def call_saving(self, work: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
+        """Return what `work` returns, which saves, and may wait for GitHub: no reader stands in its way."""
+        return await self._savers.run(lambda: work(*args, **keywords))
 
     async def call_local(self, work: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
         """Return what `work` returns, which takes a while but never waits for GitHub."""
@@ -127,22 +157,22 @@ class Service:
             receipt = known or receipt
         return receipt
 
-    def _run_ended(self) -> None:
+    def _run_ended(self, shard: Assembly) -> None:
         """Have the repository cleaned up, from any thread: the end of a run is stored."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._begin_tidying)
+            self._loop.call_soon_threadsafe(self._begin_tidying, shard)
 
-    def _begin_tidying(self) -> None:
+    def _begin_tidying(self, shard: Assembly) -> None:
         """Clean up by the rules; if that is under way, once more when it is done."""
-        self._is_untidy = True
+        self._untidy.add(shard)
         if self._tidying is None or self._tidying.done():
             self._tidying = asyncio.create_task(self._tidy())
 
     async def _tidy(self) -> None:
-        while self._is_untidy and not self.is_stopping:
-            self._is_untidy = False
+        while self._untidy and not self.is_stopping:
+            shard = self._untidy.pop()
             try:
-                await self.call(try_sweep, self.assembly.sweeper)
+                await self.call(try_sweep, shard.sweeper)
             except Problem as error:
                 log.warning("cleanup_postponed", cause=error.detail)
 
@@ -175,7 +205,20 @@ class Service:
         for receipt in {receipt.run_id: receipt for receipt in receipts}.values():
             self._tell("spooled", receipt.run_id, receipt.checkpoint_id, receipt.sequence_number)
 
+    def _spooled(self, receipt: Receipt) -> None:
+        """Tell of a checkpoint that came by itself, as decisions do."""
+        self._tell("spooled", receipt.run_id, receipt.checkpoint_id, receipt.sequence_number)
+        self.drainer.wake(is_urgent=False)
+
+    def _drained(self) -> None:
+        if not any(shard.spool.status(0.0).depth for shard in self.assembly.shards):
+            self.events.publish("drained", {"depth": 0})
+
     def _settled(self, items: Sequence[QueueItem], progress: Progress) -> None:
+        if progress is Progress.VERIFIED:
+            now = self.assembly.clock.now()
+            for item in items:
+                self.metrics.verified_after_seconds.observe(max(0.0, now - item.arrived_at))
         for item in {item.run_id: item for item in items}.values():
             self._tell(progress.value, item.run_id, item.checkpoint_id, item.sequence)
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from uvicorn import Config, Server
 
-from holdfast.assembly import Assembly
+from holdfast.assembly.ground import Ground
 from holdfast.library import Holdfast
 from holdfast.logs import log
 from holdfast.metrics import Metrics
 from holdfast.sidecar.access import Access, check_binding
+from holdfast.sidecar.agents import AgentEndpoint, LoadTools
 from holdfast.sidecar.checkpoints import CheckpointRoutes
+from holdfast.sidecar.claims import ClaimRoutes
 from holdfast.sidecar.connections import MOST_CONNECTIONS, ConnectionLimits, limited_protocol
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.dashboard.actions import DashboardActions
@@ -56,24 +58,27 @@ class Ending:
 
 def serve(
     holdfast: Holdfast,
-    assembly: Assembly,
+    assembly: Ground,
     metrics: Metrics,
     courtesy: Courtesy,
     *,
     on_ready: Callable[[str], None],
+    load_tools: LoadTools | None = None,
 ) -> Ending:
     """Serve until the assembly's `stop` is set; then refuse, finish the write under way, and return.
 
-    Raises InvalidSettings for an address that needs a token, OSError if it cannot be had.
+    `load_tools` is called by the first request of an agent. Raises InvalidSettings for an address that needs
+    a token, OSError if it cannot be had.
     """
     settings = assembly.settings
     check_binding(settings, assembly.api_tokens)
     with listen(settings.host, settings.port) as listener, even_interpreter():
         # Opened before the threads begin: what is made on first use is not made twice.
-        assembly.spool, assembly.worker, assembly.reader  # noqa: B018
+        for shard in assembly.shards:
+            shard.spool, shard.worker, shard.reader  # noqa: B018
         service = Service(holdfast, assembly, metrics, courtesy, stop=assembly.stop)
         config = Config(
-            build_app(service),
+            build_app(service, load_tools),
             http=limited_protocol(ConnectionLimits(most_connections=_raise_file_limit())),
             ws="none",
             lifespan="off",
@@ -107,16 +112,18 @@ def even_interpreter() -> Iterator[None]:
         sys.setswitchinterval(interval_s)
 
 
-def build_app(service: Service) -> Guard:
+def build_app(service: Service, load_tools: LoadTools | None = None) -> Guard:
     """Return the application that serves `service`."""
     pages = DashboardPages(service)
     routes = [
         *SubmitEndpoint(service).routes(),
         *CheckpointRoutes(service).routes(),
         *DecisionRoutes(service).routes(),
+        *ClaimRoutes(service).routes(),
         *UpkeepRoutes(service).routes(),
         *HealthRoutes(service).routes(),
         *EventRoutes(service.events).routes(),
+        *AgentEndpoint(service, load_tools).routes(),
         *pages.routes(),
         *DashboardActions(service, pages).routes(),
     ]

@@ -1,4 +1,4 @@
-"""Who is logged in to the dashboard: sessions, one-time links, and marks that only our own forms have."""
+"""Who is logged in to the dashboard: sessions, one-time links, marks of our own forms, and what was done."""
 
 import hmac
 import secrets
@@ -15,6 +15,7 @@ COOKIE = "holdfast_session"
 SESSION_S = 12 * 3600.0
 LINK_S = 120.0
 MOST_SESSIONS = 1000
+MOST_SAID = 200
 # Wrong tokens within a minute, by whoever it is: nobody guesses a token at this rate.
 MOST_FAILURES = 10
 FAILURE_WINDOW_S = 60.0
@@ -36,6 +37,7 @@ class Sessions:
         self._sessions: dict[str, tuple[float, bytes]] = {}
         self._links: dict[str, float] = {}
         self._failures: deque[float] = deque(maxlen=MOST_FAILURES)
+        self._said: dict[str, str] = {}
         self.is_needed = is_needed
 
     def is_known(self, cookies: bytes) -> bool:
@@ -71,6 +73,19 @@ class Sessions:
         with self._lock:
             until = self._links.pop(code, 0.0)
         return self._open() if until > self._now() else None
+
+    def say(self, text: str) -> str:
+        """Return a code by which the next page shows this text: no address can make a page say its own."""
+        code = secrets.token_urlsafe(12)
+        with self._lock:
+            self._said[code] = text
+            while len(self._said) > MOST_SAID:
+                del self._said[next(iter(self._said))]
+        return code
+
+    def said(self, code: str) -> str:
+        """Return the text of a code, empty if it is not known (any more)."""
+        return self._said.get(code, "")
 
     def log_out(self, cookies: bytes) -> None:
         """Forget a session."""

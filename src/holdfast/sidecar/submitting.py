@@ -12,11 +12,13 @@ from starlette.types import Receive, Scope, Send
 from holdfast.errors import CheckpointChanged, HoldfastError
 from holdfast.format.checkpoint import Draft
 from holdfast.format.receipt import Progress, Receipt
+from holdfast.library.saving import SAVE_SPAN, describe_draft
 from holdfast.presentation.documents import receipt_document
 from holdfast.sidecar import parameters
 from holdfast.sidecar.bodies import check_headers
 from holdfast.sidecar.problems import Problem, problem_of
 from holdfast.sidecar.service import Service
+from holdfast.tracing import is_traceparent, traces
 
 DEFAULT_WAIT_S = 30.0
 LONGEST_WAIT_S = 300.0
@@ -43,7 +45,16 @@ class SubmitEndpoint:
         return [Route("/v1/runs/{run_id}/checkpoints", self, methods=["POST"])]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take one checkpoint in."""
+        """Take one checkpoint in; where traces are on, as a part of its caller's."""
+        if not traces.is_on:
+            await self._take_in(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"traceparent", b"").decode("latin-1")
+        with traces.span(SAVE_SPAN, parent=given if is_traceparent(given) else None, kind="server"):
+            scope["state"] = {**scope.get("state", {}), **traces.ids()}
+            await self._take_in(scope, receive, send)
+
+    async def _take_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
         request = Request(scope)
         try:
@@ -56,6 +67,9 @@ class SubmitEndpoint:
             id_of_key = _id_of_key(run_id, headers.get(b"idempotency-key"))
             draft = await self._draft(body, run_id, id_of_key)
             del body  # a large one is then in memory once less while it is written
+            if traces.is_on:
+                traces.tell(**describe_draft(draft))
+                draft = draft.within_trace(traces.traceparent())
             receipt = await self._store(draft, id_of_key)
         except (HoldfastError, Problem) as error:
             outcome = "failed" if problem_of(error).status >= 500 else "refused"
@@ -63,6 +77,7 @@ class SubmitEndpoint:
             raise
         scope["state"] = {**scope.get("state", {}), "sequence_number": receipt.sequence_number}
         self._accepted.inc()
+        self._metrics.saved.labels(draft.trigger.value).inc()
         self._metrics.acknowledgement_seconds.observe(time.perf_counter() - began)
         self._metrics.checkpoint_bytes.observe(size_bytes)
         if wait_s is not None:

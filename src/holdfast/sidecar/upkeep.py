@@ -50,7 +50,9 @@ class UpkeepRoutes:
         """Save the final checkpoint of a run; the clean-up follows once it is verified."""
         run_id = parameters.run_id_of(request)
         wanted = await self._read(request)
-        receipt = await self._service.call(self._holdfast.complete, run_id, wanted.status, keep=wanted.keep)
+        receipt = await self._service.call_saving(
+            self._holdfast.complete, run_id, wanted.status, keep=wanted.keep
+        )
         self._service.drainer.wake(is_urgent=False)
         return json_response(receipt_document(receipt), 202)
 

@@ -48,7 +48,8 @@ def changes_between(before: Sample | None, now: Sample) -> Iterator[tuple[str, d
         yield "outage", {"sentence": now.outage, "is_over": now.outage is None}
     if (now.remaining, now.is_low) != (before.remaining, before.is_low):
         yield "budget", {"remaining": now.remaining, "is_low": now.is_low}
-    if before.depth and not now.depth:
+    # What is drained here is told as it happens; this is what another process has drained.
+    if before.depth and not now.depth and now.verified == before.verified:
         yield "drained", {"depth": 0}
 
 

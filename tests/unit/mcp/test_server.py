@@ -18,6 +18,8 @@ from pydantic import AnyUrl
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
 
+pytestmark = pytest.mark.processes
+
 TOOLS = {
     "save_checkpoint",
     "resume_run",

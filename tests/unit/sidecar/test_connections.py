@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from uvicorn import Config, Server
 
-from holdfast.sidecar.connections import ConnectionLimits, limited_protocol
+from holdfast.sidecar.connections import WORTH_WAKING_BYTES, ConnectionLimits, limited_protocol
 
 # Longer than any test takes.
 LONGEST_S = 60
@@ -228,6 +228,38 @@ def test_who_has_just_come_is_not_the_slowest() -> None:
         return received
 
     assert play(limits, scene, app=swallow).startswith(b"HTTP/1.1 200")
+
+
+def have_come(limits: ConnectionLimits, count: int) -> Callable[[], bool]:
+    """Return what tells whether so many bytes have come over one of the connections."""
+    return lambda: any(connection._awaited_bytes >= count for connection in limits.awaited)
+
+
+@pytest.mark.parametrize(("piece_bytes", "pieces"), [(1, 50), (1000, 9), (5000, 3)])
+def test_who_reads_a_body_is_not_woken_by_every_small_piece(piece_bytes: int, pieces: int) -> None:
+    limits, heard = ConnectionLimits(), list[bytes]()
+
+    async def listen(_scope: Any, receive: Any, send: Any) -> None:
+        while (message := await receive()).get("more_body"):
+            heard.append(message["body"])
+        heard.append(message["body"])
+        await answer(None, None, send)
+
+    async def scene(connect: Connect) -> bytes:
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (piece_bytes * pieces))
+        await until(lambda: any(each._is_in_body for each in limits.awaited))
+        for number in range(1, pieces):
+            writer.write(b"x" * piece_bytes)
+            await until(have_come(limits, number * piece_bytes))
+        writer.write(b"x" * piece_bytes)
+        received: bytes = await reader.readuntil(b"ok")
+        writer.close()
+        return received
+
+    assert play(limits, scene, app=listen).startswith(b"HTTP/1.1 200")
+    assert b"".join(heard) == b"x" * (piece_bytes * pieces)
+    assert len(heard) <= 1 + piece_bytes * pieces // WORTH_WAKING_BYTES
 
 
 class Paced:

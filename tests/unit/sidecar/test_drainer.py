@@ -30,8 +30,13 @@ class Owner:
         self.verified = 0
         self.failures: list[DiskFailed] = []
         self.is_told = threading.Event()
+        self.is_drained = threading.Event()
         self.drainer = Drainer(
-            workshop.worker, workshop.stop, on_verified=self.count, on_disk_failed=self.failures.append
+            workshop.worker,
+            workshop.stop,
+            on_verified=self.count,
+            on_drained=self.is_drained.set,
+            on_disk_failed=self.failures.append,
         )
 
     def count(self, checkpoints: int) -> None:
@@ -48,6 +53,7 @@ def test_a_checkpoint_is_drained_when_it_is_told_of(workshop: Workshop) -> None:
 
     assert owner.is_told.wait(LONGEST_S)
     assert owner.verified == 1
+    assert owner.is_drained.wait(LONGEST_S)
     workshop.stop.set()
     assert owner.drainer.join(LONGEST_S)
 

@@ -99,6 +99,28 @@ def test_a_checkpoint_is_followed_from_the_disk_to_the_repository(sidecar: Runni
     assert [kind for kind in kinds if kind in ("spooled", "verified")] == ["spooled", "verified"]
 
 
+def test_a_decision_is_followed_as_well_and_the_empty_spool_is_told(sidecar: RunningSidecar) -> None:
+    sidecar.submit("events-2", trigger="escalation")
+    seen: list[tuple[str, object]] = []
+    with sidecar.client.stream("GET", "/v1/events") as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == "retry: 3000"
+        decided = sidecar.client.post("/v1/runs/events-2/review", json={"decision": "continue"})
+        kind = ""
+        for line in lines:
+            if line.startswith("event: "):
+                kind = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                data = json.loads(line.removeprefix("data: "))
+                seen.append((kind, data.get("checkpoint_id")))
+                if kind == "drained" and ("verified", decided.json()["checkpoint_id"]) in seen:
+                    break
+
+    assert decided.status_code == 202
+    mine = [kind for kind, identity in seen if identity == decided.json()["checkpoint_id"]]
+    assert mine == ["spooled", "verified"]
+
+
 def test_a_wrong_id_and_too_many_followers_are_refused(
     sidecar: RunningSidecar, monkeypatch: pytest.MonkeyPatch
 ) -> None:

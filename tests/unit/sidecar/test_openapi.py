@@ -24,6 +24,7 @@ def test_it_is_served(sidecar: RunningSidecar) -> None:
     assert sidecar.client.get("/openapi.json").json() == DOCUMENT
 
 
+@pytest.mark.processes
 def test_it_costs_nothing_before_it_is_asked_for() -> None:
     program = "import sys, holdfast.sidecar.serving; print(*sys.modules)"
 
@@ -35,6 +36,7 @@ def test_it_costs_nothing_before_it_is_asked_for() -> None:
 
 def test_it_has_every_route_and_no_other() -> None:
     from holdfast.sidecar.checkpoints import CheckpointRoutes
+    from holdfast.sidecar.claims import ClaimRoutes
     from holdfast.sidecar.dashboard.actions import DashboardActions
     from holdfast.sidecar.dashboard.pages import DashboardPages
     from holdfast.sidecar.decisions import DecisionRoutes
@@ -48,6 +50,7 @@ def test_it_has_every_route_and_no_other() -> None:
         *SubmitEndpoint(service).routes(),
         *CheckpointRoutes(service).routes(),
         *DecisionRoutes(service).routes(),
+        *ClaimRoutes(service).routes(),
         *UpkeepRoutes(service).routes(),
         *HealthRoutes(service).routes(),
         *EventRoutes(service.events).routes(),

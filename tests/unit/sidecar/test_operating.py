@@ -263,11 +263,12 @@ def test_nothing_local_waits_for_reads_of_a_github_that_hangs(
             assert begun.acquire(timeout=LONGEST_S)
         saved = hanging.submit(state={"text": "x" * 60_000}).status_code
         local = [hanging.client.get(path).status_code for path in ("/readyz", "/metrics", "/v1/status")]
+        ended = hanging.client.post("/v1/runs/build-1/complete").status_code
         may_answer.set()
         for thread in waiting:
             thread.join(LONGEST_S)
 
-    assert saved == 202
+    assert (saved, ended) == (202, 202)
     assert local == [200, 200, 200]
     assert {answer.status_code for answer in answers} == {503}
     assert len(answers) == readers

@@ -32,6 +32,8 @@ def test_changes_become_events() -> None:
         ("drained", {"depth": 0}),
     ]
     assert list(changes_between(now, now)) == []
+    # What was drained here was told then.
+    assert list(changes_between(sample(depth=3), sample(verified=3))) == []
     assert list(changes_between(now, sample(remaining=40, is_low=True))) == [
         ("outage", {"sentence": None, "is_over": True})
     ]

@@ -1,8 +1,9 @@
 """What a person does on a page: logging in, and deciding. Each action says what it did."""
 
+import re
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -22,6 +23,7 @@ from holdfast.sidecar.sessions import cookie_header
 
 MOST_FORM_BYTES = 64 * 1024
 LONGEST_NOTE = 2000
+_OWN_PAGE = re.compile(r"/ui/[A-Za-z0-9._~/%-]*")
 
 Form = dict[str, str]
 
@@ -59,7 +61,7 @@ class DashboardActions:
         if code := request.query_params.get("once"):
             session = self._service.sessions.redeem(code)
             if session is not None:
-                return self._enter(request, session)
+                return self._enter(request, session, "/")
             return await self._ask(request, "This link was used before, or is too old.", 401)
         return await self._ask(request)
 
@@ -68,11 +70,11 @@ class DashboardActions:
         sessions = self._service.sessions
         form = await self._form(request)
         if sessions.is_locked():
-            return await self._ask(request, "Too many wrong tokens; try again in a minute.", 429)
+            return await self._ask(request, "Too many wrong tokens; try again in a minute.", 429, form)
         session = sessions.log_in(form.get("token", ""))
         if session is None:
-            return await self._ask(request, "That is not the token.", 401)
-        return self._enter(request, session)
+            return await self._ask(request, "That is not the token.", 401, form)
+        return self._enter(request, session, form.get("next", ""))
 
     async def log_out(self, request: Request) -> Response:
         """End the session."""
@@ -92,10 +94,10 @@ class DashboardActions:
         await self._marked_form(request)
         report = await self._try(self._holdfast.cleanup)
         if isinstance(report, str):
-            return _back("/ui/retention", report)
+            return self._back("/ui/retention", report)
         files = sum(len(run.delete) for run in report.done)
         rest = f" Left for later: {report.rest_because}." if report.rest_because else ""
-        return _back("/ui/retention", f"Deleted {files} files of {len(report.done)} runs.{rest}")
+        return self._back("/ui/retention", f"Deleted {files} files of {len(report.done)} runs.{rest}")
 
     def _action(self, act: Callable[[str, Form], str]) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
@@ -104,7 +106,7 @@ class DashboardActions:
             said = await self._try(lambda: act(run_id, form))
             self._service.drainer.wake(is_urgent=False)
             is_gone = act == self._delete and said.startswith("Deleted")
-            return _back("/ui/runs" if is_gone else run_link(run_id), said)
+            return self._back("/ui/runs" if is_gone else run_link(run_id), said)
 
         return answer
 
@@ -144,21 +146,33 @@ class DashboardActions:
         self._holdfast.delete(run_id, force=bool(form.get("force")))
         return f"Deleted {run_id}."
 
-    async def _ask(self, request: Request, problem: str = "", status: int = 200) -> Response:
-        values = {**await self._pages.frame(request, "Log in"), "problem": problem}
+    async def _ask(
+        self, request: Request, problem: str = "", status: int = 200, form: Form | None = None
+    ) -> Response:
+        wanted = (form or request.query_params).get("next", "")
+        values = {**await self._pages.frame(request, "Log in"), "problem": problem, "next": wanted}
         return page("login.html", values, status)
 
-    def _enter(self, request: Request, session: str) -> Response:
-        answer = RedirectResponse("/", 303, headers=HEADERS)
+    def _enter(self, request: Request, session: str, wanted: str) -> Response:
+        # Only to pages of ours, whatever the address of the login said.
+        page_after = wanted if _OWN_PAGE.fullmatch(wanted) else "/"
+        answer = RedirectResponse(page_after, 303, headers=HEADERS)
         answer.headers["Set-Cookie"] = cookie_header(session, is_secure=_is_secure(request))
         return answer
+
+    def _back(self, path: str, said: str) -> Response:
+        code = self._service.sessions.say(said[:500])
+        return RedirectResponse(f"{path}?said={code}", 303, headers=HEADERS)
 
     async def _form(self, request: Request) -> Form:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type != "application/x-www-form-urlencoded":
             raise Problem(415, "not_a_form", "Send a form.")
         body = await self._bodies.read(request.receive)
-        values = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=50)
+        try:
+            values = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=50)
+        except ValueError:
+            raise Problem(400, "too_many_fields", "This form is not ours: it has too many fields.") from None
         return {name: found[0] for name, found in values.items()}
 
     async def _marked_form(self, request: Request) -> Form:
@@ -167,10 +181,6 @@ class DashboardActions:
         if not self._service.sessions.is_marked(_cookies(request), form.get("mark", "")):
             raise Problem(403, "foreign_form", "This form is not ours, or too old; reload the page.")
         return form
-
-
-def _back(path: str, said: str) -> Response:
-    return RedirectResponse(f"{path}?said={quote(said[:500])}", 303, headers=HEADERS)
 
 
 def _saved(receipt: Receipt) -> str:

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from holdfast.errors import HoldfastError, UnknownRun
 from holdfast.format.checkpoint import Envelope
+from holdfast.format.index import Index
 from holdfast.format.receipt import Receipt
 from holdfast.presentation.settings_table import settings_rows
 from holdfast.presentation.sweeps import sweep_document
@@ -19,6 +20,7 @@ from holdfast.sidecar.dashboard import tree, views
 from holdfast.sidecar.dashboard.rendering import page, static_file
 from holdfast.sidecar.problems import Problem, problem_of
 from holdfast.sidecar.service import Service
+from holdfast.styles.resume import ResumePlan
 
 MOST_CHANGES = 500
 MOST_REVIEWS = 20
@@ -78,13 +80,17 @@ class DashboardPages:
             "mark": sessions.mark(cookies),
             "has_login": sessions.is_needed,
             "path": request.url.path,
-            "said": request.query_params.get("said", "")[:500],
+            "said": sessions.said(request.query_params.get("said", "")),
         }
 
     @property
     def _web(self) -> str | None:
+        """Return where people look at the repository; nothing where there are several."""
+        shards = self._service.assembly.shards
+        return self._web_of(shards[0].repository) if len(shards) == 1 else None
+
+    def _web_of(self, repository: str) -> str | None:
         settings = self._settings
-        repository = self._service.assembly.repository
         return views.web_address(settings.api_url, repository, is_embedded=settings.is_embedded)
 
     async def overview(self, request: Request) -> Response:
@@ -125,34 +131,32 @@ class DashboardPages:
         """Show the way that a run went, and where it goes on."""
         run_id = parameters.run_id_of(request)
         try:
-            index = await self._service.call(self._holdfast.checkpoints, run_id)
-        except UnknownRun:
-            return await self._archived(request, run_id)
+            index, plan, no_plan = await self._service.call(self._look, run_id)
+        except UnknownRun as error:
+            return await self._archived(request, run_id, error)
         entries = list(index.entries)
         spooled = await self._service.call_local(self._spooled, run_id)
         values = {**await self.frame(request, run_id), "run_id": run_id, "index": index}
+        values |= {"plan": plan, "way": views.draw_way(plan) if plan else None, "no_plan": no_plan}
+        selected = views.select_entries(run_id, entries, views.parse_page(request.query_params))
+        dots = views.draw_timeline(run_id, entries, spooled)
+        return page("run.html", values | {"selected": selected, "dots": dots, "spooled": spooled})
+
+    def _look(self, run_id: str) -> tuple[Index, ResumePlan | None, str]:
+        """Return a run's checkpoints and its plan, or why it has none. Raises UnknownRun."""
         try:
-            plan = await self._service.call(self._holdfast.resume, run_id)
-            values |= {"plan": plan, "way": views.draw_way(plan), "no_plan": ""}
+            return *self._holdfast.look_at(run_id), ""
         except UnknownRun:
             raise
         except HoldfastError as error:
-            values |= {"plan": None, "way": None, "no_plan": str(error)}
-        shown = entries[-views.MOST_DOTS :]
-        return page(
-            "run.html",
-            values
-            | {
-                "entries": list(reversed(shown)),
-                "hidden": len(entries) - len(shown),
-                "dots": views.draw_timeline(run_id, entries, spooled),
-                "spooled": spooled,
-            },
-        )
+            return self._holdfast.checkpoints(run_id), None, str(error)
 
-    async def _archived(self, request: Request, run_id: str) -> Response:
-        """Show what is left of a run that retention has archived. Raises UnknownRun if nothing is."""
-        summary = await self._service.call(self._holdfast.summary, run_id)
+    async def _archived(self, request: Request, run_id: str, unknown: UnknownRun) -> Response:
+        """Show what is left of a run that retention has archived. Raises `unknown` if nothing is."""
+        try:
+            summary = await self._service.call(self._holdfast.summary, run_id)
+        except UnknownRun:
+            raise unknown from None
         values = {**await self.frame(request, run_id), "run_id": run_id}
         return page("archived.html", {**values, "root": tree.build_tree(tree.parse(summary))})
 
@@ -169,15 +173,23 @@ class DashboardPages:
         made = await self._service.call_local(_show_state, envelope, words, pointer)
         values = await self.frame(request, f"{run_id} #{envelope.sequence}")
         values |= {"run_id": run_id, "header": envelope.header, "size": len(envelope.content)}
-        values |= {"receipt": receipt, "links": self._links(receipt), "words": words, "pointer": pointer}
+        values |= {
+            "receipt": receipt,
+            "links": await self._links(receipt),
+            "words": words,
+            "pointer": pointer,
+        }
         return page("checkpoint.html", values | made)
 
-    def _links(self, receipt: Receipt | None) -> dict[str, str]:
-        links = {"commit": "", "file": ""}
-        if receipt and self._web and receipt.commit_sha:
-            links["commit"] = f"{self._web}/commit/{quote(receipt.commit_sha)}"
-            links["file"] = f"{self._web}/blob/{quote(self._settings.branch)}/{quote(receipt.file_path)}"
-        return links
+    async def _links(self, receipt: Receipt | None) -> dict[str, str]:
+        if not (receipt and receipt.commit_sha):
+            return {"commit": "", "file": ""}
+        home = await self._service.call(self._service.assembly.home, receipt.run_id)
+        web = self._web_of(home.repository)
+        return {
+            "commit": f"{web}/commit/{quote(receipt.commit_sha)}" if web else "",
+            "file": f"{web}/blob/{quote(self._settings.branch)}/{quote(receipt.file_path)}" if web else "",
+        }
 
     async def raw(self, request: Request) -> Response:
         """Return a checkpoint's bytes, or those of one value in it, to look at or to keep."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from holdfast.format.index import IndexEntry
@@ -14,8 +14,10 @@ from holdfast.styles.resume import ResumePlan, style_of
 
 PER_PAGE = 50
 # A timeline of more is drawn for its newest.
-MOST_DOTS = 300
+MOST_DOTS = 200
+MOST_LINES = 12
 _SORTS = ("last_updated", "run_id", "checkpoint_count", "status")
+Row = TypeVar("Row")
 _PUBLIC_API = "https://api.github.com"
 
 
@@ -48,7 +50,6 @@ class RunQuery:
 
 def parse_query(values: Mapping[str, str]) -> RunQuery:
     """Return what an address asks for; what makes no sense is taken as not asked for."""
-    page = values.get("page", "1")
     sort = values.get("sort", "")
     return RunQuery(
         words=values.get("q", "").strip()[:200],
@@ -57,8 +58,14 @@ def parse_query(values: Mapping[str, str]) -> RunQuery:
         is_review=values.get("review") == "true",
         is_archived=values.get("archived") == "true",
         sort=sort if sort in _SORTS else _SORTS[0],
-        page=int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 7 and int(page) else 1,
+        page=parse_page(values),
     )
+
+
+def parse_page(values: Mapping[str, str]) -> int:
+    """Return the page that an address asks for, the first if it makes no sense."""
+    page = values.get("page", "1")
+    return int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 7 and int(page) else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +92,36 @@ def select_runs(runs: Sequence[RunSummary], query: RunQuery) -> RunsPage:
     ]
     is_newest_first = query.sort in ("last_updated", "checkpoint_count")
     chosen.sort(key=lambda run: getattr(run, query.sort), reverse=is_newest_first)
-    pages = max(1, -(-len(chosen) // PER_PAGE))
-    page = min(query.page, pages)
-    return RunsPage(chosen[(page - 1) * PER_PAGE : page * PER_PAGE], len(chosen), page, pages, workflows)
+    page, pages, rows = _cut(chosen, query.page)
+    return RunsPage(rows, len(chosen), page, pages, workflows)
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesPage:
+    """One page of the checkpoints of a run, newest first, and how many there are in all."""
+
+    run_id: str
+    rows: Sequence[IndexEntry]
+    total: int
+    page: int
+    pages: int
+
+    def link(self, page: int) -> str:
+        """Return the address of another page."""
+        return f"{run_link(self.run_id)}?page={page}"
+
+
+def select_entries(run_id: str, entries: Sequence[IndexEntry], page: int) -> EntriesPage:
+    """Return the checkpoints of one page."""
+    page, pages, rows = _cut(entries[::-1], page)
+    return EntriesPage(run_id, rows, len(entries), page, pages)
+
+
+def _cut(rows: Sequence[Row], page: int) -> tuple[int, int, Sequence[Row]]:
+    """Return the page that there is, how many there are, and its rows."""
+    pages = max(1, -(-len(rows) // PER_PAGE))
+    page = min(page, pages)
+    return page, pages, rows[(page - 1) * PER_PAGE : page * PER_PAGE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +140,7 @@ class Way:
 
     style: str
     rows: Sequence[tuple[str, Sequence[Stage]]]
-    confidence: Line | None = None
+    confidence: Sequence[tuple[str, Line]] = ()
     cost: Line | None = None
 
 
@@ -118,8 +152,8 @@ def draw_way(plan: ResumePlan) -> Way:
     return Way(
         style,
         rows(plan, progress),
-        confidence=_history(progress.get("confidence_history"), "confidence", most=1.0),
-        cost=_history(_mapping(plan.state).get("cost_history"), "total"),
+        confidence=_confidences(_list(progress.get("confidence_history"))),
+        cost=_history(_list(_mapping(plan.state).get("cost_history")), "total"),
     )
 
 
@@ -128,10 +162,10 @@ def _phases(plan: ResumePlan, _progress: Mapping[str, Any]) -> list[tuple[str, S
     gates = {str(gate.get("phase") or gate.get("gate")): str(gate.get("decision", "")) for gate in history}
     stages = [Stage(str(name), "done", _gate(gates, str(name))) for name in plan.completed]
     waiting = [name for name in plan.remaining or [] if name not in plan.completed]
+    state = "failed" if plan.status == "failed" else "current"
     if plan.resume_at is not None and plan.resume_at not in waiting:
-        state = "failed" if plan.retry_current else "current"
         stages.append(Stage(str(plan.resume_at), state, _gate(gates, str(plan.resume_at))))
-    stages += [Stage(str(name), "current" if name == plan.resume_at else "waiting") for name in waiting]
+    stages += [Stage(str(name), state if name == plan.resume_at else "waiting") for name in waiting]
     return [("", stages)]
 
 
@@ -211,9 +245,20 @@ def _steps(plan: ResumePlan, progress: Mapping[str, Any]) -> list[tuple[str, Seq
     return [("", stages)]
 
 
-def _history(value: object, name: str, *, most: float | None = None) -> Line | None:
+def _confidences(history: list[Any]) -> list[tuple[str, Line]]:
+    """Return a line for each agent, and one for the run itself, whose entries name no agent."""
+    agents = dict.fromkeys(_mapping(entry).get("agent") for entry in history)
+    lines = []
+    for agent in list(agents)[:MOST_LINES]:
+        of_agent = [entry for entry in history if _mapping(entry).get("agent") == agent]
+        if line := _history(of_agent, "confidence", most=1.0):
+            lines.append((f"Confidence of {'the run' if agent is None else agent}", line))
+    return lines
+
+
+def _history(entries: list[Any], name: str, *, most: float | None = None) -> Line | None:
     values = []
-    for number, entry in enumerate(_list(value)):
+    for number, entry in enumerate(entries):
         amount = _mapping(entry).get(name)
         if isinstance(amount, int | float) and not isinstance(amount, bool):
             moment = parse_moment(str(_mapping(entry).get("timestamp", "")))

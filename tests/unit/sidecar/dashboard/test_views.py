@@ -7,6 +7,7 @@ from holdfast.format.index import IndexEntry
 from holdfast.repository.catalog import RunSummary
 from holdfast.sidecar.dashboard import views
 from holdfast.sidecar.dashboard.views import RunQuery, parse_query, select_runs
+from holdfast.styles.measures import add_cost
 from holdfast.styles.resume import ResumePlan, plan_resume
 
 
@@ -64,6 +65,14 @@ def test_phases_are_drawn_with_their_gates() -> None:
     assert way.rows[0][1][0].note == "gate: pass"
 
 
+def test_only_a_failed_run_is_drawn_as_failed() -> None:
+    going_on = views.draw_way(plan({}, phase="phase_2_build"))
+    failed = views.draw_way(plan({}, phase="phase_2_build", trigger="error", status="failed"))
+
+    assert states(going_on)[0] == ("phase_2_build", "current")
+    assert states(failed)[0] == ("phase_2_build", "failed")
+
+
 def test_layers_are_drawn_row_by_row() -> None:
     progress = {
         "style": "layers",
@@ -82,14 +91,46 @@ def test_agents_are_drawn_with_their_confidence_now_and_over_time() -> None:
         "style": "agents",
         "phase": 2,
         "agents": {"x": {"status": "active", "confidence": 0.5}, "y": {"status": "failed", "confidence": 7}},
-        "confidence_history": [{"confidence": 0.2}, {"confidence": 0.6}],
+        "confidence_history": [
+            {"agent": "x", "confidence": 0.2},
+            {"agent": None, "confidence": 0.9},
+            {"agent": "x", "confidence": 0.6},
+            {"agent": None, "confidence": 0.8},
+            {"agent": "y", "confidence": 0.1},
+        ],
     }
     way = views.draw_way(plan({"progress": progress}))
 
     assert states(way) == [("x", "current"), ("y", "failed")]
     assert [stage.share for stage in way.rows[0][1]] == [0.5, None]
-    assert way.confidence is not None
-    assert way.confidence.newest == 0.6
+    assert [(name, line.newest) for name, line in way.confidence] == [
+        ("Confidence of x", 0.6),
+        ("Confidence of the run", 0.8),
+    ]
+
+
+def test_the_cost_that_a_recorder_notes_is_drawn_over_time() -> None:
+    state = add_cost({}, 1.5, None, "2026-11-18T01:00:00Z")
+    state |= add_cost(state, 0.5, "model", "2026-11-18T01:10:00Z")
+
+    way = views.draw_way(plan(state, trigger="manual", phase="phase_1"))
+
+    assert way.cost is not None
+    assert (way.cost.newest, way.cost.highest) == (2.0, 2.0)
+
+
+def test_checkpoints_are_cut_into_pages_newest_first() -> None:
+    entries = [
+        IndexEntry(number, f"id-{number}", "manual", "2026-11-17T00:00:00Z", "", "in_progress", "")
+        for number in range(1, 121)
+    ]
+
+    newest = views.select_entries("a run", entries, 1)
+    oldest = views.select_entries("a run", entries, 99)
+
+    assert (newest.rows[0].sequence, newest.rows[-1].sequence, newest.total) == (120, 71, 120)
+    assert (oldest.page, oldest.pages, oldest.rows[-1].sequence) == (3, 3, 1)
+    assert newest.link(page=2) == "/ui/runs/a%20run?page=2"
 
 
 def test_tasks_and_steps_are_drawn() -> None:
