@@ -5,18 +5,20 @@ from typing import TYPE_CHECKING, Any
 from holdfast.version import __version__
 
 if TYPE_CHECKING:
-    from holdfast.errors import HoldfastError
+    from holdfast.errors import Claimed, Fenced, HoldfastError
     from holdfast.format.receipt import Receipt
     from holdfast.library import Holdfast
     from holdfast.styles.resume import ResumePlan
 
-__all__ = ["Holdfast", "HoldfastError", "Receipt", "ResumePlan", "__version__"]
+__all__ = ["Claimed", "Fenced", "Holdfast", "HoldfastError", "Receipt", "ResumePlan", "__version__"]
 
 _HOMES = {
     "Holdfast": "holdfast.library",
     "Receipt": "holdfast.format.receipt",
     "ResumePlan": "holdfast.styles.resume",
     "HoldfastError": "holdfast.errors",
+    "Claimed": "holdfast.errors",
+    "Fenced": "holdfast.errors",
 }
 
 

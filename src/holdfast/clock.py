@@ -15,6 +15,7 @@ SHORT_PAUSE_S = 2.5
 # Enough to verify and index the checkpoint under way, and within the 7.5 s that a cancelled job has.
 GRACE_S = 4.0
 _STEP_S = 0.05
+_BOOT_TIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class Clock(Protocol):
@@ -38,11 +39,36 @@ class SystemClock:
     def now(self) -> float:
         return time.time()
 
+    def monotonic(self) -> float:
+        """Return seconds that never jump, and that go on while the machine is suspended, where it tells."""
+        return time.clock_gettime(_BOOT_TIME) if _BOOT_TIME is not None else time.monotonic()
+
     def sleep(self, seconds: float) -> None:
         if seconds <= SHORT_PAUSE_S:
             time.sleep(max(0.0, seconds))
         else:
             self._stop.wait(seconds)
+
+
+class Stopwatch:
+    """Tells how long ago it was made, by the clock, which may be set, and by one that never is."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clocks: list[Callable[[], float]] = [clock.now]
+        if isinstance(clock, SystemClock):
+            self._clocks.append(clock.monotonic)
+        self._started = [each() for each in self._clocks]
+
+    def most_s(self) -> float:
+        """Return how many seconds have gone by, by whichever clock saw more of them."""
+        return max(self._elapsed())
+
+    def least_s(self) -> float:
+        """Return how many seconds have gone by, by whichever clock saw fewer of them."""
+        return max(0.0, min(self._elapsed()))
+
+    def _elapsed(self) -> list[float]:
+        return [each() - start for each, start in zip(self._clocks, self._started, strict=True)]
 
 
 @dataclass

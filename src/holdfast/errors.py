@@ -15,6 +15,8 @@ HoldfastError
 │   └── SpoolDamaged             stored bytes do not match their digest
 ├── Stopped                  we were asked to stop; what is not done stays in the spool
 ├── DecisionRefused          the run is not such that this can be decided: preserved, nothing waits, …
+├── Claimed                  someone else drives the run: who, and until when
+├── Fenced                   the run was taken over: what is saved with the older fence comes too late
 ├── SweepBusy                another process is cleaning up this repository
 ├── UnknownRun               no such run or checkpoint, neither stored nor spooled
 │   └── RunArchived              of its checkpoints only a summary is left
@@ -143,6 +145,30 @@ class DecisionRefused(HoldfastError):
         self.code = code
 
 
+class Claimed(HoldfastError):
+    """Someone else drives the run: `owner`, until `expires_at` at least, in epoch seconds of the judge."""
+
+    def __init__(self, run_id: str, owner: str, expires_at: float, *, left_s: float = 0.0) -> None:
+        super().__init__(
+            f"run {run_id!r} is driven by {owner!r}, for {max(0.0, left_s):.0f} s unless renewed"
+        )
+        self.run_id = run_id
+        self.owner = owner
+        self.expires_at = expires_at
+        self.left_s = left_s
+
+
+class Fenced(HoldfastError):
+    """Whoever saves with `fence` does not drive the run any more; `current` is the newest fence, if known."""
+
+    def __init__(self, run_id: str, reason: str, *, fence: int = 0, current: int = 0) -> None:
+        told = f" (fence {fence})" if fence else ""
+        super().__init__(f"run {run_id!r} is not yours any more{told}: {reason}")
+        self.run_id = run_id
+        self.fence = fence
+        self.current = current
+
+
 class SweepBusy(HoldfastError):
     """Another process on this machine is cleaning up the same repository."""
 
@@ -192,6 +218,7 @@ class KeyMissing(HoldfastError):
             reason = f"it is sealed with key {kid}, which is not here; "
             advice = "add that key to HOLDFAST_ENCRYPTION_KEY, after the one that seals"
         super().__init__(f"{path}: {reason}{advice}")
+        self.is_public_here = is_public_here
         self.path = path
         self.kid = kid
 

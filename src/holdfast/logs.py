@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.tracing import ExtraMissing, traces
+
 if TYPE_CHECKING:
     from structlog.typing import Processor, WrappedLogger
 
@@ -114,6 +116,14 @@ def configure_logs(
     log.set_up_with(set_up, level)
 
 
+def configure_traces(environment: Mapping[str, str]) -> None:
+    """Trace if the standard variables ask for it; say so if that cannot be done, and go on without."""
+    try:
+        traces.set_up(environment)
+    except ExtraMissing as error:
+        log.warning("traces_unavailable", cause=str(error))
+
+
 def _configure(log_format: LogFormat, level: LogLevel, scrubber: "Scrubber", *, has_colour: bool) -> None:
     import logging
 
@@ -121,6 +131,7 @@ def _configure(log_format: LogFormat, level: LogLevel, scrubber: "Scrubber", *, 
 
     processors: list[Processor] = [
         structlog.contextvars.merge_contextvars,
+        _add_trace,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="timestamp"),
         structlog.processors.format_exc_info,
@@ -135,6 +146,11 @@ def _configure(log_format: LogFormat, level: LogLevel, scrubber: "Scrubber", *, 
         # Standard error may be replaced, by a progress bar for example: it is looked up at each event.
         cache_logger_on_first_use=False,
     )
+
+
+def _add_trace(_logger: "WrappedLogger", _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Return the event with the ids of the span that it happened in."""
+    return {**event, **traces.ids()} if traces.is_on else event
 
 
 def escape_controls(text: str) -> str:

@@ -14,6 +14,8 @@ from holdfast.errors import Conflict, HoldfastError, Unavailable
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+# From the save to the verified commit: seconds when all is well, hours when GitHub is away.
+_WAY_SECONDS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
 _BYTES = (256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 33554432)
 
 # What is left of each limit, as `status` names it.
@@ -43,6 +45,12 @@ class Metrics:
             "holdfast_http_requests", "HTTP requests to the sidecar", ["method", "route", "status"]
         )
         self.resumes = counter("holdfast_resumes", "Resume plans requested, by outcome", ["outcome"])
+        self.saved = counter("holdfast_saved", "Checkpoints accepted by the sidecar, by trigger", ["trigger"])
+        self.verified_after_seconds = histogram(
+            "holdfast_verified_after_seconds",
+            "Time from the save of a checkpoint to its verification in the repository",
+            buckets=_WAY_SECONDS,
+        )
         self.verified = counter("holdfast_verified", "Checkpoints verified in the repository")
         self._github_requests = counter(
             "holdfast_github_requests", "Responses of GitHub, by call and status", ["endpoint", "status"]
@@ -54,6 +62,8 @@ class Metrics:
             "holdfast_github_write_seconds", "Duration of write calls to GitHub", buckets=_SECONDS
         )
         registry.register(_StatusCollector(look))
+        self._repository = _RepositoryCollector()
+        registry.register(self._repository)
         ProcessCollector(registry=registry)
 
     def render(self) -> bytes:
@@ -76,6 +86,23 @@ class Metrics:
     def call_repeated(self) -> None:
         """Count a call that follows one that failed."""
         self._retries.inc()
+
+    def repository_seen(self, size_bytes: int | None, commits: int | None) -> None:
+        """Keep what someone has just asked GitHub for; a scrape asks for nothing."""
+        self._repository.sizes = {"bytes": size_bytes, "commits": commits}
+
+
+class _RepositoryCollector(Collector):
+    """Tells how large the repository is, once anyone has asked for the statistics."""
+
+    def __init__(self) -> None:
+        self.sizes: Mapping[str, int | None] = {}
+
+    def collect(self) -> Iterable[Metric]:
+        for unit, number in self.sizes.items():
+            if number is not None:
+                text = f"Size of the repository in {unit}, as last asked for"
+                yield GaugeMetricFamily(f"holdfast_repository_{unit}", text, number)
 
 
 class _StatusCollector(Collector):

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import unquote, urlsplit
 
 from platformdirs import user_data_path
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+)
 
 from holdfast.errors import InvalidSettings
 
@@ -33,7 +42,7 @@ _BAD_BRANCH = re.compile(r"[\x00-\x20~^:?*\[\\\x7f]|\.\.|@\{|//|^[/.-]|[/.]$|\.l
 _OTHER_VARIABLES = {"token": "GITHUB_TOKEN", "api_url": "GITHUB_API_URL"}
 
 # Variables of ours that say what a command is about, and not how it works.
-_NOT_SETTINGS = ("RUN_ID",)
+_NOT_SETTINGS = ("RUN_ID", "FENCE")
 
 
 def _repository(text: str) -> str:
@@ -82,11 +91,26 @@ def _signing_keys(text: SecretStr) -> SecretStr:
     return text
 
 
-def _names(value: object) -> object:
-    """Return the names that a text lists between commas."""
+def _listed(value: object) -> object:
+    """Return what a text lists between commas."""
     if not isinstance(value, str):
         return value
-    return tuple(name.strip().lower() for name in value.split(",") if name.strip())
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def _names(value: object) -> object:
+    """Return the names that a text lists between commas, in lower case."""
+    return _listed(value.lower() if isinstance(value, str) else value)
+
+
+def _shards(names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    if names and info.data.get("repo"):
+        raise ValueError("set this or HOLDFAST_REPO, not both")
+    spellings = [name.lower() for name in names]
+    doubles = sorted({name for name in spellings if spellings.count(name) > 1})
+    if doubles:
+        raise ValueError(f"it names {', '.join(doubles)} twice")
+    return names
 
 
 def _duration(value: object) -> object:
@@ -117,6 +141,11 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     repo: Annotated[str, AfterValidator(_repository)] | None = None
+    shards: Annotated[
+        tuple[Annotated[str, AfterValidator(_repository)], ...],
+        BeforeValidator(_listed),
+        AfterValidator(_shards),
+    ] = ()
     token: SecretStr | None = None
     token_file: Path | None = None
     app_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9.]+$")] | None = None
@@ -178,7 +207,7 @@ class Settings(BaseModel):
     @property
     def is_embedded(self) -> bool:
         """Whether no repository is configured, so that the embedded GitHub is used."""
-        return self.repo is None
+        return self.repo is None and not self.shards
 
     @classmethod
     def from_environment(
@@ -202,7 +231,7 @@ class Settings(BaseModel):
             values["config"], sources["config"] = file.path, sources.get("config", "working folder")
         for name, value in (overrides or {}).items():
             values[name], sources[name] = value, "command line"
-        if "repo" not in values:
+        if not {"repo", "shards"} & values.keys():
             for name in ("write_interval_s", "content_per_minute", "content_per_hour"):
                 if name not in values:
                     values[name], sources[name] = 0, "embedded GitHub"

@@ -1,18 +1,24 @@
 """What `status` tells: the spool, the budget and the last error, without asking GitHub."""
 
+import errno
+import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from holdfast.assembly import Assembly
+from holdfast.assembly.ground import Ground
+from holdfast.disk import translate
 from holdfast.drain.chunks import DrainPolicy
 from holdfast.drain.outage import NOTE, Outage, parse_outage
 from holdfast.drain.plan import forecast_drain_s, plan_drain
 from holdfast.errors import SpoolError
 from holdfast.format.receipt import QueueItem
 from holdfast.queue import QueueLimits, QueueStatus, SqliteQueue
+from holdfast.queue.rows import tell_newer
 from holdfast.ratelimit.budget import Budget
 from holdfast.ratelimit.record import report_budget
 
@@ -53,6 +59,18 @@ class OtherTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardStatus:
+    """How one of several repositories stands."""
+
+    repository: str
+    spool: QueueStatus
+    budget: Mapping[str, Any]
+    last_error: str | None
+    next_try: NextTry | None
+    drained_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """How the spool and the budget of one repository stand, and what keeps checkpoints from it."""
 
@@ -67,14 +85,61 @@ class Status:
     set_aside: list[RefusedCheckpoint]
     drained_by: str | None
     other_targets: list[OtherTarget]
+    shards: list[ShardStatus] = field(default_factory=list)
+    """Each of several repositories by itself; then the rest is about all of them."""
 
 
-def overview(assembly: Assembly) -> dict[str, Any]:
-    """Return how one repository's spool stands. Where there is none yet, none is made."""
+def overview(assembly: Ground) -> dict[str, Any]:
+    """Return how the spool stands, of all shards together. Where there is none yet, none is made.
+
+    Raises SpoolUnwritable where there can be none.
+    """
+    every = [_look_at(shard) for shard in assembly.shards]
+    status = every[0] if len(every) == 1 else _merge(assembly.repository, every)
+    return asdict(replace(status, other_targets=list(_other_targets(assembly.shards))))
+
+
+def _look_at(assembly: Assembly) -> Status:
     now = assembly.clock.now()
     if assembly.settings.database_url or (assembly.folder / _SPOOL).is_dir():
-        return asdict(_look_at_spool(assembly, now))
-    return asdict(_status(assembly, _NOTHING, report_budget(Budget(assembly.limits), now)))
+        return _look_at_spool(assembly, now)
+    _check_can_be_made(assembly.settings.data_dir.absolute())
+    return _status(assembly, _NOTHING, report_budget(Budget(assembly.limits), now))
+
+
+def _merge(repository: str, shards: Sequence[Status]) -> Status:
+    """Return how all shards stand together: sums, the tightest budget, and the first thing that is wrong."""
+    tightest = min(shards, key=lambda shard: _remaining(shard.budget))
+    tries = [shard.next_try for shard in shards if shard.next_try]
+    drainers = dict.fromkeys(shard.drained_by for shard in shards if shard.drained_by)
+    errors = [f"{shard.repository}: {shard.last_error}" for shard in shards if shard.last_error]
+    return replace(
+        shards[0],
+        repository=repository,
+        spool=_add_up([shard.spool for shard in shards]),
+        budget=tightest.budget,
+        last_error="; ".join(errors) or None,
+        next_try=min(tries, key=lambda each: each.in_s, default=None),
+        set_aside=[entry for shard in shards for entry in shard.set_aside][:SHOWN_SET_ASIDE],
+        drained_by="; ".join(drainers) or None,
+        shards=[
+            ShardStatus(
+                each.repository, each.spool, each.budget, each.last_error, each.next_try, each.drained_by
+            )
+            for each in shards
+        ],
+    )
+
+
+def _remaining(budget: Mapping[str, Any]) -> float:
+    remaining = budget["last_remaining"]
+    return inf if remaining is None else float(remaining)
+
+
+def _add_up(spools: Sequence[QueueStatus]) -> QueueStatus:
+    oldest_s = max(spool.oldest_age_s for spool in spools)
+    sums = {name: sum(getattr(spool, name) for spool in spools) for name in QueueStatus.__slots__}
+    return QueueStatus(**{**sums, "oldest_age_s": oldest_s})
 
 
 def _status(
@@ -98,8 +163,17 @@ def _status(
         next_try=next_try,
         set_aside=list(set_aside),
         drained_by=drained_by,
-        other_targets=list(_other_targets(assembly)),
+        other_targets=[],
     )
+
+
+def _check_can_be_made(folder: Path) -> None:
+    """Raise SpoolUnwritable unless the folder can be made, or written to, as far as that shows."""
+    there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    if not there.is_dir():
+        raise translate(NotADirectoryError(errno.ENOTDIR, f"{there} is not a folder"), folder)
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise translate(PermissionError(errno.EACCES, f"{there} may not be written to"), folder)
 
 
 def _free_bytes(folder: Path) -> int:
@@ -114,6 +188,7 @@ def _look_at_spool(assembly: Assembly, now: float) -> Status:
     if trouble := spool.trouble():
         return _status(assembly, status, assembly.rate_limiter.report(), last_error=trouble)
     pending, budget = spool.pending(), assembly.rate_limiter.budget
+    newer = spool.newer_runs()
     outage = parse_outage(spool.notes().get(NOTE))
     forecast_s = None if outage else forecast_drain_s(pending, budget, now, assembly.policy)
     aside = spool.set_aside_entries()[:SHOWN_SET_ASIDE] if status.set_aside else []
@@ -121,7 +196,7 @@ def _look_at_spool(assembly: Assembly, now: float) -> Status:
         assembly,
         status,
         assembly.rate_limiter.report(spool_depth=status.depth, drain_forecast_s=forecast_s),
-        last_error=outage.sentence if outage else None,
+        last_error=outage.sentence if outage else tell_newer(newer) if newer else None,
         next_try=_next_try(pending, outage, budget, now, assembly.policy),
         set_aside=[
             RefusedCheckpoint(each.item.checkpoint_id, each.item.run_id, each.item.sequence, each.reason)
@@ -145,10 +220,11 @@ def _next_try(
     return NextTry(round(wait_s, 1), round(now + wait_s, 3), reason) if reason else None
 
 
-def _other_targets(assembly: Assembly) -> Iterator[OtherTarget]:
+def _other_targets(shards: Sequence[Assembly]) -> Iterator[OtherTarget]:
     """Yield each other repository, branch or folder that checkpoints still wait for on this machine."""
+    own, assembly = {shard.folder for shard in shards}, shards[0]
     for folder in sorted(assembly.folder.parent.glob("*/")):
-        if folder.name == assembly.folder.name or not (folder / _SPOOL).is_dir():
+        if folder in own or not (folder / _SPOOL).is_dir():
             continue
         status = _look_into(folder / _SPOOL, assembly)
         if status is None or status.depth or status.set_aside:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
+from holdfast.security.jose import make_recipient_key, make_shared_key, public_half
 
 PYTHON = sys.executable
 BYTES = bytes(range(256)) * 300
@@ -455,3 +456,120 @@ def test_a_run_whose_review_is_decided_says_nothing(machine: Machine) -> None:
     ended = machine.exec("build", "true")
 
     assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_an_exclusive_step_runs_only_if_nobody_else_drives_the_run(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "data")
+    inner = [PYTHON, "-m", "holdfast", "exec", "nightly", "--step", "inner", "--exclusive", "--"]
+    marked = [PYTHON, "-c", f"open({str(tmp_path / 'ran')!r}, 'w')"]
+
+    outer = machine.run("exec", "nightly", "--step", "outer", "--exclusive", "--", *inner, *marked)
+    alone = machine.run("exec", "nightly", "--step", "alone", "--exclusive", "--", *marked)
+
+    assert outer.returncode == 75
+    assert b"is driven by" in outer.stderr
+    assert b"the command was not run" in outer.stderr
+    assert alone.returncode == 0, alone.stderr
+    assert (tmp_path / "ran").exists()
+    assert "alone" in machine.done()
+    assert "inner" not in machine.done()
+
+
+@pytest.mark.parametrize("place", ["spooled", "stored"])
+def test_a_run_that_was_stopped_runs_no_step_and_says_how_to_go_on(machine: Machine, place: str) -> None:
+    machine.exec("lint", "true")
+    submit_breaker(machine)
+    assert machine.run("review", "nightly", "--decision", "stop").returncode == 0
+    if place == "stored":
+        assert machine.run("drain").returncode == 0
+    before = machine.triggers()
+
+    ended = machine.exec("build", "echo", "built")
+
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    assert ended.stderr.startswith(b"holdfast: step 'build' is not run: the run was stopped by a review at ")
+    assert b"holdfast fork nightly AT NEW_RUN" in ended.stderr
+    assert machine.triggers() == before
+    assert machine.plan()["resumable"] is False
+    assert machine.run("fork", "nightly", "1", "again").returncode == 0
+    words = ("exec", "again", "--step", "build", "--", "echo", "built")
+    assert machine.run(*words).stdout == b"built\n"
+
+
+def test_a_step_that_is_running_is_not_run_a_second_time(machine: Machine, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    script = f"echo ready; read x < '{tmp_path / 'go'}'"
+
+    with machine.start("exec", "nightly", "--step", "build", "--", "sh", "-c", script) as first:
+        assert first.stdout
+        assert first.stdout.readline() == b"ready\n"
+        second = machine.exec("build", "echo", "twice")
+        other = machine.exec("lint", "echo", "beside")
+        (tmp_path / "go").write_bytes(b"go\n")
+        assert first.wait(timeout=120) == 0
+
+    assert (second.returncode, second.stdout) == (75, b"")
+    expected = b"holdfast: step 'build' of nightly is running already, and is not run a second time\n"
+    assert second.stderr == expected
+    assert (other.returncode, other.stdout) == (0, b"beside\n")
+    assert machine.triggers() == ["before_step", "before_step", "step_complete", "step_complete"]
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{"HOLDFAST_DATA_DIR": "/dev/null/data"}, {"HOLDFAST_NO_SUCH": "1"}, {"HOLDFAST_WRITE_MODE": "none"}],
+    ids=["no folder", "no such setting", "wrong setting"],
+)
+def test_what_cannot_even_be_told_stops_no_command(machine: Machine, variables: dict[str, str]) -> None:
+    machine.environment |= variables
+    command = ("exec", "nightly", "--step", "build", "--", "sh", "-c", "echo ran; exit 3")
+
+    with Path("/dev/full").open("wb") as full:
+        process = machine.start(*command, stderr=full)
+        out, _ = process.communicate(timeout=120)
+
+    assert (process.returncode, out) == (3, b"ran\n")
+
+
+@pytest.mark.parametrize("script", ["echo lost", "yes | head -c 300000"])
+def test_output_that_cannot_be_written_fails_the_step(machine: Machine, script: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        process = machine.start(
+            "exec", "nightly", "--step", "talk", "--", "sh", "-c", f"{script}; true", stdout=full
+        )
+        _, err = process.communicate(timeout=120)
+
+    assert process.returncode == 1
+    assert err.endswith(b"holdfast: the output could not be written: No space left on device\n")
+    plan = machine.plan()
+    assert (plan["status"], plan["resume_at"]) == ("failed", 0)
+    error = plan["state"]["progress"]["state"]["error"]
+    assert error == "its output could not be written: No space left on device"
+    assert machine.exec("talk", "echo", "again").stdout == b"again\n"
+
+
+def test_steps_are_known_again_with_a_key_while_they_wait_in_the_spool(tmp_path: Path) -> None:
+    key = json.dumps(make_shared_key())
+    machine = Machine(tmp_path / "data", HOLDFAST_ENCRYPTION_KEY=key)
+    for step in ("one", "two", "one", "two"):
+        assert machine.exec(step, "echo", step).returncode == 0
+    assert machine.triggers() == ["before_step", "step_complete"] * 2
+    assert machine.done() == {"one": "one\n", "two": "two\n"}
+
+
+def test_writer_that_cannot_read_runs_the_steps_of_a_run(tmp_path: Path) -> None:
+    pair = make_recipient_key()
+    folder = tmp_path / "data"
+    machine = Machine(folder, HOLDFAST_ENCRYPTION_KEY=json.dumps(public_half(pair)))
+    assert machine.exec("one", "echo", "1").returncode == 0
+    assert machine.exec("two", "false").returncode == 1
+    assert machine.run("drain").returncode == 0
+
+    skipped = machine.exec("one", "echo", "again")
+    assert (skipped.returncode, skipped.stdout) == (0, b"")
+    assert b"completed: skipped" in skipped.stderr
+    assert machine.exec("two", "echo", "2").stdout == b"2\n"
+    assert machine.exec("two", "echo", "again").stdout == b""
+
+    reader = Machine(folder, HOLDFAST_ENCRYPTION_KEY=json.dumps(pair))
+    assert reader.done() == {"one": None, "two": "2\n"}

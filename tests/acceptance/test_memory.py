@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PAYLOAD_BYTES = 12_000_000
-MOST_TIMES_PAYLOAD = {"submit": 4.0, "drain": 4.5, "show": 4.5}
+MOST_TIMES_PAYLOAD = {"submit": 4.0, "drain": 4.0, "show": 4.5, "resume": 4.5}
 # A process that is started inherits the peak of the one that starts it, so that a small one must do that.
 LAUNCHER = """
 import resource, subprocess, sys
@@ -79,6 +79,7 @@ def test_large_checkpoint_takes_a_few_times_its_size_in_memory_on_every_way(
         ("submit", str(large), "--run-id", "large"),
         ("drain", "--timeout", "60"),
         ("show", "large", "--json"),
+        ("resume", "large", "--json"),
     ):
         peak = peak_bytes(environment, command, *words)
         assert peak < base + MOST_TIMES_PAYLOAD[command] * size_bytes, (

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,7 @@ def test_a_killed_program_goes_on_with_the_step_that_it_died_in(tmp_path: Path, 
 _PROGRAM = """
 import sys, threading
 from pathlib import Path
+from typing import Any
 from tests.acceptance.test_recorder import build
 
 def wait(name):
@@ -140,3 +142,24 @@ def test_a_run_goes_on_on_another_machine(tmp_path: Path, github: str) -> None:
 
     with machine("third") as hf:
         assert hf.resume("job").status == RunStatus.COMPLETED
+
+
+@pytest.mark.parametrize("style", ["tasks", "steps", "phases", "agents"])
+def test_a_failure_that_the_program_caught_does_not_complete_the_run(tmp_path: Path, style: Any) -> None:
+    settings = Settings.from_environment({}, {"data_dir": tmp_path, "min_free_bytes": 0})
+    with Holdfast(settings) as hf:
+        with hf.run("r", style=style) as run:
+            part = getattr(run, style.removesuffix("s"))
+            with suppress(OSError), part("one"):
+                raise OSError("disk full")
+            with part("two"):
+                pass
+        failed = hf.resume("r")
+        with hf.run("r", style=style) as run:
+            run.resume()
+            with getattr(run, style.removesuffix("s"))("one"):
+                pass
+        repeated = hf.resume("r")
+
+    assert (failed.status, failed.resumable) == ("failed", True)
+    assert (repeated.status, repeated.resumable) == ("completed", False)

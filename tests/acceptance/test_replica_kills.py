@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.postgres import postgres_url
 from tests.soak.replica_kills import TAKE_OVER_S, kill_replicas
 
-KILLS = 6
+KILLS = 2
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -161,3 +161,30 @@ def test_an_old_run_in_the_specifications_format_is_trimmed_to_its_latest(tmp_pa
         assert [(run.run_id, run.action.value) for run in report.done] == [(RUN, "trim")]
         assert Repository(tmp_path).files() == {"latest.json": stored_files()["latest.json"]}
         assert hf.resume(RUN).sequence_number == 3
+
+
+def test_a_batch_that_another_program_wrote_is_continued_and_not_touched(
+    hf: Holdfast, tmp_path: Path
+) -> None:
+    before = stored_files()
+    batched = CHECKPOINTS[1:]
+    for each in batched:
+        del before[name_of(each)]
+    index = json.loads(before["index.json"])
+    for entry in index["checkpoints"][1:]:
+        entry["file_path"] = f"/checkpoints/{RUN}/batch_2_3.json"
+    before["index.json"] = json.dumps(index).encode()
+    metadata = {"first_sequence": 2, "last_sequence": 3, "checkpoint_count": 2}
+    before["batch_2_3.json"] = json.dumps({"checkpoints": batched, "batch_metadata": metadata}).encode()
+    Repository(tmp_path).add(before)
+
+    assert [hf.checkpoint(RUN, number).sequence for number in (1, 2, 3)] == [1, 2, 3]
+    assert hf.save(RUN, {"n": 4}, phase="phase_1_plan").sequence_number in (1, 4)
+    assert hf.drain().left == 0
+
+    after = Repository(tmp_path).files()
+    own = [name for name in before if name.startswith(("cp_", "batch_"))]
+    assert {name: after[name] for name in own} == {name: before[name] for name in own}
+    assert [entry.sequence for entry in hf.checkpoints(RUN).entries] == [1, 2, 3, 4]
+    assert hf.checkpoint(RUN, 3).checkpoint_id == batched[-1]["checkpoint_id"]
+    assert hf.validate(RUN).findings == []

@@ -109,3 +109,27 @@ def test_where_values_come_from_cannot_be_set() -> None:
 
     assert list(unknown_variables(environment)) == ["HOLDFAST_SOURCES"]
     assert "sources" not in Settings.from_environment(environment).sources
+
+
+def test_shards_are_taken_instead_of_a_repository() -> None:
+    settings = Settings.from_environment({"HOLDFAST_SHARDS": "acme/one, umbrella/Two ,"})
+
+    assert settings.shards == ("acme/one", "umbrella/Two")
+    assert not settings.is_embedded
+    assert settings.write_interval_s == 1.0
+
+
+@pytest.mark.parametrize(
+    ("variables", "problem"),
+    [
+        ({"HOLDFAST_SHARDS": "acme/one,two"}, "HOLDFAST_SHARDS: use owner/name"),
+        ({"HOLDFAST_SHARDS": "acme/one,Acme/ONE"}, "HOLDFAST_SHARDS: it names acme/one twice"),
+        (
+            {"HOLDFAST_SHARDS": "acme/one,acme/two", "HOLDFAST_REPO": "acme/three"},
+            "HOLDFAST_SHARDS: set this or HOLDFAST_REPO, not both",
+        ),
+    ],
+)
+def test_a_list_of_shards_that_makes_no_sense_is_refused(variables: dict[str, str], problem: str) -> None:
+    with pytest.raises(InvalidSettings, match=problem):
+        Settings.from_environment(variables)

@@ -1,4 +1,4 @@
-"""The commands of a step: save, resume, drain, complete, cleanup."""
+"""The commands of a step: save, resume, drain, complete, cleanup, release."""
 
 import json
 import threading
@@ -6,15 +6,25 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from holdfast.action.claims import carry_on, release_claim, take_or_renew
 from holdfast.action.handover import hand_over, take_in
 from holdfast.action.inputs import Command, Inputs
 from holdfast.action.job import Job
 from holdfast.action.runner import StepOutcome, StoredFile, Table
-from holdfast.errors import HoldfastError, SpoolBusy, Stopped, SweepBusy, Throttled, UnknownRun
+from holdfast.errors import (
+    Claimed,
+    GatewayError,
+    HoldfastError,
+    SpoolBusy,
+    Stopped,
+    SweepBusy,
+    Throttled,
+    UnknownRun,
+)
 from holdfast.format.receipt import Progress, Receipt
 from holdfast.jsontext.encode import encode
 from holdfast.jsontext.members import join_members
-from holdfast.presentation.exits import ExitCode
+from holdfast.presentation.exits import ExitCode, describe
 from holdfast.presentation.render import format_count
 from holdfast.presentation.session import Session
 from holdfast.presentation.sweeps import COLUMNS, changes_of, size_of, sweep_rows
@@ -44,17 +54,20 @@ class ActionStep:
 
 def save(step: ActionStep) -> StepOutcome:
     """Save a checkpoint and, unless told otherwise, see it verified in the repository."""
+    carry_on(step.session, step.job, step.inputs.run_id)
     receipt = step.session.holdfast.submit(_checkpoint(step.inputs, step.job))
     return _see_through(receipt, step)
 
 
 def complete(step: ActionStep) -> StepOutcome:
-    """End the run with a final checkpoint; once that is in the repository, clean up."""
+    """End the run with a final checkpoint; once that is in the repository, release its claim and clean up."""
+    carry_on(step.session, step.job, step.inputs.run_id)
     receipt = step.session.holdfast.complete(step.inputs.run_id, step.inputs.status)
     outcome = _see_through(receipt, step, tidies=False)
     if outcome.outputs["status"] != Progress.VERIFIED:
         return outcome
     try:
+        release_claim(step.session, step.job, step.inputs.run_id)
         facts = _clean_up(step.session, is_dry_run=False).facts
     except HoldfastError as error:
         facts = (f"Not cleaned up, the next cleanup will: {error}",)
@@ -84,7 +97,25 @@ def drain(step: ActionStep) -> StepOutcome:
 
 
 def resume(step: ActionStep) -> StepOutcome:
-    """Find out where the run goes on, and put its state into a file."""
+    """Claim the run if asked to, find out where it goes on, and put its state into a file."""
+    if not step.inputs.is_claiming:
+        return _resume(step)
+    try:
+        claim = take_or_renew(step.session, step.job, step.inputs)
+    except (Claimed, GatewayError) as error:
+        return StepOutcome(
+            title=f"{step.inputs.run_id} is not claimed",
+            outputs={"claimed": "false", "status": "error"},
+            problems=(f"This job must not go on with the run: {describe(error)}",),
+            code=ExitCode.WORK_LEFT,
+        )
+    outcome = _resume(step)
+    fact = f"Claimed with fence {claim.fence}, for {claim.ttl_s:g} s from each step on."
+    outputs = {"claimed": "true", "claim-token": claim.token, "fence": str(claim.fence)}
+    return replace(outcome, outputs=outcome.outputs | outputs, facts=(*outcome.facts, fact))
+
+
+def _resume(step: ActionStep) -> StepOutcome:
     run_id = step.inputs.run_id
     try:
         plan = step.session.holdfast.resume(run_id)
@@ -114,6 +145,22 @@ def cleanup(step: ActionStep) -> StepOutcome:
             problems=(f"The next cleanup goes on: {error}",),
             code=ExitCode.WORK_LEFT,
         )
+
+
+def release(step: ActionStep) -> StepOutcome:
+    """Let go of the run that this job has claimed, if it has."""
+    run_id = step.inputs.run_id
+    was_ours = release_claim(step.session, step.job, run_id)
+    if was_ours is None:
+        return StepOutcome(title=f"this job holds no claim of {run_id}", outputs={"status": "done"})
+    if was_ours:
+        return StepOutcome(title=f"{run_id} is released", outputs={"status": "done"})
+    return StepOutcome(
+        title=f"{run_id} was taken over",
+        outputs={"status": "error"},
+        problems=(f"Run {run_id!r} was not this job's any more: someone else had taken it over.",),
+        code=ExitCode.FAILED,
+    )
 
 
 def _checkpoint(inputs: Inputs, job: Job) -> bytes:
@@ -189,8 +236,7 @@ def _place(plan: ResumePlan) -> str:
 
 def _plan_text(plan: ResumePlan) -> str:
     """Return the plan as JSON on one line, without the state, which has its file."""
-    values = plan.to_mapping()
-    del values["state"]
+    values = plan.without_state()
     text = encode(values)
     if len(text) > MOST_PLAN_BYTES:
         values |= {"completed": [], "remaining": None, "warnings": ["the plan is too long for an output"]}
@@ -223,6 +269,7 @@ _COMMANDS: Mapping[Command, Callable[[ActionStep], StepOutcome]] = {
     Command.DRAIN: drain,
     Command.COMPLETE: complete,
     Command.CLEANUP: cleanup,
+    Command.RELEASE: release,
 }
 
 

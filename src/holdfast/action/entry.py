@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import redirect_stderr
 
+from holdfast.action.claims import find_claim
 from holdfast.action.commands import CANCELLED, ActionStep, carry_out
 from holdfast.action.handover import hand_over
 from holdfast.action.inputs import (
@@ -20,6 +21,7 @@ from holdfast.action.inputs import (
 from holdfast.action.job import Job
 from holdfast.action.runner import Runner, StepOutcome, budget_sentence, format_summary
 from holdfast.errors import HoldfastError
+from holdfast.library.claiming import FENCE_VARIABLE
 from holdfast.logs import escape_controls
 from holdfast.presentation.exits import ExitCode, WrongUse, describe, exit_code_of
 from holdfast.presentation.session import open_with
@@ -60,6 +62,7 @@ def _main(environment: Mapping[str, str], runner: Runner) -> int:
     for problem in outcome.problems:
         (runner.fail if is_fatal else runner.warn)(problem)
     try:
+        runner.mask(outcome.outputs.get("claim-token", ""))
         runner.set_outputs(outcome.outputs)
         runner.offer_commands(variables)
         runner.add_summary(summary)
@@ -86,15 +89,21 @@ def _run(
     ):
         release_signals()
         step = ActionStep(inputs, job, session, cancelled)
-        outcome = finish_in_time(lambda: carry_out(step), cancelled, stop) or _abandon(step)
+        try:
+            outcome = finish_in_time(lambda: carry_out(step), cancelled, stop) or _abandon(step)
+        finally:
+            # Also where there is none: it may be set for another run, by an earlier step.
+            claim = find_claim(job, inputs.run_id)
+            variables[FENCE_VARIABLE] = str(claim.fence) if claim else ""
         budget = budget_sentence(session.holdfast.status()["budget"], session.assembly.clock.now())
         for line in (outcome.title, *outcome.facts, budget):
             sys.stdout.write(f"{escape_controls(line)}\n")
 
-    def link(path: str) -> str:
-        return job.file_url(session.assembly.repository, settings.branch, path)
+        def link(path: str) -> str:
+            run_id = path.removeprefix(f"{settings.base_path}/").partition("/")[0]
+            return job.file_url(session.assembly.home(run_id).repository, settings.branch, path)
 
-    return outcome, format_summary(outcome, budget, link)
+        return outcome, format_summary(outcome, budget, link)
 
 
 def finish_in_time(work: Work, cancelled: threading.Event, stop: threading.Event) -> StepOutcome | None:

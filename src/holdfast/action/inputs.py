@@ -21,6 +21,8 @@ _KEYS = {"encryption-key": "HOLDFAST_ENCRYPTION_KEY", "signing-key": "HOLDFAST_S
 # The private part of a JSON Web Key.
 _KEY_PART = re.compile(r'"[kd]"\s*:\s*"([^"]+)"')
 _LONGEST_S = 6 * 3600.0
+# Each step renews it; what runs between two of them must not last longer.
+_CLAIM_S = 3600.0
 _WORDS = {"true": True, "false": False}
 # So that `status: ${{ job.status }}` says it.
 _JOB_STATUSES = {"success": "completed", "failure": "failed", "cancelled": "interrupted"}
@@ -34,6 +36,7 @@ class Command(StrEnum):
     DRAIN = "drain"
     COMPLETE = "complete"
     CLEANUP = "cleanup"
+    RELEASE = "release"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,9 @@ class Inputs:
     timeout_s: float
     is_dry_run: bool
     spool_dir: Path
+    is_claiming: bool
+    owner: str
+    ttl_s: float
 
 
 def read_inputs(environment: Mapping[str, str], job: Job) -> Inputs:
@@ -66,6 +72,9 @@ def read_inputs(environment: Mapping[str, str], job: Job) -> Inputs:
         timeout_s=_seconds(environment, "timeout", default=60.0),
         is_dry_run=_is_true(environment, "dry-run", default=False),
         spool_dir=Path(_given(environment, "spool-dir") or job.temp / "holdfast-spool"),
+        is_claiming=_is_claiming(environment, command),
+        owner=_given(environment, "owner") or job.owner(),
+        ttl_s=_seconds(environment, "ttl", default=_CLAIM_S),
     )
 
 
@@ -118,8 +127,11 @@ def read_secrets(environment: Mapping[str, str]) -> list[str]:
 
 
 def must_fail(environment: Mapping[str, str]) -> bool:
-    """Whether a failure of ours fails the step: only if `fail-on-error` is true."""
-    return _given(environment, "fail-on-error").lower() == "true"
+    """Whether a failure of ours fails the step: only if `fail-on-error` is true, or `claim`.
+
+    A job that asks to drive a run alone must not go on without knowing that it does.
+    """
+    return any(_given(environment, name).lower() == "true" for name in ("fail-on-error", "claim"))
 
 
 def read_matrix(environment: Mapping[str, str]) -> str:
@@ -136,6 +148,13 @@ def _command(text: str) -> Command:
         return Command(text)
     except ValueError:
         raise WrongUse(f"command: {text!r} is none; use one of {', '.join(Command)}") from None
+
+
+def _is_claiming(environment: Mapping[str, str], command: Command) -> bool:
+    is_claiming = _is_true(environment, "claim", default=False)
+    if is_claiming and command is not Command.RESUME:
+        raise WrongUse("claim: it is resume that claims a run; later steps of the job go on with its claim")
+    return is_claiming
 
 
 def _status(text: str, command: Command) -> str:

@@ -14,6 +14,7 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9_]+")
 _MOST_OF_A_WORKFLOW = 48
 _MOST_OF_A_JOB = 32
 _MOST_OF_A_MATRIX = 16
+_MOST_OF_AN_OWNER = 256
 _NO_MATRIX = ("", "null", "{}")
 
 
@@ -60,6 +61,11 @@ class Job:
         if self.matrix.strip() not in _NO_MATRIX:
             parts += _name_matrix(self.matrix)
         return "-".join(part for part in parts if part)
+
+    def owner(self) -> str:
+        """Return who holds what this job claims, so that people find it."""
+        attempt = f"{self.repository}/actions/runs/{self.run_id}/attempts/{self.run_attempt or 1}"
+        return f"{attempt} {self.name}"[:_MOST_OF_AN_OWNER].strip()
 
     def context(self) -> dict[str, str]:
         """Return what a checkpoint tells of the job that saved it."""

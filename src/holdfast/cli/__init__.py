@@ -27,6 +27,7 @@ COMMANDS = (
     "submit",
     "drain",
     "status",
+    "stats",
     "doctor",
     "runs",
     "resume",
@@ -42,6 +43,7 @@ COMMANDS = (
     "n8n",
     "mcp",
     "config",
+    "completion",
 )
 # What stands before many a command has no time to load the others.
 _ALONE = {"exec": "execution"}

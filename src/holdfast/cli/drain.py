@@ -2,6 +2,7 @@
 
 import argparse
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, add_timeout, open_session
@@ -70,22 +71,24 @@ def drain(
     depth = len(spool.pending())
     if not depth:
         return DrainResult(0, 0)
-    done = 0
+    shards = session.assembly.shards
+    done: dict[int, int] = {}
 
     with screen.progress("draining", depth) as advance:
 
-        def note(verified: int, left: int) -> None:
-            nonlocal done
-            done = verified
-            advance(verified, left)
-            on_progress(verified, left)
+        def note(place: int, verified: int, left: int) -> None:
+            done[place] = verified
+            others = sum(shard.spool.status(0.0).depth for shard in shards if shard is not shards[place])
+            advance(sum(done.values()), left + others)
+            on_progress(sum(done.values()), left + others)
 
-        session.assembly.worker.on_progress(note)
-        session.assembly.rate_limiter.begin_run()
+        for place, shard in enumerate(shards):
+            shard.worker.on_progress(partial(note, place))
+            shard.rate_limiter.begin_run()
         try:
             return session.holdfast.drain(timeout_s=timeout_s, tidies=tidies)
         except Stopped as error:
-            return DrainResult(done, len(spool.pending()), str(error))
+            return DrainResult(sum(done.values()), len(spool.pending()), str(error))
 
 
 def _report(result: "DrainResult", session: Session, screen: Screen, stop: threading.Event) -> ExitCode:

@@ -13,6 +13,8 @@ from holdfast.presentation.stopping import stop_on_signals
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holdfast.library import Holdfast
+    from holdfast.mcp.http import AgentServer
     from holdfast.settings import Settings
 
 _DESCRIPTION = """\
@@ -44,7 +46,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 def serve_until_stopped(settings: "Settings", announce: "Callable[[str], None]") -> ExitCode:
     """Serve until SIGTERM or SIGINT; `announce` is told the URL. Raises CommandFailed."""
-    from holdfast.assembly import Assembly
+    from holdfast.assembly import open_assembly
     from holdfast.library import Holdfast
     from holdfast.metrics import Metrics
     from holdfast.sidecar.courtesy import Courtesy
@@ -53,13 +55,15 @@ def serve_until_stopped(settings: "Settings", announce: "Callable[[str], None]")
     with stop_on_signals() as stop:
         metrics = Metrics(lambda: holdfast.status())
         courtesy = Courtesy(stop)
-        assembly = Assembly(
+        assembly = open_assembly(
             settings, stop=stop, meter=metrics, give_way=courtesy.give_way, breathe=courtesy.breathe
         )
         start_logs(settings, assembly)
         with Holdfast(settings, assembly=assembly) as holdfast:
             try:
-                ending = serve(holdfast, assembly, metrics, courtesy, on_ready=announce)
+                ending = serve(
+                    holdfast, assembly, metrics, courtesy, on_ready=announce, load_tools=_load_tools
+                )
             except BrokenPipeError:
                 raise
             except OSError as error:
@@ -70,6 +74,13 @@ def serve_until_stopped(settings: "Settings", announce: "Callable[[str], None]")
     if ending.failure:
         raise CommandFailed(str(ending.failure))
     return ExitCode.DONE
+
+
+def _load_tools(holdfast: "Holdfast") -> "AgentServer":
+    """Return the tools for agents. Raises ModuleNotFoundError if they are not installed."""
+    from holdfast.mcp.http import AgentServer
+
+    return AgentServer(holdfast)
 
 
 def read_settings(arguments: argparse.Namespace) -> "Settings":

@@ -42,6 +42,8 @@ def _facts(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "last error", status["last_error"] or "none"
     if status["next_try"]:
         yield "next try", _next_try(status)
+    for shard in status["shards"]:
+        yield "shard", f"{shard['repository']}: {_spool(shard['spool'])}; {_budget(shard['budget'])}"
     for other in status["other_targets"]:
         yield "elsewhere", _other(other)
 

@@ -28,6 +28,11 @@ def write_rollback(target: Envelope, note: str | None) -> bytes:
     return carry_on(target, own, context={"rollback": back_to})
 
 
+def ends_run(envelope: Envelope) -> bool:
+    """Whether a checkpoint is the review that has stopped its run."""
+    return envelope.header.trigger is Trigger.REVIEW and envelope.header.status is RunStatus.FAILED
+
+
 def write_fork(source: Envelope, run_id: str) -> bytes:
     """Return the first checkpoint of another run, which goes on where the source does and names it."""
     header = source.header

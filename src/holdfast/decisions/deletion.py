@@ -44,9 +44,10 @@ class Deletion:
     def delete(self, run_id: str, *, is_forced: bool = False) -> DeletedRun:
         """Delete all that is stored and spooled of a run.
 
-        The repository comes first: what is cut short leaves the spool whole, and can be done again. Raises
-        UnknownRun, DecisionRefused if the run is preserved and this is not forced, SpoolBusy while another
-        process drains what waits for it.
+        Receipts of what is stored go before it, so that none tells of a checkpoint that is gone: whatever
+        comes again meanwhile is found stored, or is stored again. What waits goes last: a deletion that is
+        cut short leaves it, and can be done again. Raises UnknownRun, DecisionRefused if the run is
+        preserved and this is not forced, SpoolBusy while another process drains what waits for it.
         """
         with self.spool.drainer() if self._waiting(run_id) else nullcontext():
             files, commit_sha = self._delete_stored(run_id, is_forced=is_forced)
@@ -67,6 +68,7 @@ class Deletion:
 
         def commit(planned: tuple[Scan, FileChanges | None]) -> tuple[int, str | None]:
             scan, change = planned
+            self.spool.forget_receipts(run_id)
             if change is None:
                 return 0, None
             return len(change.delete), self.committer.commit(scan.head_sha, change)
@@ -109,4 +111,6 @@ class Deletion:
             if write.run_id == run_id:
                 self.orphans().abandon(write)
         self.cache.forget_view(run_id)
+        # What was delivered meanwhile, and taken away by the commit.
+        self.spool.forget_receipts(run_id)
         return self.spool.discard(self._waiting(run_id))

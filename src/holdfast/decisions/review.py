@@ -6,12 +6,13 @@ from typing import Any
 
 from holdfast.decisions.carrying import carry_on
 from holdfast.errors import InvalidCheckpoint
-from holdfast.format.checkpoint import Envelope, RunStatus
+from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope, RunStatus
 from holdfast.format.review import Review
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.members import parse_document
 from holdfast.jsontext.parse import parse_exact
 from holdfast.styles import phases, tasks
+from holdfast.styles.resume import trigger_in_force
 from holdfast.styles.review import failed_gate
 from holdfast.styles.values import as_mapping, as_sequence
 
@@ -38,19 +39,32 @@ def write_review(newest: Envelope, review: Review, decided: ReviewDecision) -> b
     a failed gate done again, `stop` leaves the state as it is and ends the run as failed.
     """
     is_stopped = decided.decision == "stop"
+    phase, trigger = _place(newest, review, decided)
     header = {
         "run_id": newest.header.run_id,
         "trigger": Trigger.REVIEW,
-        "phase": review.phase or newest.header.phase,
+        "phase": phase,
         "status": RunStatus.FAILED if is_stopped else RunStatus.IN_PROGRESS,
         "workflow": newest.header.workflow,
     }
     context = {
         "review": {"decision": decided.decision, "note": decided.note, "by": decided.by},
-        "reviewed": review.to_mapping(),
+        "reviewed": {**review.to_mapping(), "trigger": trigger},
     }
     state = {} if is_stopped else _settled(_state_of(newest), review, decided)
     return carry_on(newest, header, state=state, context=context)
+
+
+def _place(newest: Envelope, review: Review, decided: ReviewDecision) -> tuple[str, Trigger]:
+    """Return the phase that the run goes on from, and the trigger that says whether that is completed.
+
+    What continues goes on where it had come to meanwhile; what is retried, where it began to wait.
+    """
+    own = newest.header.phase
+    has_come_on = review.kind != "gate" and own not in ("", UNNAMED_PHASE)
+    if decided.decision == "continue" and has_come_on:
+        return own, trigger_in_force(newest)
+    return review.phase or own, Trigger.REVIEW
 
 
 def _state_of(envelope: Envelope) -> Mapping[str, Any]:

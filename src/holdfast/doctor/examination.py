@@ -4,9 +4,9 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -26,11 +26,13 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.format.paths import LATEST
+from holdfast.format.stored_file import open_checkpoint
 from holdfast.format.versions import FORMAT_VERSION
 from holdfast.github.calls import NO_GRAPHQL
 
 if TYPE_CHECKING:
     from holdfast.assembly import Assembly
+    from holdfast.assembly.ground import Ground
     from holdfast.github.calls import Call, Gateway
 
 ANSWER_WITHIN_S = 2.2
@@ -42,18 +44,54 @@ _PROBES = 3
 _EXPIRY_HEADER = "github-authentication-token-expiration"
 
 
-def examine(assembly: "Assembly", *, unknown_variables: Mapping[str, str] | None = None) -> Diagnosis:
+def examine(assembly: "Ground", *, unknown_variables: Mapping[str, str] | None = None) -> Diagnosis:
     """Return what is in order and what is not. Nothing is written but a probe in the data folder."""
     settings = assembly.settings
     told = judgement.judge_settings(settings.sources, unknown_variables or {}, is_enabled=settings.enabled)
     folder = _examine_folder(settings.data_dir, settings.min_free_bytes)
     # The embedded GitHub lies in the data folder, too.
     has_github = settings.data_dir.is_dir() or not settings.is_embedded
-    github = _examine_github(assembly) if has_github else ()
-    return Diagnosis((told, *_examine_keys(assembly), folder, _examine_queue(assembly), *github))
+    github = _examine_shards(assembly.shards) if has_github else ()
+    database = _examine_database(assembly)
+    queue = _examine_queue(assembly)
+    return Diagnosis((told, *_examine_keys(assembly), folder, *database, queue, *github))
 
 
-def _examine_keys(assembly: "Assembly") -> Iterator[Check]:
+def _examine_shards(shards: "Sequence[Assembly]") -> Iterator[Check]:
+    """Yield what is to say of each repository; of several, under its name."""
+    for shard in shards:
+        for check in _examine_github(shard):
+            yield check if len(shards) == 1 else replace(check, name=f"{check.name} ({shard.repository})")
+
+
+def _examine_database(assembly: "Ground") -> Iterator[Check]:
+    """Yield what is to say of the database that machines share, where there is one."""
+    if assembly.settings.database_url is None:
+        return
+    answers: SimpleQueue[Any] = SimpleQueue()
+    began = time.perf_counter()
+
+    def ask() -> None:
+        try:
+            answers.put(assembly.database.examine())
+        except HoldfastError as error:
+            answers.put(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        found = answers.get(timeout=ANSWER_WITHIN_S)
+    except Empty:
+        yield judgement.judge_absent_database(f"it did not answer within {ANSWER_WITHIN_S:g} s")
+        return
+    if isinstance(found, HoldfastError):
+        yield judgement.judge_absent_database(str(found))
+        return
+    version, is_synced, is_writable = found
+    took_s = time.perf_counter() - began
+    yield judgement.judge_database(version, is_synced=is_synced, is_writable=is_writable, took_s=took_s)
+
+
+def _examine_keys(assembly: "Ground") -> Iterator[Check]:
     """Yield what is to say of the keys, where any are set."""
     settings = assembly.settings
     files = [file for file in (settings.encryption_key_file, settings.signing_key_file) if file]
@@ -110,7 +148,7 @@ def _file_system(folder: Path) -> str:
     return ""
 
 
-def _examine_queue(assembly: "Assembly") -> Check:
+def _examine_queue(assembly: "Ground") -> Check:
     settings = assembly.settings
     try:
         status = assembly.spool.status(assembly.clock.now())
@@ -154,9 +192,6 @@ class _Consultation:
 
 
 def _examine_github(assembly: "Assembly") -> Iterator[Check]:
-    from holdfast.github.calls import CountCommits, ListFolder, ReadRepository
-    from holdfast.github.inspection import ReadProtection, ReadRules, ReadViewer
-
     settings = assembly.settings
     headers: dict[str, str] = {}
     is_token_set = assembly.tokens.is_set
@@ -164,11 +199,27 @@ def _examine_github(assembly: "Assembly") -> Iterator[Check]:
         yield judgement.judge_token(None, "", 0, is_needed=True, is_set=False)
         return
     try:
-        consultation = _Consultation(assembly.open_inspection(lambda answer: headers.update(answer.headers)))
+        opened = ExitStack()
+        gateway = opened.enter_context(
+            assembly.open_inspection(lambda answer: headers.update(answer.headers))
+        )
     except HoldfastError as error:
         advice = "Correct what it names; holdfast config shows every setting."
         yield Check("github", False, str(error), advice)
         return
+    # A sidecar is asked again and again: what was opened for an answer goes with it.
+    with opened:
+        yield from _consult(assembly, _Consultation(gateway), headers)
+
+
+def _consult(
+    assembly: "Assembly", consultation: _Consultation, headers: Mapping[str, str]
+) -> Iterator[Check]:
+    """Yield what GitHub's answers tell."""
+    from holdfast.github.calls import CountCommits, ListFolder, ReadRepository
+    from holdfast.github.inspection import ReadProtection, ReadRules, ReadViewer
+
+    settings = assembly.settings
     found = consultation.ask(
         {
             "repository": ReadRepository(),
@@ -189,7 +240,7 @@ def _examine_github(assembly: "Assembly") -> Iterator[Check]:
         headers.get(_EXPIRY_HEADER, ""),
         server_time,
         is_needed=not settings.is_embedded,
-        is_set=is_token_set,
+        is_set=assembly.tokens.is_set,
     )
     yield from judgement.judge_repository(found["repository"])
     yield _judge_branch(settings.branch, found)
@@ -197,7 +248,9 @@ def _examine_github(assembly: "Assembly") -> Iterator[Check]:
     yield judgement.judge_clock(server_time - assembly.clock.now())
     is_graphql_there = not (isinstance(found["graphql"], Missing) and found["graphql"].path == NO_GRAPHQL)
     yield judgement.judge_graphql(is_there=is_graphql_there, write_mode=settings.write_mode)
-    yield judgement.judge_formats(_sample_formats(assembly, consultation, found["folder"]), FORMAT_VERSION)
+    sample = _sample(assembly, consultation, found["folder"])
+    yield judgement.judge_formats(_formats_of(sample), FORMAT_VERSION)
+    yield from _try_keys(assembly, sample)
 
 
 def _judge_branch(branch: str, found: Mapping[str, Any]) -> Check:
@@ -211,19 +264,42 @@ def _judge_branch(branch: str, found: Mapping[str, Any]) -> Check:
     )
 
 
-def _sample_formats(assembly: "Assembly", consultation: _Consultation, folder: Any) -> dict[str, int]:
-    """Return the format of the newest checkpoint of some runs."""
+def _sample(assembly: "Assembly", consultation: _Consultation, folder: Any) -> dict[str, bytes]:
+    """Return the newest checkpoint of some runs, by its path."""
     from holdfast.github.calls import ReadFile
 
     if isinstance(folder, GatewayError):
         return {}
     branch = assembly.settings.branch
     runs = [entry.path for entry in folder.entries if entry.kind == "folder"][-SAMPLED_RUNS:]
-    answers = consultation.ask(
-        {run_id: ReadFile(assembly.layout.path(run_id, LATEST), branch) for run_id in runs}
-    )
+    paths = [assembly.layout.path(run_id, LATEST) for run_id in runs]
+    answers = consultation.ask({path: ReadFile(path, branch) for path in paths})
+    return {path: answer.content for path, answer in answers.items() if not isinstance(answer, HoldfastError)}
+
+
+def _formats_of(sample: Mapping[str, bytes]) -> dict[str, int]:
+    """Return the format of each checkpoint by its run; what is none is left out."""
     versions: dict[str, int] = {}
-    for run_id, answer in answers.items():
+    for path, content in sample.items():
         with suppress(AttributeError, ValueError, TypeError):
-            versions[run_id] = int(orjson.loads(answer.content).get("format_version", FORMAT_VERSION))
+            run_id = path.rsplit("/", 2)[1]
+            versions[run_id] = int(orjson.loads(content).get("format_version", FORMAT_VERSION))
     return versions
+
+
+def _try_keys(assembly: "Assembly", sample: Mapping[str, bytes]) -> Iterator[Check]:
+    """Yield whether the keys here open what is stored, where anything of that is sealed."""
+    sealed = {path: content for path, content in sample.items() if b'"$sealed"' in content}
+    if not sealed:
+        return
+    try:
+        keyring = assembly.keyring
+    except InvalidSettings:  # told by the line of the keys
+        return
+    opened = 0
+    for path, content in sealed.items():
+        with suppress(HoldfastError):
+            keyring.open(open_checkpoint(content, path), path)
+            opened += 1
+    is_writer_only = bool(keyring.keys) and not any(key.is_private for key in keyring.keys)
+    yield judgement.judge_sealed(len(sealed), opened, is_writer_only=is_writer_only)

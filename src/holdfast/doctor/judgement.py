@@ -102,6 +102,38 @@ def judge_keys(
     return Check("keys", True, "; ".join(told))
 
 
+def judge_database(version: str, *, is_synced: bool, is_writable: bool, took_s: float) -> Check:
+    """Tell whether the database that machines share keeps what it takes."""
+    detail = f"PostgreSQL {version} answers within {took_s * 1000:.0f} ms"
+    if not is_writable:
+        advice = "HOLDFAST_DATABASE_URL leads to a standby, which takes no checkpoints: name the primary."
+        return Check("database", False, f"{detail}, and takes no writes", advice)
+    if not is_synced:
+        advice = "Set fsync = on in postgresql.conf: a power cut would take acknowledged checkpoints with it."
+        return Check("database", False, f"{detail}, and does not sync to its disk", advice)
+    return Check("database", True, detail)
+
+
+def judge_absent_database(reason: str) -> Check:
+    """Tell that the database that machines share cannot be asked."""
+    advice = "See that it runs and that HOLDFAST_DATABASE_URL leads to it; checkpoints wait on this disk."
+    return Check("database", False, reason, advice)
+
+
+def judge_sealed(sealed: int, opened: int, *, is_writer_only: bool) -> Check:
+    """Tell whether the keys here open what is stored, by the newest checkpoints of some runs."""
+    detail = f"{opened} of {sealed} sealed checkpoints looked at can be opened here"
+    if is_writer_only:
+        return Check("sealed states", True, "this machine writes and cannot read, as its public key says")
+    if opened < sealed:
+        advice = (
+            "Add the key that sealed them to HOLDFAST_ENCRYPTION_KEY, after the newest: the first one seals, "
+            "all of them open."
+        )
+        return Check("sealed states", False, detail, advice)
+    return Check("sealed states", True, detail)
+
+
 def judge_folder(path: str, *, free_bytes: int, min_free_bytes: int, sync_s: float, kind: str) -> Check:
     """Tell whether the disk takes checkpoints for good: `kind` is the type of its file system."""
     megabytes = free_bytes // MEGABYTE

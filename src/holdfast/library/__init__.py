@@ -5,6 +5,7 @@
 
 from typing import TYPE_CHECKING, Literal, Unpack, overload
 
+from holdfast.library.claiming import Claiming
 from holdfast.library.deciding import Deciding
 from holdfast.library.draining import Draining
 from holdfast.library.keeping import Keeping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     )
 
 
-class Holdfast(Deciding, Draining, Keeping):
+class Holdfast(Claiming, Deciding, Draining, Keeping):
     """Durable checkpoints for one repository. Use it as a context manager, or close it.
 
     Saving returns as soon as the checkpoint is safe on the local disk, whatever GitHub does; `drain`, or a
@@ -57,5 +58,6 @@ class Holdfast(Deciding, Draining, Keeping):
             resume=self.resume,
             drain=self.drain,
             clock=self._assembly.clock,
+            claim=lambda claimed, owner: self.claim(claimed, owner=owner),
         )
         return open_run(run_id, style, storage, Options(**options))

@@ -25,7 +25,7 @@ class Deciding(Saving):
         from holdfast.decisions.review import ReviewDecision, write_review
 
         decided = ReviewDecision(decision, note, by)
-        plan = self.resume(parse_run_name(run_id))
+        plan = self._reader(run_id).resume(parse_run_name(run_id))
         if plan.review is None:
             raise DecisionRefused("nothing_to_review", f"run {run_id!r} does not wait for a review")
         newest = self.checkpoint(run_id, plan.checkpoint_id)
@@ -34,21 +34,27 @@ class Deciding(Saving):
     def rollback(self, run_id: str, at: At, *, note: str | None = None) -> Receipt:
         """Go on from an older checkpoint: its state is carried on in a new one.
 
-        What waits for a review still does. Raises UnknownRun, IntegrityFailure.
+        What waits for a review still does. Raises UnknownRun, IntegrityFailure, DecisionRefused if a review
+        has stopped the run.
         """
         from holdfast.decisions.branching import write_rollback
 
+        self._refuse_stopped(run_id)
         target = self.checkpoint(parse_run_name(run_id), parse_place(at))
         return self.submit(write_rollback(target, note))
 
     def fork(self, run_id: str, at: At, new_run_id: str) -> Receipt:
         """Begin another run with the state of a checkpoint; the run itself stays as it is.
 
-        Raises UnknownRun, IntegrityFailure, DecisionRefused if there is a run of the new name already.
+        Raises UnknownRun, IntegrityFailure, DecisionRefused if there is a run of the new name already, or if
+        that checkpoint is the review that has stopped the run.
         """
-        from holdfast.decisions.branching import write_fork
+        from holdfast.decisions.branching import ends_run, write_fork
 
         source = self.checkpoint(parse_run_name(run_id), parse_place(at))
+        if ends_run(source):
+            reason = f"checkpoint {source.sequence} has stopped run {run_id!r}; begin from an earlier one"
+            raise DecisionRefused("stopped", reason)
         self._check_free(parse_run_name(new_run_id))
         return self.submit(write_fork(source, new_run_id))
 
@@ -57,7 +63,7 @@ class Deciding(Saving):
 
         Raises UnknownRun, DecisionRefused, SpoolBusy, GatewayError.
         """
-        return self._assembly.deletion.delete(parse_run_name(run_id), is_forced=force)
+        return self._assembly.home(parse_run_name(run_id)).deletion.delete(run_id, is_forced=force)
 
     def _check_free(self, run_id: str) -> None:
         try:

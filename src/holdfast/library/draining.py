@@ -1,12 +1,13 @@
 """The spool and its way to GitHub: draining, waiting, setting free, moving to another machine."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import SpoolBusy, Stopped
 from holdfast.format.receipt import Progress, Receipt
 from holdfast.library.reading import Reading
+from holdfast.library.sharded import DrainTerms, drain_shards
 from holdfast.queue import Manifest, export_spool
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Draining(Reading):
         If that ends a run and it `tidies`, the repository is cleaned up as well. Raises SpoolBusy when
         another process is draining.
         """
-        return self._assembly.worker.drain(patience_s=timeout_s, tidies=tidies)
+        return self._drain(timeout_s, tidies=tidies)
 
     def wait(self, checkpoint_id: str, *, timeout_s: float, tidies: bool = True) -> Receipt | None:
         """Drain until this checkpoint is verified or refused, or wait for the process that drains.
@@ -41,13 +42,22 @@ class Draining(Reading):
 
         while not (stop.is_set() or is_done()):
             try:
-                self._assembly.worker.drain(patience_s=deadline - clock.now(), is_done=is_done, tidies=tidies)
+                self._drain(deadline - clock.now(), is_done=is_done, tidies=tidies)
                 break
             except SpoolBusy:
                 clock.sleep(BUSY_POLL_S)
             except Stopped:
                 break
         return self.receipt(checkpoint_id)
+
+    def _drain(
+        self, patience_s: float, *, is_done: Callable[[], bool] = lambda: False, tidies: bool
+    ) -> "DrainResult":
+        shards = self._assembly.shards
+        if len(shards) == 1:
+            return shards[0].worker.drain(patience_s=patience_s, is_done=is_done, tidies=tidies)
+        ends_at = self._assembly.clock.now() + patience_s
+        return drain_shards(shards, DrainTerms(ends_at, is_done, tidies))
 
     def status(self) -> dict[str, Any]:
         """Return the spool, the budget and the last error, without asking GitHub or making anything."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidSettings
 from holdfast.library.opening import OpenLibrary, parse_run_name
+from holdfast.library.sharded import merge_squashes, merge_sweeps
 
 if TYPE_CHECKING:
     from holdfast.retention import SquashReport, SweepReport
@@ -19,8 +20,8 @@ class Keeping(OpenLibrary):
         The report of a sweep that was cut short has a `rest_because`. Raises SweepBusy when another process
         is at it, Throttled when the budget is low.
         """
-        sweeper = self._assembly.sweeper
-        return sweeper.plan() if dry_run else sweeper.sweep()
+        sweepers = [shard.sweeper for shard in self._assembly.shards]
+        return merge_sweeps([each.plan() if dry_run else each.sweep() for each in sweepers])
 
     def rotate_keys(self, run_id: str) -> "RotationReport":
         """Seal what is stored of a run with the newest key; called again, it goes on with what is left.
@@ -29,7 +30,10 @@ class Keeping(OpenLibrary):
         """
         if not self._assembly.keyring.keys:
             raise InvalidSettings(["HOLDFAST_ENCRYPTION_KEY: there is no key to seal with"])
-        return self._assembly.rotator.rotate(parse_run_name(run_id))
+        home = self._assembly.home(parse_run_name(run_id))
+        report = home.rotator.rotate(run_id)
+        home.cache.empty()  # the local copies of what was sealed otherwise, or not at all
+        return report
 
     def squash_history(
         self, *, keep_days: float | None = None, force: str = "", unguarded: bool = False
@@ -39,12 +43,17 @@ class Keeping(OpenLibrary):
         `force` must name the branch if it is the repository's default one. `unguarded` allows it where the
         server has no GraphQL, so that nothing compares the branch as it is moved.
         """
-        return self._assembly.squash.run(keep_days=keep_days, forced_branch=force, may_be_unguarded=unguarded)
+        return merge_squashes(
+            [
+                shard.squash.run(keep_days=keep_days, forced_branch=force, may_be_unguarded=unguarded)
+                for shard in self._assembly.shards
+            ]
+        )
 
     def preserve(self, run_id: str) -> bool:
         """Keep a run from ever being cleaned up; return whether that is new."""
-        return self._assembly.preserved.add(parse_run_name(run_id))
+        return self._assembly.home(parse_run_name(run_id)).preserved.add(run_id)
 
     def unpreserve(self, run_id: str) -> bool:
         """Let a run be cleaned up again; return whether it was preserved."""
-        return self._assembly.preserved.remove(parse_run_name(run_id))
+        return self._assembly.home(parse_run_name(run_id)).preserved.remove(run_id)

@@ -4,10 +4,11 @@ import os
 from types import TracebackType
 from typing import Self
 
-from holdfast.assembly import Assembly
+from holdfast.assembly import open_assembly
+from holdfast.assembly.ground import Ground
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.ids import At, parse_at, parse_run_id
-from holdfast.logs import configure_logs
+from holdfast.logs import configure_logs, configure_traces
 from holdfast.settings import Settings
 from holdfast.settings_file import load_settings
 
@@ -15,8 +16,8 @@ from holdfast.settings_file import load_settings
 class OpenLibrary:
     """A context manager over one repository and its data folder."""
 
-    def __init__(self, settings: Settings, *, assembly: Assembly | None = None) -> None:
-        self._assembly = assembly or Assembly(settings)
+    def __init__(self, settings: Settings, *, assembly: Ground | None = None) -> None:
+        self._assembly = assembly or open_assembly(settings)
 
     @classmethod
     def from_env(cls) -> Self:
@@ -26,8 +27,9 @@ class OpenLibrary:
         """
         settings = load_settings(os.environ)
         level = settings.log_level if "log_level" in settings.sources else "warning"
-        assembly = Assembly(settings)
+        assembly = open_assembly(settings)
         configure_logs(settings.log_format, level, secrets=assembly.secrets, is_default=True)
+        configure_traces(os.environ)
         return cls(settings, assembly=assembly)
 
     def __enter__(self) -> Self:

@@ -8,12 +8,14 @@ from holdfast.errors import UnknownRun
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import At, is_checkpoint_id, parse_checkpoint_id
 from holdfast.format.receipt import Receipt
-from holdfast.library.opening import OpenLibrary, parse_place
+from holdfast.library.opening import OpenLibrary, parse_place, parse_run_name
+from holdfast.library.sharded import merge_runs
 
 if TYPE_CHECKING:
     from holdfast.format.index import Index
     from holdfast.repository.findings import Report
-    from holdfast.repository.reader import RunSummary
+    from holdfast.repository.reader import Reader, RunSummary
+    from holdfast.stats.figures import Statistics
     from holdfast.styles.diff import Patch
     from holdfast.styles.replay import Story
     from holdfast.styles.resume import ResumePlan
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 class Reading(OpenLibrary):
     """What is stored in the repository and what is spooled here, read as one."""
+
+    def _reader(self, run_id: str) -> "Reader":
+        return self._assembly.home(run_id).reader
 
     def receipt(self, checkpoint_id: str) -> Receipt | None:
         """Return how far a checkpoint has come; None if it is not known here."""
@@ -39,47 +44,58 @@ class Reading(OpenLibrary):
         With `resumable`, those that can be resumed; with `workflow`, those of one by its path or its name;
         with `review`, those that wait for a person; with `archived`, those of which only a summary is left.
         """
+        readers = [shard.reader for shard in self._assembly.shards]
         if archived:
-            chosen = self._assembly.reader.list_archived()
-            return [run for run in chosen if not (resumable or review or workflow)]
-        return self._assembly.reader.list_runs(is_resumable=resumable, workflow=workflow, is_waiting=review)
+            if resumable or review:
+                return []  # nothing goes on that is archived
+            chosen = [run for reader in readers for run in reader.list_archived(workflow)]
+            return merge_runs(chosen)
+        return merge_runs(
+            run
+            for reader in readers
+            for run in reader.list_runs(is_resumable=resumable, workflow=workflow, is_waiting=review)
+        )
 
     def checkpoints(self, run_id: str, *, limit: int | None = None) -> "Index":
         """Return every checkpoint of a run, stored or spooled, or the newest `limit`. Raises UnknownRun."""
-        return self._assembly.reader.list_checkpoints(run_id, newest=limit)
+        return self._reader(run_id).list_checkpoints(run_id, newest=limit)
 
     def checkpoint(self, name: str, at: At | None = None) -> Envelope:
         """Return one checkpoint: the one with this id, or of a run the newest, or the one at `at`.
 
         `at` is a sequence number or a checkpoint's id. Raises UnknownRun, IntegrityFailure.
         """
-        reader = self._assembly.reader
         if at is not None or not is_checkpoint_id(name):
-            return reader.read_checkpoint(name, parse_place(at))
+            return self._reader(name).read_checkpoint(name, parse_place(at))
         checkpoint_id = parse_checkpoint_id(name)
         if self.receipt(checkpoint_id) is None:
             with suppress(UnknownRun):  # a run may be named like that, too
-                return reader.read_checkpoint(name)
-        return reader.read_checkpoint(self.run_of(checkpoint_id), checkpoint_id)
+                return self._reader(name).read_checkpoint(name)
+        run_id = self.run_of(checkpoint_id)
+        return self._reader(run_id).read_checkpoint(run_id, checkpoint_id)
 
     def summary(self, run_id: str) -> bytes:
         """Return the summary that is left of an archived run, as JSON. Raises UnknownRun."""
-        return self._assembly.reader.read_summary(run_id)
+        return self._reader(run_id).read_summary(run_id)
 
     def checkpoints_by_id(self, run_id: str, checkpoint_ids: Collection[str]) -> dict[str, Envelope]:
         """Return these checkpoints of a run, by their ids. Raises UnknownRun, IntegrityFailure."""
-        return self._assembly.reader.read_many(run_id, checkpoint_ids)
+        return self._reader(run_id).read_many(run_id, checkpoint_ids)
 
     def run_of(self, checkpoint_id: str) -> str:
         """Return the run that a checkpoint belongs to, by its id. Raises UnknownRun."""
-        return self._assembly.reader.find_run(checkpoint_id)
+        *others, last = (shard.reader for shard in self._assembly.shards)
+        for reader in others:
+            with suppress(UnknownRun):
+                return reader.find_run(checkpoint_id)
+        return last.find_run(checkpoint_id)
 
     def signatures(self, run_id: str) -> dict[str, str]:
         """Return what each stored checkpoint's signature is worth: `valid`, `missing` or `forged`, by id.
 
         Nothing where no signing key is set; nor of what is spooled here, which is signed when it is drained.
         """
-        return self._assembly.reader.read_signatures(run_id)
+        return self._reader(run_id).read_signatures(run_id)
 
     def resume(
         self,
@@ -96,9 +112,29 @@ class Reading(OpenLibrary):
         now; where they differ from what was stored, the plan warns. Raises UnknownRun, IntegrityFailure when
         nothing good is left, GatewayError when GitHub is away and nothing of the run is known here.
         """
-        return self._assembly.reader.resume(
-            run_id, at=parse_place(at), active_lessons=active_lessons, dag=dag
-        )
+        from holdfast.stats.resumes import count_resume
+
+        plan = self._reader(run_id).resume(run_id, at=parse_place(at), active_lessons=active_lessons, dag=dag)
+        count_resume(self._assembly.folder, run_id, self._assembly.clock.now())
+        return plan
+
+    def stats(self, run_id: str | None = None) -> "Statistics":
+        """Return how much is saved, how often, how large it is, how long its way takes: of a run or of all.
+
+        GitHub is asked for the run's folder, index and newest checkpoint; or for the list of runs and the
+        repository's size. What cannot be known is None, and `unknown` says why. Raises UnknownRun,
+        GatewayError.
+        """
+        from holdfast.stats.collection import collect
+
+        return collect(self._assembly, None if run_id is None else parse_run_name(run_id))
+
+    def look_at(self, run_id: str, *, limit: int | None = None) -> "tuple[Index, ResumePlan]":
+        """Return the checkpoints of a run, or the newest `limit`, and its resume plan, at one commit.
+
+        It costs one request less than to ask for both. Raises like `resume`.
+        """
+        return self._reader(run_id).look_at(run_id, newest=limit)
 
     def validate(self, run_id: str) -> "Report":
         """Return everything that is wrong with a run: files, integrity, index, numbers, parts, spool.
@@ -107,7 +143,7 @@ class Reading(OpenLibrary):
         """
         from holdfast.repository.validate import Validator
 
-        return Validator(self._assembly.reader).check_run(run_id)
+        return Validator(self._reader(run_id)).check_run(run_id)
 
     def diff(self, run_id: str, first: At, second: At) -> "Patch":
         """Return what turns one checkpoint of a run into another, by their numbers or ids.
@@ -125,6 +161,6 @@ class Reading(OpenLibrary):
         """
         from holdfast.styles.replay import Story, begin_at, replay
 
-        history = self._assembly.reader.history(run_id)
+        history = self._reader(run_id).history(run_id)
         scenes = begin_at(list(replay(history.envelopes)), parse_place(start, "start"))
         return Story(run_id, scenes, history.warnings)

@@ -1,6 +1,6 @@
 """Saving checkpoints: check, fill in, put into the spool, and tell how far the way to GitHub is open."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,23 +9,35 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 from holdfast.assembly import Assembly
+from holdfast.assembly.ground import Ground
 from holdfast.drain.chunks import least_need
 from holdfast.drain.outage import NOTE
-from holdfast.errors import CheckpointTooLarge, DatabaseAway, HoldfastError, InvalidCheckpoint
+from holdfast.errors import (
+    CheckpointTooLarge,
+    DatabaseAway,
+    DecisionRefused,
+    Fenced,
+    HoldfastError,
+    InvalidCheckpoint,
+)
 from holdfast.format.checkpoint import Draft, RunStatus, draft_from_mapping, draft_from_text
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority, Trigger
+from holdfast.library.opening import parse_run_name
 from holdfast.library.reading import Reading
 from holdfast.logs import log
 from holdfast.queue import ImportReport, import_spool
 from holdfast.settings import MOST_BYTES, Settings
+from holdfast.tracing import traces
 
 if TYPE_CHECKING:
+    from holdfast.claims.holding import HeldClaim
     from holdfast.importing.importer import Import
 
 # How old the answer to "is the way to GitHub open?" may be: looking costs more than the rest of a save.
 LOOK_EVERY_S = 1.0
+SAVE_SPAN = "holdfast.save"
 WARNED_BYTES = 500 * 1024
 _SHOWN_PLACES = 20
 
@@ -33,10 +45,14 @@ _SHOWN_PLACES = 20
 class Saving(Reading):
     """Checkpoints go into the spool, and are safe once a receipt is returned."""
 
-    def __init__(self, settings: Settings, *, assembly: Assembly | None = None) -> None:
+    def __init__(self, settings: Settings, *, assembly: Ground | None = None) -> None:
         super().__init__(settings, assembly=assembly)
+        self.on_spooled: Callable[[Receipt], None] | None = None
+        """Told of every single checkpoint that was put into the spool."""
         self._looked_at = float("-inf")
-        self._is_delayed = {True: False, False: False}
+        self._is_delayed: dict[Assembly, dict[bool, bool]] = {}
+        self._held: dict[str, HeldClaim] = {}
+        self._fences: dict[str, int] = {}
 
     def save(
         self,
@@ -77,6 +93,9 @@ class Saving(Reading):
         Bytes are taken as JSON text and kept as they are. Raises like `save`, and CheckpointChanged
         when its checkpoint_id is known with other content.
         """
+        if traces.is_on:
+            with traces.span(SAVE_SPAN):
+                return self._put(self.draft(checkpoint, run_id=run_id))
         draft = self.draft(checkpoint, run_id=run_id)
         del checkpoint  # a large one is then in memory once less while it is written
         return self._put(draft)
@@ -115,6 +134,10 @@ class Saving(Reading):
         self._check_size(draft.size_bytes)
         return draft
 
+    def redact_text(self, text: str) -> str:
+        """Return a text without credentials, as far as HOLDFAST_REDACT asks; the same one if it has none."""
+        return self._assembly.redactor.redact_text(text)
+
     def submit_all(self, drafts: Sequence[Draft]) -> list[Receipt | HoldfastError]:
         """Save many checkpoints with one sync; one that is refused has its error in place of a receipt.
 
@@ -128,13 +151,16 @@ class Saving(Reading):
         """End a run with a final checkpoint that carries its newest state on; return once it is on disk.
 
         `keep` marks it so that it is not deleted on success. A run that has ended in this way already is left
-        as it is. Clean up after the next drain. Raises UnknownRun, and InvalidCheckpoint for another status.
+        as it is. Clean up after the next drain. Raises UnknownRun, InvalidCheckpoint for another status, and
+        DecisionRefused where a review has stopped the run, which is then no success.
         """
         from holdfast.format.completion import is_final, write_final
 
         wanted = _parse_final_status(status)
         if not self._assembly.settings.enabled:
             return _disabled(_new_id(), run_id)
+        if wanted is RunStatus.COMPLETED:
+            self._refuse_stopped(run_id)
         newest = self.checkpoint(run_id)
         if not is_final(newest, wanted, is_kept=keep):
             return self.submit(write_final(newest, wanted, is_kept=keep))
@@ -146,6 +172,15 @@ class Saving(Reading):
             persistence=Persistence.NORMAL,
             file_path=self._assembly.layout.checkpoint_path(run_id, newest.sequence, newest.header.trigger),
         )
+
+    def _refuse_stopped(self, run_id: str) -> None:
+        """Raise DecisionRefused if a review has stopped the run."""
+        from holdfast.format.review import Stop
+        from holdfast.styles.review import tell_stop
+
+        _, held = self._reader(parse_run_name(run_id)).load_reviewed(run_id)
+        if isinstance(held, Stop):
+            raise DecisionRefused("stopped", tell_stop(held, run_id))
 
     def import_spool(self, folder: Path) -> ImportReport:
         """Take in what `export_spool` wrote, here or elsewhere; doing it again changes nothing."""
@@ -164,14 +199,53 @@ class Saving(Reading):
 
     def _put(self, draft: Draft) -> Receipt:
         """Save a draft that was made for this call alone."""
+        if traces.is_on:
+            if not traces.is_within(SAVE_SPAN):
+                with traces.span(SAVE_SPAN):
+                    return self._put(draft)
+            traces.tell(**describe_draft(draft))
+            draft = draft.within_trace(traces.traceparent())
         (outcome,) = self._put_all([draft], are_new=True)
         if isinstance(outcome, HoldfastError):
             raise outcome
+        if self.on_spooled and outcome.status is Progress.SPOOLED:
+            self.on_spooled(outcome)
         return outcome
 
     def _put_all(self, drafts: Sequence[Draft], *, are_new: bool = False) -> list[Receipt | HoldfastError]:
         if not self._assembly.settings.enabled:
             return [_disabled(draft.checkpoint_id, draft.run_id) for draft in drafts]
+        if self._held or self._fences or any(draft.header.fence for draft in drafts):
+            return self._put_fenced(drafts, are_new=are_new)
+        return self._put_admitted(drafts, are_new=are_new)
+
+    def _put_fenced(self, drafts: Sequence[Draft], *, are_new: bool) -> list[Receipt | HoldfastError]:
+        """Save what is not too late; what is has Fenced in place of a receipt."""
+        told: list[Draft | Fenced] = [self._fence(draft) for draft in drafts]
+        admitted = [each for each in told if isinstance(each, Draft)]
+        outcomes = iter(self._put_admitted(admitted, are_new=are_new) if admitted else ())
+        return [each if isinstance(each, Fenced) else next(outcomes) for each in told]
+
+    def _fence(self, draft: Draft) -> Draft | Fenced:
+        """Return a checkpoint with the fence of our claim; Fenced if its run is not its sender's any more.
+
+        No judge is asked: a claim knows by itself when it may be lost, and others are known by the spool.
+        """
+        held = self._held.get(draft.run_id)
+        fence = draft.header.fence or self._fences.get(draft.run_id)
+        try:
+            if held and fence in (None, held.fence):
+                held.check()
+                return draft.with_fence(held.fence)
+            if fence:
+                self._assembly.home(draft.run_id).known_claims.admit(draft.run_id, fence)
+                return draft.with_fence(fence)
+        except Fenced as error:
+            # What was accepted before is answered as it was then.
+            return draft if self.receipt(draft.checkpoint_id) else error
+        return draft
+
+    def _put_admitted(self, drafts: Sequence[Draft], *, are_new: bool) -> list[Receipt | HoldfastError]:
         persistence = self._persistence(drafts)
         outcomes = self._assembly.spool.put_all(drafts, persistence=persistence, are_new=are_new)
         return [_tell(draft, outcome) for draft, outcome in zip(drafts, outcomes, strict=True)]
@@ -191,21 +265,26 @@ class Saving(Reading):
         """
         now = self._assembly.clock.now()
         if not 0 <= now - self._looked_at < LOOK_EVERY_S:
-            self._is_delayed = self._look_at_way()
+            self._is_delayed = {}
             self._looked_at = now
-        is_delayed = any(self._is_delayed[draft.priority is Priority.CRITICAL] for draft in drafts)
+        is_delayed = any(self._way_of(draft)[draft.priority is Priority.CRITICAL] for draft in drafts)
         return Persistence.DELAYED if is_delayed else Persistence.NORMAL
 
-    def _look_at_way(self) -> dict[bool, bool]:
-        """Return whether the way is closed: True has the answer for critical checkpoints."""
-        spool = self._assembly.spool
-        try:
-            if not (spool.trouble() or NOTE in spool.notes()):
-                need = least_need(self._assembly.policy)
-                return self._assembly.rate_limiter.blocked_by_urgency(need)
-        except DatabaseAway as error:
-            log.warning("database_away", cause=str(error))
-        return {True: True, False: True}
+    def _way_of(self, draft: Draft) -> dict[bool, bool]:
+        shard = self._assembly.intake(draft.run_id)
+        if shard not in self._is_delayed:
+            self._is_delayed[shard] = _look_at_way(shard)
+        return self._is_delayed[shard]
+
+
+def _look_at_way(shard: Assembly) -> dict[bool, bool]:
+    """Return whether the way to GitHub is closed: True has the answer for critical checkpoints."""
+    try:
+        if not (shard.spool.trouble() or NOTE in shard.spool.notes()):
+            return shard.rate_limiter.blocked_by_urgency(least_need(shard.policy))
+    except DatabaseAway as error:
+        log.warning("database_away", cause=str(error))
+    return {True: True, False: True}
 
 
 def _tell(draft: Draft, outcome: Receipt | HoldfastError) -> Receipt | HoldfastError:
@@ -229,6 +308,16 @@ def _tell(draft: Draft, outcome: Receipt | HoldfastError) -> Receipt | HoldfastE
         advice="Store a reference to a credential, not the credential.",
     )
     return replace(outcome, redacted=draft.redacted)
+
+
+def describe_draft(draft: Draft) -> dict[str, str | int]:
+    """Return what a span says of the checkpoint that is saved within it."""
+    return {
+        "holdfast.run_id": draft.run_id,
+        "holdfast.checkpoint_id": draft.checkpoint_id,
+        "holdfast.trigger": draft.trigger.value,
+        "holdfast.bytes": draft.size_bytes,
+    }
 
 
 def _parse_final_status(status: str | RunStatus) -> RunStatus:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from holdfast.doctor import Diagnosis
     from holdfast.format.index import Index
     from holdfast.repository.catalog import RunSummary
+    from holdfast.stats.figures import Statistics
 
 _RECEIPT_FIELDS = tuple(field.name for field in fields(Receipt))
 
@@ -66,13 +67,13 @@ def run_document(index: "Index") -> "RunSummary":
     """Return one run in a line, as in the list of runs."""
     from holdfast.format.checkpoint import RunStatus
     from holdfast.repository.catalog import RunSummary
+    from holdfast.styles.review import is_stopped
 
-    newest = index.newest
-    is_stopped = newest is not None and newest.trigger == "review" and index.status is RunStatus.FAILED
+    newest, is_over = index.current, is_stopped(index)
     return RunSummary(
         run_id=index.run_id,
-        status=index.status,
-        resumable=index.status is not RunStatus.COMPLETED and not is_stopped,
+        status=RunStatus.FAILED if is_over else index.status,
+        resumable=index.status is not RunStatus.COMPLETED and not is_over,
         checkpoint_count=index.checkpoint_count,
         last_updated=index.last_updated or (newest.timestamp if newest else ""),
         workflow=index.workflow,
@@ -91,3 +92,8 @@ def archived_document(summary: Mapping[str, Any]) -> dict[str, Any]:
 def diagnosis_document(diagnosis: "Diagnosis") -> dict[str, Any]:
     """Return what the doctor found, as commands and calls show it."""
     return {"ok": diagnosis.ok, "checks": [asdict(check) for check in diagnosis.checks]}
+
+
+def stats_document(stats: "Statistics") -> dict[str, Any]:
+    """Return the statistics of a run, or of all."""
+    return asdict(stats)

@@ -79,7 +79,8 @@ class Screen:
             text = escape_json(text.decode(errors="backslashreplace")).encode()
         with writing_answer():
             sys.stdout.flush()
-            sys.stdout.buffer.write(text + b"\n")
+            sys.stdout.buffer.write(text)
+            sys.stdout.buffer.write(b"\n")
             sys.stdout.buffer.flush()
 
     def table(

@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from holdfast.logs import escape_controls
 from holdfast.presentation.render import has_colour
 
 if TYPE_CHECKING:
-    from holdfast.assembly import Assembly
+    from holdfast.assembly.ground import Ground
     from holdfast.library import Holdfast
     from holdfast.settings import Settings
 
@@ -22,17 +22,17 @@ class Session:
     """One repository, opened for one command."""
 
     settings: "Settings"
-    assembly: "Assembly"
+    assembly: "Ground"
     holdfast: "Holdfast"
 
 
 @contextmanager
 def open_with(settings: "Settings", *, stop: threading.Event | None = None) -> Iterator[Session]:
     """Open what the settings name, and log as they say; `stop` ends waits and drains."""
-    from holdfast.assembly import Assembly
+    from holdfast.assembly import open_assembly
     from holdfast.library import Holdfast
 
-    assembly = Assembly(settings, stop=stop)
+    assembly = open_assembly(settings, stop=stop)
     start_logs(settings, assembly)
     with Holdfast(settings, assembly=assembly) as holdfast:
         yield Session(settings, assembly, holdfast)
@@ -48,7 +48,8 @@ def settings_from(given: Mapping[str, object]) -> "Settings":
 
     for variable, likely in unknown_variables(os.environ).items():
         meant = f"; did you mean {likely}?" if likely else "; see holdfast config"
-        sys.stderr.write(f"holdfast: {escape_controls(variable)} is not a setting{meant}\n")
+        with suppress(OSError):
+            sys.stderr.write(f"holdfast: {escape_controls(variable)} is not a setting{meant}\n")
     return load_settings(os.environ, given)
 
 
@@ -61,11 +62,12 @@ def quieten(settings: "Settings") -> "Settings":
     return settings if is_chosen else settings.model_copy(update={"log_level": "warning"})
 
 
-def start_logs(settings: "Settings", assembly: "Assembly | None" = None) -> None:
+def start_logs(settings: "Settings", assembly: "Ground | None" = None) -> None:
     """Log as the settings say, without any token that is in force."""
-    from holdfast.logs import configure_logs
+    from holdfast.logs import configure_logs, configure_traces
 
     secrets = assembly.secrets if assembly else settings.secrets
     configure_logs(
         settings.log_format, settings.log_level, secrets=secrets, has_colour=has_colour(sys.stderr)
     )
+    configure_traces(os.environ)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict
 
 from holdfast.clock import Clock
+from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import Draft
 from holdfast.format.receipt import Receipt
 from holdfast.recorder.memory import resident_mb
@@ -31,6 +32,18 @@ class Resume(Protocol):
         ...
 
 
+class RunClaim(Protocol):
+    """The right to drive a run."""
+
+    def release(self) -> None:
+        """Let go of it."""
+        ...
+
+
+def _refuse_claim(run_id: str, _owner: str | None) -> RunClaim:
+    raise InvalidCheckpoint("exclusive", f"nobody here can claim {run_id!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Storage:
     """Where checkpoints go: checked, put on disk, drained to the repository, and resumed from."""
@@ -41,6 +54,7 @@ class Storage:
     drain: Callable[[], object]
     clock: Clock
     memory_mb: Callable[[], float] = resident_mb
+    claim: Callable[[str, str | None], RunClaim] = _refuse_claim
 
 
 class RunOptions(TypedDict, total=False):
@@ -57,6 +71,8 @@ class RunOptions(TypedDict, total=False):
     memory_limit_mb     save `memory_pressure` when the process needs more
     confidence_below    of a run of agents: save `confidence_threshold` when one sinks below
     max_recoveries      of a run of agents: how often one that failed is restarted before the run goes back
+    exclusive           claim the run: raise Claimed while another process drives it, Fenced once one does
+    owner               what others are told of who drives it; this machine and process unless given
     handle_signals      save when SIGINT or SIGTERM comes (only in the main thread)
     working_directory   of a run of steps; the current one unless given
     workflow_type       of a run of steps: standard, iterative, mapreduce, or an object with such a `kind`
@@ -76,6 +92,8 @@ class RunOptions(TypedDict, total=False):
     memory_limit_mb: float | None
     confidence_below: float | None
     max_recoveries: int | None
+    exclusive: bool
+    owner: str | None
     handle_signals: bool
     working_directory: str | None
     workflow_type: str | Mapping[str, Any]
@@ -99,6 +117,8 @@ class Options:
     memory_limit_mb: float | None = None
     confidence_below: float | None = None
     max_recoveries: int | None = None
+    exclusive: bool = False
+    owner: str | None = None
     handle_signals: bool = True
     working_directory: str | None = None
     workflow_type: str | Mapping[str, Any] = "standard"

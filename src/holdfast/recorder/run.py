@@ -9,13 +9,14 @@ from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, overload
 
-from holdfast.errors import InvalidCheckpoint, UnknownRun
+from holdfast.errors import DecisionRefused, InvalidCheckpoint, UnknownRun
 from holdfast.format.checkpoint import RunStatus
 from holdfast.format.ids import parse_run_id
 from holdfast.format.receipt import Receipt
+from holdfast.format.review import Review
 from holdfast.format.triggers import Trigger
 from holdfast.logs import log
-from holdfast.recorder.options import Options, Storage
+from holdfast.recorder.options import Options, RunClaim, Storage
 from holdfast.recorder.saver import Autosave, Pause
 from holdfast.recorder.state import RunState
 from holdfast.styles.measures import add_cost, add_evaluation, nears_limit
@@ -40,7 +41,8 @@ class Recorder(ABC):
     `for name in run.remaining([...])`, or `if run.is_done(name): continue`.
 
     A checkpoint that cannot be saved is logged and told to `on_failed`; the work goes on. With `strict`, the
-    error is raised, unless another one is on its way, or the checkpoint was saved in the background.
+    error is raised, unless another one is on its way, or the checkpoint was saved in the background; so is
+    Fenced in any case: an `exclusive` run that another process has taken over must not go on.
     """
 
     _style: ClassVar[Style]
@@ -53,6 +55,7 @@ class Recorder(ABC):
         self.plan: ResumePlan | None = None
         self._storage = storage
         self._options = options
+        self._claim: RunClaim | None = None
         self._run = RunState(self.run_id, self._style, storage, options, self._new_progress())
         self._autosave = Autosave(self._run.record_changes, options.autosave_s, pause)
 
@@ -91,7 +94,7 @@ class Recorder(ABC):
         """
         with self._run.changing():
             before: float = self.state.get("cost_accumulated") or 0
-            self.state.update(add_cost(self.state, usd, item))
+            self.state.update(add_cost(self.state, usd, item, self._run.now()))
             total: float = self.state["cost_accumulated"]
         if nears_limit(before, total, self._options.cost_limit):
             self._run.record(Trigger.COST_THRESHOLD)
@@ -137,13 +140,15 @@ class Recorder(ABC):
         """Return the state of the newest good checkpoint, and go on from there; an empty one for a new run.
 
         `at` names another checkpoint to go on from, by its number or its id. The plan, with its warnings, is
-        then in `plan`; it warns if other lessons are active now. Raises what reading the run raises, and
-        InvalidCheckpoint if the run is of another style.
+        then in `plan`; it warns if other lessons are active now. Raises what reading the run raises,
+        InvalidCheckpoint if the run is of another style, and DecisionRefused if a review has stopped it.
         """
         try:
             plan = self._storage.resume(self.run_id, at=at, active_lessons=active_lessons, dag=self._dag())
         except UnknownRun:
             return self.state
+        if not plan.resumable and plan.status is RunStatus.FAILED:
+            raise DecisionRefused("stopped", plan.warnings[0])
         stored = dict(as_dict(freeze(plan.state)))
         if "progress" in stored and style_of(stored) != self.style:
             style = style_of(stored)
@@ -177,6 +182,15 @@ class Recorder(ABC):
         return [name for name in names if not (self.is_done(name) or self._is_in_doubt(name))]
 
     def __enter__(self) -> Self:
+        self._take()
+        return self._open()
+
+    def _take(self) -> None:
+        """Claim the run, if it is to be driven by this process alone."""
+        if self._options.exclusive:
+            self._claim = self._storage.claim(self.run_id, self._options.owner)
+
+    def _open(self) -> Self:
         self._run.saver.take_as_saved()
         if self._options.handle_signals:
             self._run.signals.open()
@@ -190,9 +204,12 @@ class Recorder(ABC):
             self._finish(error)
         finally:
             self._run.signals.close()
+            self._release()
 
     async def __aenter__(self) -> Self:
-        return self.__enter__()
+        if self._options.exclusive:
+            await _in_thread(self._take)
+        return self._open()  # signals can be handled by the main thread alone
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -201,6 +218,14 @@ class Recorder(ABC):
             await _in_thread(partial(self._finish, error))
         finally:
             self._run.signals.close()
+            if self._claim is not None:
+                await _in_thread(self._release)
+
+    def _release(self) -> None:
+        """Let another process drive the run."""
+        if self._claim is not None:
+            self._claim.release()
+            self._claim = None
 
     @abstractmethod
     def _new_progress(self) -> Document: ...
@@ -221,9 +246,13 @@ class Recorder(ABC):
     def _finish(self, error: BaseException | None) -> None:
         self._autosave.close()
         run, saver = self._run, self._run.saver
-        if error is None and saver.review:
+        if error is None and isinstance(saver.review, Review):
             log.warning("run_waits_for_review", run_id=self.run_id, cause=saver.review.reason)
             run.record(Trigger.MANUAL, is_new_only=True)
+        elif error is None and run.failed_parts:
+            saver.final_status = RunStatus.FAILED
+            log.warning("run_not_completed", run_id=self.run_id, failed=sorted(run.failed_parts))
+            run.record(Trigger.ERROR, status=RunStatus.FAILED, is_new_only=True)
         elif error is None:
             saver.final_status = RunStatus.COMPLETED
             run.record(Trigger.RUN_COMPLETE, status=RunStatus.COMPLETED, is_new_only=True)
@@ -289,9 +318,12 @@ class WorkBlock(ABC):
         if error is None:
             self._run.watch_memory()
             self._complete()
+            self._run.failed_parts.discard(self.name)
         elif self._run.is_interruption(error):
             self._run.record_interruption()
         else:
+            # The program may go on without it, but the run is not completed then.
+            self._run.failed_parts.add(self.name)
             self._fail(error)
 
     async def __aenter__(self) -> Self:

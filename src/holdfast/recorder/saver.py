@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.errors import InvalidCheckpoint
+from holdfast.errors import Fenced, InvalidCheckpoint
 from holdfast.format.checkpoint import Draft, RunStatus
 from holdfast.format.receipt import Receipt
-from holdfast.format.review import Review
+from holdfast.format.review import Held
 from holdfast.format.triggers import Trigger
 from holdfast.logs import log
 from holdfast.recorder.options import Options, Storage
@@ -61,7 +61,7 @@ class Saver:
         self._changing = threading.RLock()
         self._newest: _NewestCheckpoint | None = None
         self.workflow = options.workflow
-        self.review: Review | None = None
+        self.review: Held | None = None
         """What the run waits for that needs a person."""
         self.final_status: RunStatus | None = None
 
@@ -164,7 +164,7 @@ class Saver:
         cause = str(error) or repr(error)
         log.warning("checkpoint_failed", run_id=self._run_id, trigger=trigger, cause=cause)
         self._call(self._options.on_failed, error)
-        if self._options.strict and may_raise:
+        if (self._options.strict or isinstance(error, Fenced)) and may_raise:
             raise error
 
     def _call(self, callback: Callable[[Any], object] | None, value: object) -> None:

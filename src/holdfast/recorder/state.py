@@ -38,6 +38,8 @@ class RunState:
         self.changing = self.saver.changing
         self.signals = SignalWatch(self.record_interruption)
         self.options = options
+        self.failed_parts: set[str] = set()
+        """What has failed, and was not completed since."""
         self._style = style
         self._memory_mb = storage.memory_mb
         self._is_pressed = False

@@ -34,6 +34,9 @@ def test_a_bare_save_has_the_defaults_that_the_readme_promises() -> None:
         timeout_s=60.0,
         is_dry_run=False,
         spool_dir=Path("/runner/temp/holdfast-spool"),
+        is_claiming=False,
+        owner=JOB.owner(),
+        ttl_s=3600.0,
     )
 
 
@@ -61,7 +64,7 @@ def test_only_save_reads_a_state(tmp_path: Path) -> None:
     [
         (
             {"command": "explode"},
-            "command: 'explode' is none; use one of save, resume, drain, complete, cleanup",
+            "command: 'explode' is none; use one of save, resume, drain, complete, cleanup, release",
         ),
         ({"command": ""}, "command: '' is none"),
         ({"run_id": "a/b"}, "names no run"),

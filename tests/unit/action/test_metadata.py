@@ -28,7 +28,8 @@ def test_every_output_is_the_steps_own() -> None:
 
 
 def test_a_failure_before_the_program_starts_breaks_no_build_either() -> None:
-    assert STEP["continue-on-error"] == "${{ inputs.fail-on-error != 'true' }}"
+    # But one that asks to drive a run alone must not go on as if it did.
+    assert STEP["continue-on-error"] == "${{ inputs.fail-on-error != 'true' && inputs.claim != 'true' }}"
 
 
 def test_the_program_is_started_so_that_signals_reach_it() -> None:

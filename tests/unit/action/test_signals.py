@@ -15,6 +15,8 @@ from tests.fakes.repository import check_files
 from tests.unit.action.conftest import REPOSITORY, TOKEN, Stage
 from tests.unit.action.outputs import parse_outputs
 
+pytestmark = pytest.mark.processes
+
 LONGEST_S = 60
 # The step as `python -m holdfast.action` carries it out, but for the time that a cancelled job has.
 PROGRAM = """

@@ -204,7 +204,7 @@ def test_cleanup_that_is_cut_short_shows_what_it_did_and_ends_with_75(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cut_short(holdfast: Library, **_: object) -> SweepReport:
-        report = holdfast._assembly.sweeper.sweep()
+        report = holdfast._assembly.shards[0].sweeper.sweep()
         return replace(report, rest_because="the rest is for checkpoints")
 
     store(holdfast, "a", "b")

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 from subprocess import run as run_process
+from typing import Any
 
 import pytest
+
+from holdfast.retention.commit import Committer
 
 from .conftest import Ended, Holdfast
 
@@ -127,6 +130,51 @@ def test_a_deleted_run_can_begin_anew(holdfast: Holdfast) -> None:
 
     assert (receipt["status"], receipt["sequence_number"]) == ("verified", 2)
     assert holdfast("resume", "r", "--json").document["state"] == 5
+
+
+def test_a_deleted_checkpoint_that_comes_again_is_stored_again(holdfast: Holdfast) -> None:
+    checkpoint = (
+        '{"checkpoint_id": "1f0c7a52-6d0e-4b43-9a43-5d5cf3a0c3ad", "run_id": "r", "trigger": "manual",'
+        ' "state": 7}'
+    )
+    holdfast("submit", "-", "--wait", stdin=checkpoint)
+    holdfast("delete", "r", "--yes")
+
+    again = holdfast("submit", "-", "--json", stdin=checkpoint).document
+
+    assert again["status"] == "spooled"
+    assert holdfast("drain").code == 0
+    assert holdfast("resume", "r", "--json").document["state"] == 7
+
+
+@pytest.mark.parametrize("moment", ["before the commit", "after the commit"])
+def test_a_deletion_that_was_killed_leaves_no_receipt_without_its_checkpoint(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    checkpoint = (
+        '{"checkpoint_id": "1f0c7a52-6d0e-4b43-9a43-5d5cf3a0c3ad", "run_id": "r", "trigger": "manual",'
+        ' "state": 7}'
+    )
+    holdfast("submit", "-", "--wait", stdin=checkpoint)
+    commit = Committer.commit
+
+    class Killed(BaseException):
+        """What stands for kill -9."""
+
+    def kill(committer: Committer, *arguments: Any) -> str:
+        if moment == "after the commit":
+            commit(committer, *arguments)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Committer, "commit", kill)
+        with pytest.raises(Killed):
+            holdfast("delete", "r", "--yes")
+
+    holdfast("submit", "-", stdin=checkpoint)
+    assert holdfast("drain").code == 0
+    assert holdfast("resume", "r", "--json").document["state"] == 7
+    assert len(holdfast("list", "r", "--json").document["checkpoints"]) == 1
 
 
 def test_a_run_that_is_only_spooled_can_be_deleted(holdfast: Holdfast) -> None:

@@ -9,6 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from holdfast.doctor import examine
+from holdfast.github.client import GitHubClient
+from holdfast.library import Holdfast as Library
+from tests.fakes.postgres import postgres_url
+
 from .conftest import Ended, GitHub, Holdfast
 
 
@@ -200,3 +205,88 @@ def test_keys_are_looked_at_where_they_are_set(
     assert "keys" in failed(holdfast("doctor", "--json"))
     file.chmod(0o600)
     assert "keys" not in failed(holdfast("doctor", "--json"))
+
+
+def test_checkpoints_that_no_key_here_opens_are_found(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_ENCRYPTION_KEY", holdfast("keys", "new").out.strip())
+    holdfast("submit", "-", "--run-id", "a", "--wait", *github.options, stdin='{"answer": 42}')
+    assert failed(holdfast("doctor", "--json", *github.options)) == []
+
+    monkeypatch.setenv("HOLDFAST_ENCRYPTION_KEY", holdfast("keys", "new").out.strip())
+    ended = holdfast("doctor", "--json", *github.options)
+
+    assert failed(ended) == ["sealed states"]
+    assert "0 of 1 sealed checkpoints" in ended.out
+    assert "HOLDFAST_ENCRYPTION_KEY" in ended.out
+
+
+def test_sealed_checkpoints_on_a_machine_without_a_key_are_found(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_ENCRYPTION_KEY", holdfast("keys", "new").out.strip())
+    holdfast("submit", "-", "--run-id", "a", "--wait", *github.options, stdin="{}")
+    monkeypatch.delenv("HOLDFAST_ENCRYPTION_KEY")
+
+    assert failed(holdfast("doctor", "--json", *github.options)) == ["sealed states"]
+
+
+def test_a_database_that_is_away_is_found(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setenv("HOLDFAST_DATABASE_URL", f"postgresql://me:canary@127.0.0.1:{port}/holdfast")
+
+    ended = holdfast("doctor", "--json", *github.options)
+
+    assert "database" in failed(ended)
+    assert "HOLDFAST_DATABASE_URL" in ended.out
+    assert "canary" not in ended.out + ended.err
+
+
+def test_a_database_that_does_not_sync_is_found(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # The tests' own server is quick because it does not sync.
+    monkeypatch.setenv("HOLDFAST_DATABASE_URL", postgres_url(tmp_path))
+
+    ended = holdfast("doctor", "--json", *github.options)
+
+    assert failed(ended) == ["database"]
+    assert "fsync = on" in ended.out
+
+
+def test_a_full_spool_is_found(holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_MAX_SPOOL_ITEMS", "1")
+    holdfast("submit", "-", "--run-id", "a", *github.options, stdin="{}")
+
+    assert failed(holdfast("doctor", "--json", *github.options)) == ["spool"]
+
+
+def test_what_kept_the_last_drain_from_github_is_found(holdfast: Holdfast, github: GitHub) -> None:
+    holdfast("submit", "-", "--run-id", "a", *github.options, stdin="{}")
+    github.emulator.switch(read_only=True)
+    holdfast("drain", *github.options)
+
+    assert "permission" in failed(holdfast("doctor", "--json", *github.options))
+
+
+def test_a_diagnosis_closes_the_client_that_it_opens(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[GitHubClient] = []
+    close = GitHubClient.close
+
+    def close_and_tell(client: GitHubClient) -> None:
+        closed.append(client)
+        close(client)
+
+    monkeypatch.setattr(GitHubClient, "close", close_and_tell)
+    monkeypatch.setenv("HOLDFAST_REPO", "holdfast/checkpoints")
+    monkeypatch.setenv("HOLDFAST_API_URL", github.url)
+    with Library.from_env() as hf:
+        for number in (1, 2):
+            assert examine(hf._assembly).ok
+            assert len(closed) == number

@@ -1,11 +1,12 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from holdfast.errors import Stopped
 from holdfast.presentation.exits import CommandFailed
 from holdfast.presentation.render import Screen
 from holdfast.presentation.session import Session, open_with
+from holdfast.queue.rows import ItemRow
+from holdfast.queue.tables import SELECT_ITEM
 from holdfast.settings import Settings
 
 from .conftest import GitHub, Holdfast
@@ -171,6 +174,7 @@ def held_write(github: GitHub) -> Iterator[HeldWrite]:
     held.let_go()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_a_drain_after_the_write_under_way(
     holdfast: Holdfast, github: GitHub, held_write: HeldWrite, number: signal.Signals
@@ -195,6 +199,7 @@ def test_a_signal_ends_a_drain_after_the_write_under_way(
     assert {run["run_id"]: run["checkpoint_count"] for run in listed} == dict.fromkeys(runs, 1)
 
 
+@pytest.mark.processes
 def test_a_call_that_hangs_does_not_keep_a_stopped_drain_from_ending(
     holdfast: Holdfast, github: GitHub, held_write: HeldWrite
 ) -> None:
@@ -232,6 +237,7 @@ def test_signals_are_taken_before_the_slow_part_is_loaded(
     assert loaded == [False]
 
 
+@pytest.mark.processes
 def test_a_second_signal_ends_the_process_at_once(
     holdfast: Holdfast, github: GitHub, held_write: HeldWrite
 ) -> None:
@@ -246,3 +252,32 @@ def test_a_second_signal_ends_the_process_at_once(
         process.send_signal(signal.SIGTERM)
 
         assert process.wait(LONGEST_S) == -signal.SIGTERM
+
+
+def put_as_a_newer_version(data_dir: Path, checkpoint_id: str) -> None:
+    """Give a checkpoint in the spool a trigger that this version does not know, and the seal for that."""
+    (path,) = data_dir.glob("**/queue.db")
+    with closing(sqlite3.connect(path)) as database, database:
+        found = database.execute(SELECT_ITEM, (checkpoint_id,)).fetchone()
+        row = ItemRow._make(found)._replace(trigger="from_the_future").sealed()
+        database.execute(
+            "update item set trigger = ?, seal = ? where arrival = ?", (row.trigger, row.seal, row.arrival)
+        )
+
+
+def test_run_with_a_checkpoint_of_a_newer_format_waits_and_the_others_go_on(
+    holdfast: Holdfast, data_dir: Path
+) -> None:
+    _, newer, _, _ = submit(holdfast, "a", "newer", "newer", "b")
+    put_as_a_newer_version(data_dir, newer)
+
+    ended = holdfast("drain", "--json")
+
+    assert (ended.code, ended.document["verified"], ended.document["left"]) == (75, 2, 2)
+    assert "newer format" in ended.document["reason"]
+    assert "of run newer:" in ended.document["reason"]
+    status = holdfast("status", "--json").document
+    assert (status["spool"]["depth"], status["last_error"]) == (2, ended.document["reason"])
+    assert "of run newer:" in holdfast("status").out
+    assert holdfast("cleanup", "--json").code == 0
+    assert holdfast("resume", "a").code == 0

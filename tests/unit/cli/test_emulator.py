@@ -25,6 +25,7 @@ def emulator(*options: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
             process.kill()
 
 
+@pytest.mark.processes
 def test_it_serves_a_repository_made_on_the_spot_until_a_signal(tmp_path: Path) -> None:
     options = ("--json", "--root", str(tmp_path), "--repo", "acme/state", "--limit", "60", "--token", "good")
     with emulator(*options, "--fault", "get:502:nth=3") as (line, process):
@@ -44,6 +45,7 @@ def test_it_serves_a_repository_made_on_the_spot_until_a_signal(tmp_path: Path) 
     assert (process.returncode, rest, errors) == (0, "", "")
 
 
+@pytest.mark.processes
 def test_the_line_for_people_has_the_address(data_dir: Path) -> None:
     with emulator() as (line, process):
         process.send_signal(signal.SIGINT)

@@ -152,6 +152,7 @@ def run_process(*words: str, **keywords: object) -> "subprocess.CompletedProcess
     return subprocess.run(command, stderr=subprocess.PIPE, timeout=60, check=False, **keywords)  # type: ignore[call-overload,no-any-return]
 
 
+@pytest.mark.processes
 def test_a_reader_that_goes_away_ends_a_command_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -164,6 +165,7 @@ def test_a_reader_that_goes_away_ends_a_command_quietly() -> None:
     assert ended.stderr == b""
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_output_that_cannot_be_written_is_a_failure_in_one_line() -> None:
     with Path("/dev/full").open("wb") as full:
@@ -184,6 +186,7 @@ def loaded_modules(*words: str) -> set[str]:
     return set(ended.stderr.split())
 
 
+@pytest.mark.processes
 def test_help_loads_nothing_heavy() -> None:
     heavy = {
         "pydantic",
@@ -202,6 +205,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert loaded_modules("--help") & heavy == set()
 
 
+@pytest.mark.processes
 def test_a_submit_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
     state.write_text("{}")
@@ -221,6 +225,7 @@ def test_a_submit_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
     assert loaded & heavy == set()
 
 
+@pytest.mark.processes
 def test_a_terminal_that_knows_only_ascii_is_no_error() -> None:
     ended = run_process("--help", stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": "ascii"})
 
@@ -240,6 +245,7 @@ def run_with_closed(
 SUBMIT = ["submit", "-", "--run-id", "closed", "--trigger", "manual", "--phase", "p"]
 
 
+@pytest.mark.processes
 def test_a_closed_output_stops_nothing(holdfast: Holdfast) -> None:
     ended = run_with_closed(SUBMIT, 1, stdin=b'{"a": 1}')
 
@@ -247,6 +253,7 @@ def test_a_closed_output_stops_nothing(holdfast: Holdfast) -> None:
     assert holdfast("status", "--json").document["spool"]["depth"] == 1
 
 
+@pytest.mark.processes
 def test_a_closed_input_is_an_empty_one() -> None:
     ended = run_with_closed(SUBMIT, 0)
 
@@ -255,10 +262,12 @@ def test_a_closed_input_is_an_empty_one() -> None:
     assert b"Traceback" not in ended.stderr
 
 
+@pytest.mark.processes
 def test_closed_errors_go_nowhere() -> None:
     assert run_with_closed(["show", "nothing"], 2).returncode == 1
 
 
+@pytest.mark.processes
 def test_a_full_output_is_named_and_the_checkpoint_is_safe(holdfast: Holdfast) -> None:
     with Path("/dev/full").open("wb") as full:
         ended = subprocess.run(

@@ -188,3 +188,20 @@ def test_indenting_spells_out_what_a_terminal_would_obey() -> None:
 
     assert "\x9b" not in shown
     assert json.loads(shown) == json.loads(text)
+
+
+def test_archived_runs_are_found_by_their_workflow(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_KEEP_FULL_RUNS", "0")
+    monkeypatch.setenv("HOLDFAST_KEEP_LATEST_RUNS", "0")
+    for name, workflow in (("old", "flows/ci.yml"), ("older", "flows/other.yml")):
+        said = ("--workflow", workflow, "--trigger", "run_complete", "--status", "completed")
+        holdfast("submit", "-", "--run-id", name, *said, "--wait", stdin="{}")
+    assert holdfast("cleanup").code == 0
+
+    found = holdfast("runs", "--archived", "--workflow", "ci.yml", "--json").document["runs"]
+
+    assert [(run["run_id"], run["workflow"]) for run in found] == [("old", "flows/ci.yml")]
+    assert holdfast("runs", "--archived", "--workflow", "none", "--json").document["runs"] == []
+    assert len(holdfast("runs", "--archived", "--json").document["runs"]) == 2

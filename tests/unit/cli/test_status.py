@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,21 @@ def test_a_spool_that_cannot_be_opened_is_named(holdfast: Holdfast, data_dir: Pa
 
     assert ended.code == 0
     assert "the spool for acme/old cannot be opened" in ended.out
+
+
+def test_a_data_folder_that_cannot_be_used_is_told(holdfast: Holdfast, data_dir: Path) -> None:
+    data_dir.write_bytes(b"a file")
+
+    ended = holdfast("status")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert f"{data_dir} is not a folder" in ended.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_data_folder_that_may_not_be_written_to_is_told(holdfast: Holdfast, data_dir: Path) -> None:
+    data_dir.mkdir(mode=0o500)
+
+    ended = holdfast("status")
+
+    assert (ended.code, "may not be written to" in ended.err) == (1, True)

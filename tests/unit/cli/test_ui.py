@@ -49,6 +49,7 @@ def test_another_token_than_the_sidecars_is_told(
     assert "does not take this token" in ended.err
 
 
+@pytest.mark.processes
 def test_without_one_a_sidecar_is_started_that_only_the_link_opens(data_dir: Path) -> None:
     variables = {**os.environ, "HOLDFAST_DATA_DIR": str(data_dir), "HOLDFAST_PORT": "0"}
     command = [sys.executable, "-m", "holdfast", "ui", "--json"]

@@ -206,6 +206,7 @@ emulator.handle(Request.from_target("PUT", target, {"user-agent": "test"}, body)
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("moment", "status"), [("before", 404), ("after", 200)])
 def test_killed_process_leaves_a_sound_repository(tmp_path: Path, moment: str, status: int) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED_WRITER, str(tmp_path), moment], check=False)

@@ -163,6 +163,7 @@ with GitRepository(pathlib.Path(sys.argv[1])).locked():
 """
 
 
+@pytest.mark.processes
 def test_lock_keeps_other_processes_out_and_ends_with_its_holder(repository: GitRepository) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD_LOCK, str(repository.folder)],

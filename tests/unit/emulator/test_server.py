@@ -210,6 +210,7 @@ for number in range(20):
 """
 
 
+@pytest.mark.processes
 def test_several_processes_over_one_folder_lose_nothing(tmp_path: Path) -> None:
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(number)]) for number in range(3)
@@ -254,6 +255,7 @@ def test_every_public_name_can_be_had() -> None:
         getattr(holdfast.emulator, "nonsense")  # noqa: B009
 
 
+@pytest.mark.processes
 def test_importing_the_package_is_light() -> None:
     code = (
         "import sys, holdfast.emulator; sys.exit(bool({'pygit2', 'graphql', 'httpx'} & sys.modules.keys()))"

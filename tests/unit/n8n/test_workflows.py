@@ -137,7 +137,7 @@ def test_every_field_that_is_handed_in_is_one_of_a_checkpoint() -> None:
     assert literal is not None
     fields = {*re.findall(r"^    (\w+):", literal[1], re.MULTILINE), *re.findall(r"body\.(\w+) =", code)}
 
-    assert fields >= {"checkpoint_id", "trigger", "state", "phase", "priority"}
+    assert fields >= {"checkpoint_id", "trigger", "state", "phase", "priority", "fence"}
     assert fields <= set(SCHEMAS["CheckpointIn"]["properties"])
     assert set(re.findall(r": '(\w+)'", code.partition("statusOf")[2].partition(";")[0])) <= set(RunStatus)
 
@@ -150,6 +150,24 @@ def test_every_field_of_an_answer_that_code_reads_is_one_of_it() -> None:
         assert read <= properties
 
 
+def test_a_run_that_is_claimed_is_gone_on_with_only_if_it_is_ours() -> None:
+    workflow = WORKFLOWS["resume-run.json"]
+    nodes = {node["name"]: node["parameters"] for node in workflow["nodes"]}
+    ways = {
+        source: [[target["node"] for target in output] for output in outputs["main"]]
+        for source, outputs in workflow["connections"].items()
+    }
+    rules = [rule["outputKey"] for rule in nodes["Which way?"]["rules"]["values"]]
+    sent = set(re.findall(r"(\w+):", nodes["Claim the run"]["jsonBody"]))
+
+    assert ways["Alone?"] == [["Claim the run"], ["Go on"]]
+    assert ways["Is it ours?"] == [["Go on"], ["Which way?"]]
+    assert ways["Which way?"][rules.index("someone else drives it")] == ["Someone else drives it"]
+    assert ways["Which way?"][len(rules)] == ["Cannot tell"]
+    assert sent == set(SCHEMAS["ClaimIn"]["properties"])
+    assert not next(node for node in workflow["nodes"] if node["name"] == "Claim the run").get("retryOnFail")
+
+
 def test_the_inputs_of_the_sub_workflows_are_those_of_their_callers() -> None:
     inputs = {workflow["id"]: _inputs(workflow) for workflow in WORKFLOWS.values()}
     calls = [
@@ -159,11 +177,20 @@ def test_the_inputs_of_the_sub_workflows_are_those_of_their_callers() -> None:
         if node["type"].endswith(".executeWorkflow")
     ]
 
-    assert inputs["HoldfastSaveCp01"] == {"trigger", "state", "run_id", "phase", "priority", "context"}
+    assert inputs["HoldfastSaveCp01"] == {
+        "trigger",
+        "state",
+        "run_id",
+        "phase",
+        "priority",
+        "context",
+        "fence",
+    }
+    assert inputs["HoldfastResume01"] == {"run_id", "claim", "ttl_s"}
     assert calls
     for call in calls:
         values = call["workflowInputs"]["value"]
-        assert inputs[call["workflowId"]["value"]] - set(values) <= {"context"}
+        assert inputs[call["workflowId"]["value"]] - set(values) <= {"context", "fence", "claim", "ttl_s"}
         assert set(values) <= inputs[call["workflowId"]["value"]]
         assert values.get("trigger", "manual") in set(Trigger)
 

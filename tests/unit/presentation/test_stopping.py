@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from holdfast.presentation.stopping import stop_on_signals
 
 LONGEST_S = 60
@@ -35,6 +37,7 @@ with stopping.stop_on_signals(words):
 """
 
 
+@pytest.mark.processes
 def test_signals_wait_until_someone_heeds_them_also_if_they_were_ignored() -> None:
     subprocess.run([sys.executable, "-I", "-c", HOLD], check=True, timeout=LONGEST_S)
 
@@ -51,6 +54,7 @@ def test_the_first_signal_sets_the_event_and_the_handlers_come_back() -> None:
     assert isinstance(stop, threading.Event)
 
 
+@pytest.mark.processes
 def test_work_that_does_not_stop_is_ended_after_its_last_words() -> None:
     ended = subprocess.run(
         [sys.executable, "-I", "-c", HANGS], capture_output=True, text=True, check=False, timeout=LONGEST_S

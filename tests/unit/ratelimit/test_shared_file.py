@@ -236,6 +236,7 @@ def test_threads_lose_no_count(path: Path, clock: VirtualClock) -> None:
     assert rate_limiter.budget.content_spent(clock.now()) == 100
 
 
+@pytest.mark.processes
 def test_processes_lose_no_count(path: Path) -> None:
     command = [sys.executable, "-c", SPEND_FIFTY, str(path)]
     processes = [subprocess.Popen(command) for _ in range(2)]

@@ -36,7 +36,7 @@ def test_steps_work_with_async_with(shelf: Shelf) -> None:
 
     asyncio.run(main())
 
-    assert shelf.triggers == ["before_step", "step_complete", "before_step", "step_failed", "run_complete"]
+    assert shelf.triggers == ["before_step", "step_complete", "before_step", "step_failed"]
     assert shelf.progress["variables"] == {"version": "1.2"}
 
 

@@ -37,7 +37,10 @@ def test_a_resume_gives_back_the_state_and_goes_on_filling_it(shelf: Shelf) -> N
 
     run = shelf.open(TasksRun)
     state = run.resume()
-    assert state == {"items": [1], "cost_accumulated": 1.5}
+    assert {name: state[name] for name in ("items", "cost_accumulated")} == {
+        "items": [1],
+        "cost_accumulated": 1.5,
+    }
     assert state is run.state
     state["items"].append(2)
     run.checkpoint()

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ Run a command as a step of a run, so that the script around it can be started ag
 
 A step that is completed is skipped. It is saved before and after, when it fails, and when a signal comes.
 Output, input, signals and the exit code are those of the command; nothing that goes wrong here stops it.
+Only what is meant to does: a step that is running already (exit 75), a run that was stopped (exit 1).
 RUN may stand in HOLDFAST_RUN_ID instead."""
 
 
@@ -48,6 +49,12 @@ def register(commands: Commands) -> None:
     parser.add_argument("run_id", metavar="RUN", nargs="?", type=check_run_id)
     parser.add_argument("--step", metavar="NAME", required=True, help="the step, by a name of your own")
     parser.add_argument("--workflow", help="name or path of the workflow")
+    parser.add_argument(
+        "--exclusive",
+        action="store_true",
+        help="only if no other process drives the run: else the command is not run, and the exit code is 75",
+    )
+    parser.set_defaults(claim=None)
     parser.add_argument(
         "--no-output",
         action="store_true",
@@ -71,17 +78,25 @@ def run(arguments: argparse.Namespace, _screen: Screen) -> int:
     try:
         record = StepRecord(arguments.step, lambda stack: _open_steps(arguments, record, stack), _warn)
         with _uncollected():
-            is_to_run = record.begin()
-        if not is_to_run:
-            _warn(f"step {arguments.step!r} of {arguments.run_id} is completed: skipped")
+            beginning = record.begin()
+        if arguments.exclusive and arguments.claim is None:
+            _warn(f"{arguments.run_id} could not be claimed: the command was not run")
             record.close()
-            return ExitCode.DONE
+            return ExitCode.WORK_LEFT
+        if not beginning.is_to_run:
+            _warn(beginning.sentence)
+            record.close()
+            return beginning.code
         passage = Passage(relay, keeps_output=not arguments.no_output)
         code = _run_step(arguments, record, relay, passage)
+        if arguments.claim and not arguments.claim.is_held:
+            _warn(f"{arguments.run_id} may have been taken over meanwhile: this step counts as not done")
+            code = code or ExitCode.WORK_LEFT
         record.close()
         passage.leave_behind()
     finally:
         relay.close()
+        _settle_errors()
     return code
 
 
@@ -119,6 +134,11 @@ def _run_step(
     # A step that was told to stop is repeated, whatever it says: skipping it could lose work.
     if relay.is_stopped():
         return ended.code
+    if passage.unwritten and not ended.code:
+        # Without us, the command itself would have been told.
+        _warn(f"the output could not be written: {passage.unwritten}")
+        record.fail(f"its output could not be written: {passage.unwritten}", output)
+        return ExitCode.FAILED
     if ended.signal in ENDING:
         record.interrupt()
     elif ended.signal is not None:
@@ -132,6 +152,8 @@ def _run_step(
 
 def _open_steps(arguments: argparse.Namespace, record: "StepRecord", stack: ExitStack) -> "SharedSteps":
     from holdfast.cli.execution.shared_steps import SharedSteps
+    from holdfast.disk import make_private_folder
+    from holdfast.security.trust import Trust
 
     settings = settings_from(overrides(arguments))
     if "log_level" not in settings.sources:
@@ -139,25 +161,41 @@ def _open_steps(arguments: argparse.Namespace, record: "StepRecord", stack: Exit
         settings = settings.model_copy(update={"log_level": "error"})
     session = stack.enter_context(open_with(settings))
     assembly = session.assembly
+    if arguments.exclusive:
+        arguments.claim = stack.enter_context(session.holdfast.claim(arguments.run_id))
+    elif fence := _fence_from_environment(arguments.run_id):
+        session.holdfast.carry_fence(arguments.run_id, fence)
 
     def read() -> "Reader":
+        home = assembly.home(arguments.run_id)
         # Loaded before anyone looks at the time: what is waited for is GitHub's answer.
-        _ = assembly.client
-        return assembly.reader
+        _ = home.client
+        return home.reader
 
+    make_private_folder(assembly.folder)  # that of several shards is made by nobody else
     return SharedSteps(
         run_id=arguments.run_id,
         reader=read,
-        local_reader=lambda: assembly.reader,
+        local_reader=lambda: assembly.intake(arguments.run_id).reader,
         spool=assembly.spool,
         submit=session.holdfast.submit,
-        lock=assembly.folder / "steps.lock",
+        folder=assembly.folder,
         clock=assembly.clock,
         warn=record.tell,
         may_be_stored=not settings.is_embedded or (settings.data_dir / "github").exists(),
         workflow=arguments.workflow,
         working_directory=str(Path.cwd()),
+        trust=Trust(assembly.keyring),
     )
+
+
+def _fence_from_environment(run_id: str) -> int:
+    """Return the fence of the claim that the job holds of its run; 0 if it holds none."""
+    from holdfast.library.claiming import FENCE_VARIABLE
+
+    fence = os.environ.get(FENCE_VARIABLE, "")
+    is_its_run = run_id == os.environ.get(RUN_VARIABLE)
+    return int(fence) if is_its_run and fence.isdecimal() else 0
 
 
 def _run_from_environment() -> str:
@@ -171,5 +209,17 @@ def _run_from_environment() -> str:
 
 
 def _warn(sentence: str) -> None:
-    sys.stderr.write(f"holdfast: {escape_controls(sentence)}\n")
-    sys.stderr.flush()
+    # Past the buffer of sys.stderr: what cannot be written there would change our exit code.
+    with suppress(OSError):
+        os.write(2, f"holdfast: {escape_controls(sentence)}\n".encode(errors="backslashreplace"))
+
+
+def _settle_errors() -> None:
+    """Drop what others could not write to standard error: the interpreter's exit code would tell of it."""
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        with suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 2)
+            os.close(nowhere)

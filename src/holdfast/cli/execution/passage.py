@@ -75,10 +75,14 @@ class _Channel:
 
 
 class Passage:
-    """One command and the ways of its output. Without `keeps_output` it has our own outputs, unseen by us."""
+    """One command and the ways of its output. Without `keeps_output` it has our own outputs, unseen by us.
+
+    `unwritten` says why something of its output is lost: a full disk, say. That a reader has gone is none.
+    """
 
     def __init__(self, relay: SignalRelay, *, keeps_output: bool = True) -> None:
         self.tail = Tail()
+        self.unwritten = ""
         self._relay = relay
         self._channels = _open_channels() if keeps_output else {}
 
@@ -159,7 +163,14 @@ class Passage:
         if not chunk:
             return False
         self.tail.add(chunk)
-        return _write_all(channel.target, chunk)
+        try:
+            _write_all(channel.target, chunk)
+        except BrokenPipeError:
+            return False
+        except OSError as error:
+            self.unwritten = error.strerror or repr(error)
+            return False
+        return True
 
     def _fit_window(self) -> None:
         for channel in self._open():
@@ -202,17 +213,14 @@ def _open_terminal(target: int) -> _Channel:
     return _Channel(inner, source, target, is_terminal=True)
 
 
-def _write_all(target: int, chunk: bytes) -> bool:
-    """Write all of it; return whether anyone still reads."""
+def _write_all(target: int, chunk: bytes) -> None:
+    """Write all of it. Raises OSError."""
     rest = memoryview(chunk)
     while rest:
         try:
             rest = rest[os.write(target, rest) :]
         except BlockingIOError:
             select.select([], [target], [])
-        except OSError:
-            return False
-    return True
 
 
 @contextmanager

@@ -4,10 +4,11 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.errors import HoldfastError
-from holdfast.presentation.exits import describe
+from holdfast.errors import HoldfastError, SpoolBusy
+from holdfast.presentation.exits import ExitCode, describe
 
 if TYPE_CHECKING:
     from holdfast.cli.execution.shared_steps import SharedSteps
@@ -17,6 +18,15 @@ BEGIN_S = 30.0
 SAVE_S = 10.0
 
 ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Whether a step is to run; if not, the exit code and a sentence say why."""
+
+    is_to_run: bool = True
+    code: int = ExitCode.DONE
+    sentence: str = ""
 
 
 class StepRecord:
@@ -38,9 +48,12 @@ class StepRecord:
         self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         threading.Thread(target=self._labour, name="holdfast-step", daemon=True).start()
 
-    def begin(self) -> bool:
-        """Save that the step begins; return whether it is to run, which a completed one is not."""
-        return self._wait(self._begin, BEGIN_S) is not False
+    def begin(self) -> Beginning:
+        """Save that the step begins; return whether it is to run.
+
+        One that is completed is not, nor one that runs already, nor any of a run that a person has stopped.
+        """
+        return self._wait(self._begin, BEGIN_S) or Beginning()
 
     def complete(self, output: str | None, duration_s: float) -> None:
         """Save that the step is completed."""
@@ -64,14 +77,25 @@ class StepRecord:
             self._told.add(sentence)
             self._warn(sentence)
 
-    def _begin(self) -> bool:
-        self._steps = self._open_steps(self._resources)
-        if self._steps.is_done(self._step):
-            return False
-        if review := self._steps.review():
+    def _begin(self) -> Beginning:
+        self._steps = steps = self._open_steps(self._resources)
+        try:
+            self._resources.enter_context(steps.alone(self._step))
+        except SpoolBusy as error:
+            return self._refuse(ExitCode.WORK_LEFT, str(error))
+        if steps.is_done(self._step):
+            reason = f"step {self._step!r} of {steps.run_id} is completed: skipped"
+            return self._refuse(ExitCode.DONE, reason)
+        if stop := steps.stop():
+            return self._refuse(ExitCode.FAILED, f"step {self._step!r} is not run: {stop}")
+        if review := steps.review():
             self.tell(f"{review}; the command runs all the same")
-        self._steps.begin(self._step)
-        return True
+        steps.begin(self._step)
+        return Beginning()
+
+    def _refuse(self, code: ExitCode, sentence: str) -> Beginning:
+        self._steps = None
+        return Beginning(is_to_run=False, code=code, sentence=sentence)
 
     def _save(self, save: Callable[["SharedSteps"], object]) -> None:
         self._wait(lambda: self._use(save), SAVE_S)
@@ -86,8 +110,10 @@ class StepRecord:
         is_over = threading.Event()
 
         def labour() -> None:
-            self._guard(lambda: results.append(work()))
-            is_over.set()
+            try:
+                self._guard(lambda: results.append(work()))
+            finally:
+                is_over.set()
 
         self._work.put(labour)
         if not is_over.wait(patience_s):

@@ -4,16 +4,24 @@ Each change is made to the newest progress that is known, under a lock of this m
 run at once do not lose each other's steps.
 """
 
+import hashlib
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.clock import Clock
-from holdfast.errors import GatewayError, HoldfastError, InvalidCheckpoint, Stopped, UnknownRun
+from holdfast.errors import (
+    GatewayError,
+    HoldfastError,
+    InvalidCheckpoint,
+    KeyMissing,
+    Stopped,
+    UnknownRun,
+)
 from holdfast.format.checkpoint import Envelope, RunStatus
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Receipt
@@ -22,15 +30,16 @@ from holdfast.jsontext.encode import encode
 from holdfast.jsontext.members import join_members, parse_document
 from holdfast.jsontext.parse import parse_value
 from holdfast.queue import Queue
-from holdfast.queue.locks import locked
+from holdfast.queue.locks import byte_locked, locked
 from holdfast.repository.queued import SpooledRun
+from holdfast.security.trust import Trust
 from holdfast.styles import DEFAULT_STYLE, steps
 from holdfast.styles.steps_merge import UNSEEN, is_unseen, mark, merge
 from holdfast.styles.values import Document, as_list, as_mapping
 
 if TYPE_CHECKING:
-    from holdfast.format.review import Review
-    from holdfast.repository.reader import Loaded, Reader
+    from holdfast.format.review import Held
+    from holdfast.repository.reader import Reader
     from holdfast.repository.stored_run import StoredRun
 
 # How long a command waits for GitHub's answer.
@@ -39,10 +48,11 @@ LOOK_S = 5.0
 LOCK_S = 10.0
 _LONGEST_PHASE = 256
 # Without any of these, no checkpoint makes its run wait for a person.
-_REVIEWED = (Trigger.CIRCUIT_BREAKER, Trigger.ESCALATION)
+_REVIEWED = (Trigger.CIRCUIT_BREAKER, Trigger.ESCALATION, Trigger.REVIEW, Trigger.ROLLBACK)
 _SIGNS = (b'"circuit_breaker_state"', b'"gate_history"')
 
 Change = Callable[[Document, int], Document]
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +62,7 @@ class _Newest:
     progress: Document
     members: Mapping[str, bytes] = field(default_factory=dict)
     workflow: str | None = None
-    review: "Review | None" = None
+    held: "Held | None" = None
 
 
 @dataclass
@@ -61,8 +71,8 @@ class SharedSteps:
 
     Only if nothing of the run is spooled here, and anything `may_be_stored`, GitHub is asked, for a few
     seconds at most, by the `reader`, which takes longer to load than all the rest; the `local_reader` asks
-    nobody. `warn` is told in a
-    sentence if GitHub could not be read. Every method raises HoldfastError.
+    nobody. `warn` is told in a sentence if GitHub could not be read. What is sealed is opened by `trust`;
+    where it has only the public half of a key, what is readable has to do. Every method raises HoldfastError.
     """
 
     run_id: str
@@ -70,12 +80,13 @@ class SharedSteps:
     local_reader: "Callable[[], Reader]"
     spool: Queue
     submit: Callable[[bytes], Receipt]
-    lock: Path
+    folder: Path
     clock: Clock
     warn: Callable[[str], object]
     may_be_stored: bool = True
     workflow: str | None = None
     working_directory: str | None = None
+    trust: Trust | None = None
     _newest: _Newest | None = None
     _known_sequence: int = 0
 
@@ -83,14 +94,35 @@ class SharedSteps:
         """Whether a step is completed, as far as can be known."""
         return steps.is_done(self._current().progress, name)
 
+    def alone(self, name: str) -> AbstractContextManager[None]:
+        """Be the only one on this machine that runs this step. Raises SpoolBusy if another does."""
+        digest = hashlib.sha256(f"{self.run_id}\n{name}".encode()).digest()
+        return byte_locked(
+            self.folder / "running.lock",
+            int.from_bytes(digest[:7], "big"),
+            timeout_s=0,
+            busy=lambda: f"step {name!r} of {self.run_id} is running already, and is not run a second time",
+        )
+
     def review(self) -> str | None:
         """Return in a sentence what the run waits for a person for, as far as can be known."""
-        review = self._current().review
-        if review is None:
+        held = self._current().held
+        if held is None:  # so it is most of the time, and then nothing need be loaded for it
             return None
+        from holdfast.format.review import Review
         from holdfast.styles.review import tell_review
 
-        return tell_review(review, self.run_id)
+        return tell_review(held, self.run_id) if isinstance(held, Review) else None
+
+    def stop(self) -> str | None:
+        """Return in a sentence that a person has stopped the run, as far as can be known."""
+        held = self._current().held
+        if held is None:
+            return None
+        from holdfast.format.review import Stop
+        from holdfast.styles.review import tell_stop
+
+        return tell_stop(held, self.run_id) if isinstance(held, Stop) else None
 
     def begin(self, name: str) -> Receipt:
         """Save that a step begins."""
@@ -126,7 +158,11 @@ class SharedSteps:
     def _record(
         self, name: str, trigger: Trigger, status: RunStatus, change: Change, *, error: str | None = None
     ) -> Receipt:
-        with locked(self.lock, timeout_s=LOCK_S, busy=lambda: "another command keeps this run's steps"):
+        with locked(
+            self.folder / "steps.lock",
+            timeout_s=LOCK_S,
+            busy=lambda: "another command keeps this run's steps",
+        ):
             newest = self._current()
             placed, index = steps.place(newest.progress, name)
             changed = replace(newest, progress=change(placed, index))
@@ -145,15 +181,41 @@ class SharedSteps:
         return self._newest
 
     def _find(self) -> _Newest:
-        spooled = SpooledRun.look(self.spool, self.run_id)
+        try:
+            return self._find_readable()
+        except KeyMissing as error:
+            if not error.is_public_here:
+                raise
+            return self._infer(self.reader())
+
+    def _infer(self, reader: "Reader") -> _Newest:
+        """Return what names and triggers tell of the steps, for who can seal states and not open them.
+
+        Nobody knows here what a rollback took back, so that nothing before one counts as completed.
+        """
+        listed = self._look(lambda: reader.list_checkpoints(self.run_id))
+        progress = self._fresh().progress
+        for entry in listed.all_entries:
+            if entry.trigger == Trigger.ROLLBACK:
+                progress = self._fresh().progress
+                continue
+            progress, index = steps.place(progress, entry.phase)
+            if entry.trigger == Trigger.STEP_COMPLETE and not steps.is_done(progress, entry.phase):
+                progress = steps.complete(
+                    progress, index, output=None, captured={}, duration_s=0.0, now=entry.timestamp
+                )
+        return _Newest(progress)
+
+    def _find_readable(self) -> _Newest:
+        spooled = SpooledRun.look(self.spool, self.run_id, self.trust)
         newest = None if spooled.aside else spooled.newest()
         if newest is None:
             return self._find_stored() if self.may_be_stored else self._fresh()
-        found = replace(self._open(newest), review=self._spooled_review(spooled, newest))
+        found = replace(self._open(newest), held=self._spooled_review(spooled, newest))
         return self._reconcile(found) if found.progress.get(UNSEEN) is True else found
 
-    def _spooled_review(self, spooled: SpooledRun, newest: Envelope) -> "Review | None":
-        """Return what a run waits for whose newest checkpoint is spooled here.
+    def _spooled_review(self, spooled: SpooledRun, newest: Envelope) -> "Held | None":
+        """Return what keeps a run from going on whose newest checkpoint is spooled here.
 
         Most runs have nothing that could make them wait, which shows without reading more of them.
         """
@@ -166,15 +228,16 @@ class SharedSteps:
         return None
 
     def _find_stored(self) -> _Newest:
+        reader = self.reader()
         try:
-            loaded, review = self._look(self.reader())
+            loaded, held = self._look(lambda: reader.load_reviewed(self.run_id))
         except UnknownRun:
             return self._fresh()
         except (GatewayError, Stopped) as error:
             self._tell_unseen(error)
             fresh = self._newest or self._fresh()
             return replace(fresh, progress=mark(fresh.progress, unseen=True))
-        found = replace(self._open(loaded.envelope), review=review)
+        found = replace(self._open(loaded.envelope), held=held)
         if loaded.source == "github":
             self.spool.learn_sequence(self.run_id, loaded.envelope.sequence)
         elif loaded.source == "cache":
@@ -182,16 +245,13 @@ class SharedSteps:
             return replace(found, progress=mark(found.progress, unseen=True))
         return self._reconcile(found) if found.progress.get(UNSEEN) is True else found
 
-    def _look(self, reader: "Reader") -> "tuple[Loaded, Review | None]":
-        """Return the newest checkpoint that is stored, and what its run waits for.
-
-        Raises Stopped if GitHub takes too long to answer.
-        """
-        answers: list[tuple[Loaded, Review | None] | HoldfastError] = []
+    def _look(self, read: Callable[[], ResultT]) -> ResultT:
+        """Return what is read of the repository. Raises Stopped if GitHub takes too long to answer."""
+        answers: list[ResultT | HoldfastError] = []
 
         def look() -> None:
             try:
-                answers.append(reader.load_reviewed(self.run_id))
+                answers.append(read())
             except HoldfastError as error:
                 answers.append(error)
 

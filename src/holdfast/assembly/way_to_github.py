@@ -1,0 +1,186 @@
+"""The way to GitHub: the client, and the wrappers around it in their order."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from holdfast.assembly.ground import Ground
+from holdfast.clock import SHORT_PAUSE_S, Clock, Deadline
+from holdfast.settings import OWN_BRANCH
+from holdfast.tracing import traces
+
+if TYPE_CHECKING:
+    from holdfast.github.calls import Answer, Gateway
+    from holdfast.github.presence import GraphqlPresence
+    from holdfast.ratelimit.limiter import RateLimiter
+    from holdfast.repository.runs import Runs
+
+REQUEST_TIMEOUT_S = 30.0
+INSPECTION_TIMEOUT_S = 2.0
+# A sweep is in no hurry: it waits until the next minute's limits hold.
+PATIENCE_OF_A_SWEEP_S = 65.0
+
+
+class WayToGitHub(Ground):
+    """Ways to GitHub, for those who drain, read, clean up or look after."""
+
+    @cached_property
+    def rate_limiter(self) -> "RateLimiter":
+        """Return what is known of GitHub's limits; all that use the same token share it.
+
+        All on this machine, that is, or all that use the same database.
+        """
+        from holdfast.ratelimit.shared_file import FileRateLimiter, rate_limiter_path
+
+        identity = self._api_name, self.tokens.fingerprint()
+        path = rate_limiter_path(self.settings.data_dir / "budgets", *identity)
+        rate_limiter: RateLimiter
+        if self.settings.database_url:
+            from holdfast.queue.postgres.budget_table import TableRateLimiter
+
+            rate_limiter = TableRateLimiter(self.database, path.stem, self.limits, self.clock)
+        else:
+            rate_limiter = FileRateLimiter(path, self.limits, self.clock)
+        self._open.callback(rate_limiter.close)
+        return rate_limiter
+
+    @cached_property
+    def client(self) -> "Gateway":
+        """Return what talks to GitHub."""
+        return self._open_client(self.rate_limiter.observe)
+
+    def _open_client(
+        self,
+        observe: "Callable[[Answer], None]",
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        *,
+        closing: ExitStack | None = None,
+    ) -> "Gateway":
+        """Return a client that is closed with `closing`, or with everything else."""
+        if self._given_gateway:
+            # One that stands for GitHub may have answers with headers, too.
+            observed_by = getattr(self._given_gateway, "observed_by", None)
+            return observed_by(observe) if observed_by else self._given_gateway
+        from holdfast.github.client import GitHubClient
+
+        api_url = self.embedded.url if self.settings.is_embedded else self.settings.api_url
+        client = GitHubClient(
+            self.repository,
+            token=self.tokens.token,
+            api_url=api_url,
+            clock=self.clock,
+            observe=observe,
+            meter=self.meter,
+            timeout_s=timeout_s,
+        )
+        (closing or self._open).callback(client.close)
+        if traces.is_on:
+            from holdfast.github.wrappers.traced import TracedGateway
+
+            return TracedGateway(client)
+        return client
+
+    @contextmanager
+    def open_inspection(self, observe: "Callable[[Answer], None]") -> "Iterator[Gateway]":
+        """Give a way to GitHub that is as impatient as a person, for a while. `observe` sees each answer."""
+        from holdfast.github.wrappers.budgeted import BudgetedGateway
+
+        def look(answer: "Answer") -> None:
+            self.rate_limiter.observe(answer)
+            observe(answer)
+
+        with ExitStack() as closing:
+            client = self._open_client(look, INSPECTION_TIMEOUT_S, closing=closing)
+            yield BudgetedGateway(client, self.rate_limiter, self.clock.sleep, patience_s=0)
+
+    def _gateway(
+        self,
+        deadline: Deadline,
+        *,
+        may_use_reserve: bool = False,
+        patience_s: float = SHORT_PAUSE_S,
+        attempts: int | None = None,
+        give_way: Callable[[], None] = lambda: None,
+        client: "Gateway | None" = None,
+    ) -> "Gateway":
+        """Return the way to GitHub. From the outside in:
+
+        1. `CachingGateway`, for who writes: keeps a local copy of what GitHub has taken.
+        2. `LowPriorityGateway`, for clean-ups: leaves the last of the budget to checkpoints.
+        3. `RetryingGateway`: repeats reads that have no answer.
+        4. `DeadlineGateway`: ends that at the deadline, and everything after the grace of a stop.
+        5. `BudgetedGateway`: each attempt waits for its turn, and spends budget.
+        6. `SkipCiGateway`, on a branch that may hold code: our commits start no workflows.
+
+        Then the client; where traces are on, `TracedGateway` spans each request. The first two are put around
+        by who needs them; for readers all of it is made on first use (`DeferredGateway`).
+        """
+        from holdfast.github.wrappers.budgeted import BudgetedGateway
+        from holdfast.github.wrappers.deadline import DeadlineGateway
+        from holdfast.github.wrappers.retrying import READ_ATTEMPTS, RetryingGateway
+        from holdfast.github.wrappers.skip_ci import SkipCiGateway
+
+        gateway = client or self.client
+        if self.settings.branch != OWN_BRANCH:
+            gateway = SkipCiGateway(gateway)
+        gateway = BudgetedGateway(
+            gateway,
+            self.rate_limiter,
+            deadline.wait_for_room,
+            may_use_reserve=may_use_reserve,
+            patience_s=patience_s,
+            give_way=give_way,
+        )
+        gateway = DeadlineGateway(gateway, deadline)
+        pause = self._pause_before_repeating(deadline)
+        attempts = attempts or self._read_attempts or READ_ATTEMPTS
+        return RetryingGateway(gateway, sleep=pause, attempts=attempts, random_share=self._jitter)
+
+    def _caching(self, gateway: "Gateway") -> "Gateway":
+        from holdfast.cache.gateway import CachingGateway
+
+        return CachingGateway(gateway, self.cache, self.layout)
+
+    def _low_priority(self, deadline: Deadline) -> "Gateway":
+        """Return a way to GitHub that waits for a minute's limits, and leaves the hour's last calls alone."""
+        from holdfast.github.wrappers.low_priority import LowPriorityGateway
+
+        gateway = self._gateway(deadline, patience_s=PATIENCE_OF_A_SWEEP_S)
+        return LowPriorityGateway(gateway, self.rate_limiter, self.clock)
+
+    def _pause_before_repeating(self, deadline: Deadline) -> Callable[[float], None]:
+        def pause(seconds: float) -> None:
+            if self.meter:
+                self.meter.call_repeated()
+            deadline.wait(seconds)
+
+        return pause
+
+    @cached_property
+    def _deadline(self) -> Deadline:
+        """Return when everything but the worker's drain ends: when we are asked to stop."""
+        return Deadline(self.clock, self.stop, random_share=self._jitter)
+
+    @cached_property
+    def _drain_deadline(self) -> Deadline:
+        """Return when the worker's drain ends, which may be given a time."""
+        return Deadline(self.clock, self.stop, random_share=self._jitter)
+
+    @cached_property
+    def _graphql(self) -> "GraphqlPresence":
+        from holdfast.github.presence import GraphqlPresence
+
+        return GraphqlPresence(self.clock)
+
+    def _runs(self, gateway: "Gateway") -> "Runs":
+        from holdfast.repository.runs import Runs
+
+        return Runs(gateway, self.cache, self.layout, self.settings.branch)
+
+    @cached_property
+    def _server_clock(self) -> Clock:
+        """Return the clock by which anything is old."""
+        from holdfast.ratelimit.limiter import ServerClock
+
+        return ServerClock(self.clock, self.rate_limiter)
