@@ -1,5 +1,6 @@
 """Those who save checkpoints in a repository, made alike, so that a section need not tell them apart."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from benchmarks.peers.pygithub_loop import PyGithubLoop
 from benchmarks.states import State
 from benchmarks.workshop import REPOSITORY, TOKEN, GitHubProcess, Workshop
 from holdfast import Holdfast
+from holdfast.security.jose import make_shared_key
 from holdfast.settings import Settings
 
 PYGITHUB = "PyGithub loop"
@@ -20,6 +22,7 @@ GIT = "git push loop"
 CONTENTS = "Holdfast contents"
 BATCHES = "Holdfast batches"
 COMMIT = "Holdfast commit"
+SEALED = "Holdfast commit, sealed"
 ALL = (PYGITHUB, GITHUBKIT, GIT, CONTENTS, BATCHES, COMMIT)
 
 # With less than this many calls left, Holdfast writes batches.
@@ -91,7 +94,7 @@ class _Spooled:
 
 @contextmanager
 def contestant(name: str, github: GitHubProcess, workshop: Workshop) -> Iterator[Contestant]:
-    """Open one of ALL on a GitHub of its own."""
+    """Open one of ALL, or SEALED, on a GitHub of its own."""
     made: Contestant
     match name:
         case "PyGithub loop":
@@ -115,10 +118,12 @@ def holdfast_settings(name: str, url: str, folder: Path, **changes: Any) -> Sett
         "token": TOKEN,
         "api_url": url,
         "data_dir": folder,
-        "write_mode": "commit" if name == COMMIT else "contents",
+        "write_mode": "commit" if name in (COMMIT, SEALED) else "contents",
         "low_budget": _ALWAYS_LOW if name == BATCHES else 100,
         "write_interval_s": 0,
         "content_per_minute": 0,
         "content_per_hour": 0,
     }
+    if name == SEALED:
+        values["encryption_key"] = json.dumps(make_shared_key())
     return Settings.model_validate({**values, **changes})

@@ -5,24 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from benchmarks.drawing import STYLE, WIDTH
 from benchmarks.report import Figure, Report
 from benchmarks.sections import acknowledgement, bytes_sent, hour, network, requests
 from benchmarks.table import format_number
 
-WIDTH = 720
 _LEFT, _RIGHT, _TOP, _ROW, _BAR = 190, 110, 58, 28, 18
-_STYLE = """\
-text { font: 13px -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif; fill: #24292f }
-.title { font-size: 16px; font-weight: 600 }
-.note { font-size: 12px; fill: #57606a }
-.other { fill: #8c959f }
-.own { fill: #1a7f37 }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3 }
-  .note { fill: #9198a1 }
-  .other { fill: #656c76 }
-  .own { fill: #3fb950 }
-}"""
 
 
 @dataclass(frozen=True)
@@ -109,7 +97,7 @@ def format_bars(title: str, note: str, figures: Sequence[Figure]) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
         f"<title>{escape(title)}</title>",
-        f"<style>{_STYLE}</style>",
+        f"<style>{STYLE}</style>",
         f'<text class="title" x="0" y="18">{escape(title)}</text>',
         f'<text class="note" x="0" y="38">{escape(note)}</text>',
     ]

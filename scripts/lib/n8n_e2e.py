@@ -23,6 +23,7 @@ SAVE, RESUME, DECIDE = "HoldfastSaveCp01", "HoldfastResume01", "HoldfastDecide01
 EXAMPLE, ON_ERROR = "HoldfastExample1", "HoldfastOnError1"
 CALLER, BAD_CALLER = "HoldfastE2eCall1", "HoldfastE2eBad01"
 TRIP, ASK, DECIDER = "HoldfastE2eTrip1", "HoldfastE2eAsk01", "HoldfastE2eDeci1"
+CLAIMER, HOLDER = "HoldfastE2eClai1", "HoldfastE2eHold1"
 CREDENTIAL = {"id": "HoldfastE2eAuth1", "name": "Holdfast"}
 
 
@@ -134,6 +135,7 @@ def main(command: str) -> int:
             outlive_an_outage(n8n, sidecar)
             be_refused(n8n)
             wait_for_a_person(n8n, sidecar)
+            drive_alone(n8n, sidecar)
             wait_until("everything is verified", lambda: sidecar.ask("/v1/status")["spool"]["depth"] == 0)
         finally:
             sidecar.stop()
@@ -166,6 +168,8 @@ def import_workflows(n8n: N8n, url: str, folder: Path) -> None:
         caller(TRIP, "review-1", trigger="circuit_breaker", context=context),
         caller(ASK, "review-1", target=RESUME),
         caller(DECIDER, "review-1", target=DECIDE, decision="continue", by="a person"),
+        caller(CLAIMER, "alone-1", target=RESUME, claim="={{ true }}"),
+        caller(HOLDER, "alone-1", fence="={{ 1 }}"),
     ]
     callers.write_text(json.dumps(made))
     n8n.run("import:credentials", f"--input={credentials}")
@@ -252,6 +256,20 @@ def wait_for_a_person(n8n: N8n, sidecar: Sidecar) -> None:
     check("and the run goes on", n8n.execute(ASK)["route"] != "human_review")
     again = n8n.execute(DECIDER)
     check("a second decision is told that nothing waits", again.get("decided") is False, again)
+
+
+def drive_alone(n8n: N8n, sidecar: Sidecar) -> None:
+    """Claim a run: another execution is told who drives it, and checkpoints carry the fence."""
+    first = n8n.execute(CLAIMER)
+    check("a run is claimed", (first.get("route"), first.get("fence")) == ("start_fresh", 1), first)
+    check("with a token", bool(first.get("claim_token")), first)
+    saved = n8n.execute(HOLDER)
+    check("its holder saves", saved.get("saved") is True, saved)
+    stored = sidecar.ask("/v1/runs/alone-1/checkpoints/1")
+    check("with the fence of the claim", stored.get("fence") == 1, stored)
+    second = n8n.execute(CLAIMER)
+    check("another execution does not get it", second.get("route") == "claimed", second)
+    check("and is told who has", second["owner"].startswith("n8n execution "), second)
 
 
 def caller(workflow_id: str, run_id: str, *, target: str = SAVE, **given: str) -> dict[str, Any]:

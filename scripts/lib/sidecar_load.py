@@ -262,3 +262,9 @@ def wait_until_drained(url: str) -> int:
 def ask(url: str, path: str) -> Any:
     with urllib.request.urlopen(url + path, timeout=120) as answer:
         return json.load(answer)
+
+
+def tell(url: str, method: str, path: str, body: Any = None) -> None:
+    """Send a request whose answer does not matter, as long as it is none of refusal."""
+    content = None if body is None else json.dumps(body).encode()
+    urllib.request.urlopen(urllib.request.Request(url + path, content, method=method), timeout=120).close()

@@ -1,11 +1,14 @@
-"""Days of work in minutes: a sidecar in a process of its own must not grow."""
+"""A sidecar at work for as long as it is told, in a process of its own: it must not grow.
+
+Clients save, each a run after the other, others read and follow the events, and GitHub is away now and then.
+"""
 
 import asyncio
+import contextlib
 import itertools
 import json
-import statistics
 import time
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from sidecar_load import (
@@ -14,130 +17,172 @@ from sidecar_load import (
     ask,
     end,
     report,
-    resources_of,
     start_github,
     start_sidecar,
     submit,
+    tell,
     wait_until_drained,
 )
+from soak_samples import MOST_GROWTH, Samples, draw_samples
 
 CLIENTS = 8
-CHECKPOINTS_PER_RUN = 20
+READERS = 2
+FOLLOWERS = 4
+CHECKPOINTS_PER_RUN = 50
 # What is spooled is held in memory in part: with more than this waiting, the clients wait.
-MOST_SPOOLED = 400
-SAMPLE_EVERY_S = 1.0
-# A day's work, at a checkpoint every ten seconds, and what one may add to a process.
-THOUSANDS_IN_A_DAY = 8.64
-MOST_GROWTH_IN_A_DAY = 0.05
-MOST_NEW_FILES = 2
+MOST_SPOOLED = 2000
+SAMPLE_EVERY_S = 5.0
+READ_EVERY_S = 1.0
+FOLLOW_FOR_S = 60.0
+# How GitHub is away, by turns: it fails, does not answer in time, hangs up, hangs up after a write.
+OUTAGES = ("any:503", "any:delay=20", "any:cut", "put:cut-after")
+OUTAGE_EVERY_S = 300.0
+OUTAGE_S = 40.0
 
 
-@dataclass
-class Samples:
-    """The sidecar's memory and open files, as time went by."""
+class Soak:
+    """Everyone who calls the sidecar at `url`, until the time is over."""
 
-    memory_bytes: list[int] = field(default_factory=list)
-    files: list[int] = field(default_factory=list)
-    acknowledged: list[int] = field(default_factory=list)
+    def __init__(
+        self, url: str, api_url: str, pid: int, seconds: float, rate: float | None, picture: Path | None
+    ) -> None:
+        self.tally, self.samples, self.events = Tally(), Samples(), 0
+        self._url, self._api_url, self._pid, self._rate = url, api_url, pid, rate
+        self._picture = picture
+        self._began = time.perf_counter()
+        self._deadline = self._began + seconds
+        self._gate, self._numbers = asyncio.Event(), itertools.count()
+        self._gate.set()
 
-    def look(self, pid: int, acknowledged: int) -> None:
-        """Note how the process fares after so many checkpoints."""
-        memory_bytes, files = resources_of(pid)
-        self.memory_bytes.append(memory_bytes)
-        self.files.append(files)
-        self.acknowledged.append(acknowledged)
+    async def work(self) -> None:
+        """Have all of them at work at once."""
+        await asyncio.gather(
+            self._sample(),
+            self._interrupt(),
+            *(self._save() for _ in range(CLIENTS)),
+            *(self._read() for _ in range(READERS)),
+            *(self._follow() for _ in range(FOLLOWERS)),
+        )
 
-    def course(self, values: list[int], unit: float) -> dict[str, float]:
-        """Return how `values` went: at the start, after the warm-up, at the end, and how they grow."""
-        warm = len(values) // 4
-        # The last one was taken when all was drained and every client had gone.
-        done, rest = self.acknowledged[warm:-1], values[warm:-1]
-        third = max(1, len(rest) // 3)
-        slope = statistics.linear_regression(done, rest).slope if len(set(done)) > 1 else 0.0
-        return {
-            "start": round(values[0] / unit, 1),
-            "warm": round(rest[0] / unit, 1),
-            "first_third": round(statistics.median(rest[:third]) / unit, 1),
-            "last_third": round(statistics.median(rest[-third:]) / unit, 1),
-            "end": round(values[-1] / unit, 1),
-            "growth_in_1000_checkpoints": round(slope * 1000 / unit, 3),
-        }
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(0.0, min(seconds, self._deadline - time.perf_counter())))
+
+    def _is_over(self) -> bool:
+        return time.perf_counter() >= self._deadline
+
+    async def _until_over(self) -> AsyncIterator[None]:
+        while not self._is_over():
+            yield
+
+    async def _sample(self) -> None:
+        """Look at the process now and then, and let the clients wait while too much is spooled."""
+        async for _ in self._until_over():
+            status = await asyncio.to_thread(ask, self._url, "/v1/status")
+            depth = int(status["spool"]["depth"])
+            self.look(depth)
+            (self._gate.clear if depth > MOST_SPOOLED else self._gate.set)()
+            await self._sleep(SAMPLE_EVERY_S)
+        self._gate.set()
+
+    def look(self, depth: int) -> None:
+        """Note how the process fares, with so much in its spool; who watches can see the picture grow."""
+        elapsed_s = time.perf_counter() - self._began
+        self.samples.look(self._pid, elapsed_s, len(self.tally.checkpoint_ids), depth)
+        if self._picture:
+            draw_samples(self.samples, self._picture)
+
+    async def _interrupt(self) -> None:
+        """Take GitHub away from time to time, but not in the end."""
+        for outage in itertools.cycle(OUTAGES):
+            await self._sleep(OUTAGE_EVERY_S - OUTAGE_S)
+            if time.perf_counter() + 3 * OUTAGE_S > self._deadline:
+                return
+            began = time.perf_counter() - self._began
+            await asyncio.to_thread(tell, self._api_url, "POST", "/_emulator/faults", {"fault": outage})
+            await self._sleep(OUTAGE_S)
+            await asyncio.to_thread(tell, self._api_url, "DELETE", "/_emulator/faults")
+            self.samples.outages.append((began, time.perf_counter() - self._began))
+
+    async def _save(self) -> None:
+        """Carry out one run after the other: its checkpoints, its end, and a resume."""
+        pause_s = CLIENTS / self._rate if self._rate else 0.0
+        async with Connection(self._url) as connection:
+            async for _ in self._until_over():
+                run_id = f"soak-{next(self._numbers)}"
+                for sequence in range(1, CHECKPOINTS_PER_RUN + 1):
+                    await self._gate.wait()
+                    if self._is_over():
+                        return
+                    await submit(connection, run_id, sequence, self.tally)
+                    if pause_s:
+                        await self._sleep(pause_s)
+                await self._call(connection, "GET", f"/v1/runs/{run_id}/resume")
+                await self._call(connection, "POST", f"/v1/runs/{run_id}/complete", b'{"status":"completed"}')
+
+    async def _read(self) -> None:
+        async with Connection(self._url) as connection:
+            paths = itertools.cycle(("/metrics", "/v1/runs", "/", "/v1/status", "/healthz", "/v1/doctor"))
+            async for _ in self._until_over():
+                await self._call(connection, "GET", next(paths))
+                await self._sleep(READ_EVERY_S)
+
+    async def _call(self, connection: Connection, method: str, path: str, body: bytes = b"") -> None:
+        status, content = await connection.call(method, path, body)
+        # A read may need GitHub, and is told so while it is away.
+        if status >= 500 and not (method == "GET" and status in (502, 503)):
+            self.tally.errors.append(content)
+
+    async def _follow(self) -> None:
+        """Follow the events for a while, go, and come back."""
+        host, _, port = self._url.removeprefix("http://").partition(":")
+        async for _ in self._until_over():
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(f"GET /v1/events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(FOLLOW_FOR_S, self._deadline - time.perf_counter())):
+                    while line := await reader.readline():
+                        self.events += line.startswith(b"event: ")
+            writer.close()
 
 
-def soak(folder: Path, seconds: float, write_mode: str) -> int:
-    """Work for so long, print how the process fared, and judge."""
+def soak(folder: Path, seconds: float, write_mode: str, rate: float | None, picture: Path | None) -> int:
+    """Work for so long, print and draw how the process fared, and judge."""
     github, api_url = start_github(folder)
     sidecar, url = start_sidecar(folder, api_url, write_mode)
     try:
-        tally, samples = asyncio.run(_work(url, sidecar.pid, seconds))
+        play = Soak(url, api_url, sidecar.pid, seconds, rate, picture)
+        asyncio.run(play.work())
         left = wait_until_drained(url)
-        samples.look(sidecar.pid, len(tally.checkpoint_ids))
+        play.look(left)
     finally:
         codes = [end(process) for process in (sidecar, github)]
-    return _judge(tally, samples, left, codes)
+    return _judge(play, left, codes)
 
 
-def _judge(tally: Tally, samples: Samples, left: int, codes: list[int]) -> int:
-    memory = samples.course(samples.memory_bytes, 1e6)
-    files = samples.course(samples.files, 1)
+def _judge(play: Soak, left: int, codes: list[int]) -> int:
+    tally, courses = play.tally, play.samples.courses()
     result = {
+        "seconds": round(play.samples.elapsed_s[-1]),
         "acknowledged": len(tally.checkpoint_ids),
-        "hours_at_one_in_10_s": round(len(tally.checkpoint_ids) * 10 / 3600, 1),
-        "memory_mb": memory,
-        "open_files": files,
+        "p99_ms": round(tally.percentile(0.99), 1),
+        "outages": len(play.samples.outages),
+        "most_spooled": max(play.samples.depth),
+        "events": play.events,
+        **{name: course.figures() for name, course in courses.items()},
         "errors": len(tally.errors),
         "left_in_spool": left,
     }
     print(json.dumps(result, indent=2))
+    for error in tally.errors[:5]:
+        print(error[:500])
     return report(
         {
-            "memory is flat, day by day": memory["growth_in_1000_checkpoints"] * THOUSANDS_IN_A_DAY
-            <= memory["first_third"] * MOST_GROWTH_IN_A_DAY,
-            "open files are flat": files["last_third"] <= files["first_third"] + MOST_NEW_FILES,
+            **{
+                f"{name} grow by less than {MOST_GROWTH:.0%} after the warm-up": course.growth < MOST_GROWTH
+                for name, course in courses.items()
+            },
             "no error": not tally.errors,
             "all drained": left == 0,
             "exit 0": not any(codes),
         }
     )
-
-
-async def _work(url: str, pid: int, seconds: float) -> tuple[Tally, Samples]:
-    tally, samples, deadline = Tally(), Samples(), time.perf_counter() + seconds
-    gate, numbers = asyncio.Event(), itertools.count()
-    gate.set()
-    await asyncio.gather(
-        _sample(url, pid, deadline, tally, samples, gate),
-        *(_client(url, deadline, tally, gate, numbers) for _ in range(CLIENTS)),
-    )
-    return tally, samples
-
-
-async def _sample(
-    url: str, pid: int, deadline: float, tally: Tally, samples: Samples, gate: asyncio.Event
-) -> None:
-    """Look at the process now and then, and let the clients wait while too much is spooled."""
-    while time.perf_counter() < deadline:
-        samples.look(pid, len(tally.checkpoint_ids))
-        status = await asyncio.to_thread(ask, url, "/v1/status")
-        if status["spool"]["depth"] > MOST_SPOOLED:
-            gate.clear()
-        else:
-            gate.set()
-        await asyncio.sleep(SAMPLE_EVERY_S)
-    gate.set()
-
-
-async def _client(
-    url: str, deadline: float, tally: Tally, gate: asyncio.Event, numbers: "itertools.count[int]"
-) -> None:
-    """Carry out one run after the other: its checkpoints, and a resume."""
-    async with Connection(url) as connection:
-        while time.perf_counter() < deadline:
-            run_id = f"soak-{next(numbers)}"
-            for sequence in range(1, CHECKPOINTS_PER_RUN + 1):
-                await gate.wait()
-                await submit(connection, run_id, sequence, tally)
-            for path in (f"/v1/runs/{run_id}/resume", "/metrics"):
-                status, content = await connection.call("GET", path)
-                if status != 200:
-                    tally.errors.append(content)

@@ -5,7 +5,6 @@ installations, by rendezvous hashing; one of them is simulated, and the others a
 """
 
 import argparse
-import hashlib
 import random
 from collections import deque
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from holdfast.drain.chunks import CommitStep, DrainPolicy, Step
 from holdfast.drain.plan import plan_drain
 from holdfast.format.receipt import QueueItem
 from holdfast.ratelimit.limits import Cost
+from holdfast.sharding.rendezvous import rank
 from tests.fakes.drain_simulation import START, Simulation, make_item
 
 Mode = Literal["contents", "commit"]
@@ -87,25 +87,12 @@ class Timeline(Simulation):
         super()._request(cost)
 
 
-def choose_installation(run_id: str, installations: int) -> int:
-    """Return the installation of a run: adding one moves only the runs that are to be its own.
-
-    >>> before = [choose_installation(f"run-{number}", 4) for number in range(100)]
-    >>> after = [choose_installation(f"run-{number}", 5) for number in range(100)]
-    >>> {new for old, new in zip(before, after) if old != new}
-    {4}
-    """
-    return max(
-        range(installations),
-        key=lambda each: hashlib.sha256(f"{each}\n{run_id}".encode()).digest(),
-    )
-
-
 def arrivals(an_hour: int, installations: int, seed: int) -> list[QueueItem]:
     """Return what arrives for the first installation, in order."""
     chance = random.Random(seed)
     runs = [f"run-{number}" for number in range(max(10, an_hour // A_RUN_AN_HOUR))]
-    ours = [run_id for run_id in runs if choose_installation(run_id, installations) == 0]
+    shards = [f"acme-{number}/checkpoints" for number in range(installations)]
+    ours = [run_id for run_id in runs if rank(run_id, shards)[0] == shards[0]]
     burst_share = BURST_S / BURST_EVERY_S
     calm = an_hour * len(ours) / len(runs) / 3600 / (1 + burst_share * (BURST_FACTOR - 1))
     items: list[QueueItem] = []

@@ -8,8 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 
 import structlog
@@ -17,8 +19,10 @@ import structlog
 from tests.soak.cleaning import Seen
 from tests.soak.forks import Forked, fork_often
 from tests.soak.kills import Survived, kill_often
+from tests.soak.limits import Held, try_limits
 from tests.soak.parts import play_parts
 from tests.soak.play import Tally
+from tests.soak.rotations import play_rotation
 from tests.soak.share import Share, TallyT, play_cleaning_share, play_share
 
 SCHEDULES_PER_SHARE = 25
@@ -39,9 +43,12 @@ def main() -> int:
     if cleaned.schedules:
         print(_describe_cleaned(cleaned), flush=True)
     failures += _play_parts(arguments.parts, arguments.seed)
+    failures += _play_limits(arguments.limits, arguments.seed)
     survived, failure = _kill(arguments.kills, arguments.seed)
     if failure:
-        again = f"scripts/soak --schedules 0 --sweeps 0 --parts 0 --forks 0 --seed {arguments.seed}"
+        again = (
+            f"scripts/soak --schedules 0 --sweeps 0 --parts 0 --limits 0 --forks 0 --seed {arguments.seed}"
+        )
         failures.append(f"{failure}\nRepeat it with: {again}")
     if survived.kills:
         print(
@@ -49,13 +56,18 @@ def main() -> int:
         )
     forked, failure = _fork(arguments.forks, arguments.seed)
     if failure:
-        again = f"scripts/soak --schedules 0 --sweeps 0 --parts 0 --kills 0 --forks {arguments.forks}"
+        again = (
+            f"scripts/soak --schedules 0 --sweeps 0 --parts 0 --limits 0 --kills 0 --forks {arguments.forks}"
+        )
         failures.append(f"{failure}\nRepeat it with: {again} --seed {arguments.seed}")
     if forked.plays:
         print(
             f"{forked.plays} programs that fork survived, with {forked.kills} SIGKILLs and "
             f"{len(forked.acknowledged)} acknowledged checkpoints"
         )
+    if arguments.claims:
+        failures += _play_claims(arguments.claims, arguments.seed)
+    failures += _rotate(arguments.rotations, arguments.seed)
     if arguments.replicas:
         failures += _kill_replicas(arguments.replicas, arguments.seed)
     for failure in failures:
@@ -83,10 +95,15 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--schedules", type=int, default=5000, help="how many schedules (default: 5000)")
     parser.add_argument("--sweeps", type=int, default=500, help="how many with cleanup (default: 500)")
     parser.add_argument("--parts", type=int, default=200, help="how many with parts (default: 200)")
+    parser.add_argument(
+        "--limits", type=int, default=100, help="how many with clocks apart and limits (default: 100)"
+    )
     parser.add_argument("--minutes", type=float, help="begin no more schedules after this long")
     parser.add_argument("--kills", type=int, default=200, help="how many SIGKILLs (default: 200)")
     parser.add_argument("--forks", type=int, default=60, help="how many programs that fork (default: 60)")
+    parser.add_argument("--claims", type=int, default=0, help="how many rounds of 8 claimers (default: 0)")
     parser.add_argument("--replicas", type=int, default=0, help="how many SIGKILLs of replicas (default: 0)")
+    parser.add_argument("--rotations", type=int, default=0, help="how many new keys, with kills (default: 0)")
     parser.add_argument("--seed", type=int, help="where the random numbers begin (default: anywhere)")
     arguments = parser.parse_args()
     if arguments.seed is None:
@@ -107,6 +124,7 @@ def _play(
                 "schedules": 0,
                 "sweeps": 0,
                 "parts": 0,
+                "limits": 0,
                 "kills": 0,
                 "forks": 0,
                 kind: SCHEDULES_PER_SHARE,
@@ -149,11 +167,48 @@ def _play_parts(schedules: int, seed: int) -> list[str]:
         try:
             left += play_parts(number)
         except AssertionError as error:
-            again = f"scripts/soak --schedules 0 --sweeps 0 --kills 0 --forks 0 --parts 1 --seed {number}"
-            return [f"{error}\nRepeat it with: {again}"]
+            again = "scripts/soak --schedules 0 --sweeps 0 --limits 0 --kills 0 --forks 0 --parts 1"
+            return [f"{error}\nRepeat it with: {again} --seed {number}"]
         _show(f"{number - seed + 1} of {schedules} schedules with parts")
     if schedules:
         print(f"\n{schedules} schedules with parts survived, and {left} checkpoints of them were whole")
+    return []
+
+
+def _play_limits(schedules: int, seed: int) -> list[str]:
+    """Play schedules of machines whose clocks are apart on all cores; return how some failed, if any did."""
+    total, failures = Held(), []
+    with ProcessPoolExecutor(os.cpu_count() or 1, mp_context=get_context("spawn")) as pool:
+        for number, held, failure in pool.map(try_limits, range(seed, seed + schedules)):
+            total.add(held)
+            if failure:
+                again = "scripts/soak --schedules 0 --sweeps 0 --parts 0 --kills 0 --forks 0 --limits 1"
+                failures.append(f"{failure}\nRepeat it with: {again} --seed {number}")
+            _show(f"{number - seed + 1} of {schedules} schedules with clocks apart")
+    if total.schedules:
+        print(
+            f"\n{total.schedules} schedules with clocks apart survived, with {total.submits} submits, "
+            f"{total.crashes} crashes and {total.sweeps} commits of retention; after the last clean-up a run "
+            f"held {total.most_after} checkpoints at most"
+        )
+    return failures
+
+
+def _play_claims(rounds: int, seed: int) -> list[str]:
+    """Play rounds of claimers of one run and say what was survived; return how it failed."""
+    from tests.soak.claims import play_claims
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        tally = play_claims(rounds, seed, _show)
+    except AssertionError as error:
+        again = "scripts/soak --schedules 0 --sweeps 0 --parts 0 --kills 0 --forks 0"
+        return [f"{error}\nRepeat it with: {again} --claims {rounds} --seed {seed}"]
+    print(
+        f"\n{tally.rounds} rounds of claimers survived: {tally.tenures} claims, {tally.kills} kills, "
+        f"{tally.freezes} freezes, {tally.faults} faults, {tally.saves} saves, {tally.fenced} fenced, "
+        f"{tally.set_aside} set aside; never two at a time, nobody for {tally.longest_gap_s:.1f} s at most"
+    )
     return []
 
 
@@ -192,29 +247,50 @@ def _fork(plays: int, seed: int) -> tuple[Forked, str]:
             print()
 
 
+def _rotate(plays: int, seed: int) -> list[str]:
+    """Seal runs with a new key, killed over and over, and say what was survived; return how it failed."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    kills = 0
+    for number in range(seed, seed + plays):
+        with TemporaryDirectory() as folder:
+            try:
+                kills += play_rotation(Path(folder), number)
+            except AssertionError as error:
+                again = "scripts/soak --schedules 0 --sweeps 0 --parts 0 --kills 0 --forks 0 --rotations 1"
+                return [f"{error}\nRepeat it with: {again} --seed {number}"]
+        _show(f"{number - seed + 1} of {plays} rotations, {kills} kills")
+    if plays:
+        print(f"\n{plays} rotations of keys survived, with {kills} SIGKILLs")
+    return []
+
+
 def _kill_replicas(kills: int, seed: int) -> list[str]:
     """Kill replicas of a shared queue and say what was survived; return how it failed."""
     from tests.fakes.postgres import PostgresServer
     from tests.soak.replica_kills import kill_replicas
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    counted, server = iter(range(1, kills + 1)), PostgresServer(is_durable=True)
+    counted, server = count(1), PostgresServer(is_durable=True)
     try:
         with TemporaryDirectory() as folder:
             result = kill_replicas(
-                Path(folder), server.url, kills, seed, lambda: _show(f"{next(counted)} of {kills} kills")
+                Path(folder),
+                server.url,
+                kills,
+                seed,
+                lambda: _show(f"{next(counted)} hits, {kills} kills wanted"),
             )
     except AssertionError as error:
-        return [
-            f"{error}\nRepeat it with: scripts/soak --schedules 0 --sweeps 0 --kills 0 --replicas {kills}"
-        ]
+        again = f"scripts/soak --schedules 0 --sweeps 0 --limits 0 --kills 0 --replicas {kills}"
+        return [f"{error}\nRepeat it with: {again}"]
     finally:
         server.close()
     acknowledged = sum(map(len, result.acknowledged.values()))
-    longest_s = max(result.take_overs, default=0.0)
+    took_s = sorted(result.take_overs) or [0.0]
     print(
-        f"{result.kills} SIGKILLs of replicas with {acknowledged} acknowledged checkpoints survived, "
-        f"{len(result.take_overs)} take-overs of {longest_s:.1f} s at most"
+        f"{result.kills} SIGKILLs and {result.freezes} SIGSTOPs of replicas with {acknowledged} acknowledged "
+        f"checkpoints survived, {len(result.take_overs)} take-overs of {median(took_s):.1f} s, "
+        f"{took_s[-1]:.1f} s at most"
     )
     return []
 

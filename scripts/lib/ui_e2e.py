@@ -5,8 +5,11 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,13 @@ sys.path.insert(0, str(ROOT))
 
 from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402
 
+from holdfast.sidecar.watch import LOOK_EVERY_S  # noqa: E402
 from tests.fakes.sidecar import RunningSidecar, running_sidecar  # noqa: E402
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(1)</script>\"'&\u202e"
 TOKEN = "the-token"
+KEPT = 8
+BURST = 400
 STYLES = ("phases", "layers", "agents", "tasks", "steps")
 CHECKS: list[Callable[["Visitor"], None]] = []
 
@@ -38,6 +44,7 @@ class Visitor:
         self.url = str(sidecar.client.base_url)
         self.axe = axe
         self.troubles: list[str] = []
+        self.other_sites: list[str] = []
 
     @contextmanager
     def page(self, **options: Any) -> Iterator[Page]:
@@ -64,12 +71,35 @@ class Visitor:
             self.troubles.append(f"console: {text}")
 
     def _request(self, url: str) -> None:
-        if not url.startswith((self.url, "data:")):
+        if not url.startswith((self.url, "data:", *self.other_sites)):
             self.troubles.append(f"a request to another host: {url}")
 
     def run(self, run_id: str, name: str) -> str:
         """Return the address of a page of a run."""
         return f"{self.url}/ui/runs/{run_id}{name}"
+
+
+@contextmanager
+def other_site(link: str) -> Iterator[str]:
+    """Give the address of a page of another site that links to ours."""
+
+    class Site(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(f'<link rel="icon" href="data:,"><a href="{link}">the run</a>'.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        # Another name for the same machine is another site.
+        yield f"http://localhost:{server.server_port}/"
+        server.shutdown()
+        thread.join()
 
 
 def pages(visitor: Visitor) -> dict[str, str]:
@@ -137,10 +167,64 @@ def the_login_takes_only_the_token(visitor: Visitor) -> None:
 def a_review_is_decided(visitor: Visitor) -> None:
     with visitor.page() as page:
         page.goto(visitor.url)
-        page.click("text=tripped")
+        page.click("a:text-is('tripped')")
         page.fill("input[name=note]", "looks fine")
         page.click("text=Retry what failed")
         assert page.inner_text("main .said").startswith("Decided: retry.")
+
+
+@check
+def a_review_can_go_on_or_stop(visitor: Visitor) -> None:
+    with visitor.page() as page:
+        for run_id, button, said in (
+            ("tripped-too", "Continue", "Decided: continue."),
+            ("tripped-three", "Stop the run", "Decided: stop."),
+        ):
+            page.goto(visitor.run(run_id, ""))
+            assert page.locator(f"button:text-is('{button}')").count() == 1, page.inner_text("main")
+            page.click(f"button:text-is('{button}')")
+            assert page.inner_text("main .said").startswith(said), page.inner_text("main .said")
+
+
+@check
+def a_deletion_asks_for_the_name(visitor: Visitor) -> None:
+    with visitor.page() as page:
+        page.goto(visitor.run("followed", ""))
+        page.click("summary:text-is('Delete')")
+        page.fill("input[name=name]", "another")
+        page.click("text=Delete for good")
+        assert page.inner_text("main .said").startswith("Not deleted"), page.inner_text("main .said")
+
+
+@check
+def a_clean_up_shows_what_would_go_and_does_it(visitor: Visitor) -> None:
+    with visitor.page() as page:
+        page.goto(f"{visitor.url}/ui/retention")
+        assert "many" in page.inner_text("main table")
+        page.click("text=Clean up now")
+        said = page.inner_text("main .said")
+        assert re.match(r"Deleted [1-9]\d* files of \d+ runs\.", said), said
+        assert "Nothing would go." in page.inner_text("main table"), page.inner_text("main")
+
+
+@check
+def a_link_on_another_site_leads_to_the_page_with_its_session(visitor: Visitor) -> None:
+    with visitor.page() as page, other_site(visitor.run("followed", "")) as address:
+        visitor.other_sites.append(address)
+        page.goto(address)
+        page.click("a")
+        page.wait_for_selector("h1")
+        assert page.inner_text("h1").startswith("followed")
+
+
+@check
+def a_login_link_logs_in_once(visitor: Visitor) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    path = visitor.sidecar.client.post("/v1/login-link", headers=headers).json()["path"]
+    for is_first in (True, False):
+        with visitor.page(is_logged_in=False) as page:
+            page.goto(visitor.url + path)
+            assert (page.inner_text("h1") == "Overview") is is_first
 
 
 @check
@@ -200,11 +284,11 @@ def the_keyboard_is_enough(visitor: Visitor) -> None:
         assert page.evaluate("document.activeElement.closest('main') !== null")
 
 
-def submit(sidecar: RunningSidecar, run_id: str, **fields: Any) -> None:
-    """Save a checkpoint and wait until it is stored."""
+def submit(sidecar: RunningSidecar, run_id: str, *, is_awaited: bool = True, **fields: Any) -> None:
+    """Save a checkpoint and, unless told otherwise, wait until it is stored."""
     body = {"trigger": "manual", "state": {}, **fields}
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    answer = sidecar.client.post(f"/v1/runs/{run_id}/checkpoints?wait=verified", json=body, headers=headers)
+    headers, wait = {"Authorization": f"Bearer {TOKEN}"}, "?wait=verified" if is_awaited else ""
+    answer = sidecar.client.post(f"/v1/runs/{run_id}/checkpoints{wait}", json=body, headers=headers)
     assert answer.status_code in (201, 202), answer.text
 
 
@@ -223,14 +307,22 @@ def fill(sidecar: RunningSidecar) -> None:
             kept["state"] = kept.pop("state_snapshot", None) or kept.get("state", {})
             submit(sidecar, f"{style}-run", **kept)
     submit(sidecar, "hostile", phase=HOSTILE, workflow=HOSTILE, state={HOSTILE: [HOSTILE]})
-    submit(sidecar, "tripped", trigger="circuit_breaker", state={"circuit_breaker_state": {"status": "open"}})
+    for run_id in ("tripped", "tripped-too", "tripped-three"):
+        tripped = {"circuit_breaker_state": {"status": "open", "reason": "three failures in a row"}}
+        submit(sidecar, run_id, trigger="circuit_breaker", phase="phase_2_build", state=tripped)
+    # More than retention keeps.
+    for number in range(KEPT + 4):
+        submit(sidecar, "many", state={"number": number})
     for run_id in ("doomed", "followed"):
         submit(sidecar, run_id, state={"answer": 42})
 
 
 def draw(visitor: Visitor, folder: Path) -> None:
     """Take a picture of each page."""
-    shown = {"overview", "runs", "run-phases", "run-layers", "run-agents", "checkpoint", "diff"}
+    shown = {name for name in pages(visitor) if name not in ("search", "problem")}
+    for number in range(BURST):
+        submit(visitor.sidecar, f"nightly-{number % 40}", is_awaited=False, state={"number": number})
+    time.sleep(4 * LOOK_EVERY_S)  # so that the queue is seen to rise and to fall
     for scheme in ("light", "dark"):
         with visitor.page(color_scheme=scheme, viewport={"width": 1100, "height": 800}) as page:
             for name, address in pages(visitor).items():
@@ -249,7 +341,7 @@ def main() -> int:
     failed = 0
     with (
         tempfile.TemporaryDirectory() as folder,
-        running_sidecar(Path(folder), api_token=TOKEN) as sidecar,
+        running_sidecar(Path(folder), api_token=TOKEN, keep_checkpoints=KEPT, cleanup_every=None) as sidecar,
         sync_playwright() as playwright,
     ):
         fill(sidecar)

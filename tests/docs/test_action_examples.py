@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from holdfast.action.inputs import Command
 from tests.docs.pages import ROOT, every_page, page
 
 METADATA: dict[str, Any] = YAML(typ="safe").load((ROOT / "action.yml").read_text(encoding="utf-8"))
@@ -29,7 +30,7 @@ def test_the_page_names_every_input_and_output() -> None:
 @pytest.mark.parametrize("step", OWN_STEPS, ids=str)
 def test_an_example_uses_inputs_that_there_are(step: dict[str, Any]) -> None:
     assert step["with"].keys() <= METADATA["inputs"].keys()
-    assert step["with"]["command"] in ("save", "resume", "drain", "complete", "cleanup")
+    assert step["with"]["command"] in set(Command)
 
 
 def test_the_examples_use_outputs_that_there_are() -> None:
@@ -54,5 +55,5 @@ def test_an_example_completes_only_what_it_has_saved() -> None:
 
 
 def test_the_examples_cover_what_people_come_for() -> None:
-    assert {step["with"]["command"] for step in OWN_STEPS} == {"save", "resume", "drain", "complete"}
+    assert {step["with"]["command"] for step in OWN_STEPS} == set(Command) - {Command.CLEANUP}
     assert any("cleanup.yml" in str(job.get("uses")) for job in JOBS)

@@ -72,8 +72,8 @@ def test_no_page_names_a_setting_that_is_none() -> None:
         (each.name, variable)
         for each in every_page()
         for variable in re.findall(r"\bHOLDFAST_[A-Z_]+\b", each.text)
-        # The misspelling that settings.md shows, and what says which run a command is about.
-        if variable not in ("HOLDFAST_REOP", "HOLDFAST_RUN_ID")
+        # The misspelling that settings.md shows, what says which run and claim a command is about, and tests.
+        if variable not in ("HOLDFAST_REOP", "HOLDFAST_RUN_ID", "HOLDFAST_FENCE")
     }
 
     assert {each for each in named if each[1] not in known} == set()
@@ -166,7 +166,14 @@ def test_every_path_that_is_named_exists(name: str) -> None:
     ]
 
     assert paths
-    stored = {"index.json", "latest.json", "summary.json", "preserved_runs.json", "retention_log.json"}
+    stored = {
+        "index.json",
+        "latest.json",
+        "summary.json",
+        "preserved_runs.json",
+        "retention_log.json",
+        "claim.json",
+    }
     assert {
         path for path in paths if path not in stored and not any((top / path).exists() for top in tops)
     } == set()

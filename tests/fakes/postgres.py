@@ -17,6 +17,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from tests.fakes.pgbouncer import PgBouncer, is_wanted
+
 _START_TIMEOUT_S = 60.0
 
 
@@ -33,7 +35,7 @@ class PostgresServer:
         self.folder = Path(tempfile.mkdtemp(prefix="holdfast-pg-"))
         if self._user:
             shutil.chown(self.folder, self._user)
-        self._port = port
+        self.port = port
         self._durable = "on" if is_durable else "off"
         self._process: subprocess.Popen[bytes] | None = None
         data = ["-D", str(self.folder / "data"), "-U", "holdfast", "-A", "trust", "-E", "UTF8", "--no-sync"]
@@ -42,12 +44,12 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        return f"postgresql://holdfast@/postgres?host={self.folder}&port={self._port}"
+        return f"postgresql://holdfast@/postgres?host={self.folder}&port={self.port}"
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
         options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={self.folder}"]
-        options += ["-c", f"fsync={self._durable}", "-c", "max_connections=200", "-p", str(self._port)]
+        options += ["-c", f"fsync={self._durable}", "-c", "max_connections=200", "-p", str(self.port)]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self._programs / "postgres", "-D", self.folder / "data", *options],
@@ -126,7 +128,15 @@ def shared_server() -> PostgresServer:
 @cache
 def postgres_url(folder: Path) -> str:
     """Return the address of a schema that belongs to `folder`, empty when it is first asked for."""
-    return shared_server().new_url()
+    return _pooler().new_url() if is_wanted() else shared_server().new_url()
+
+
+@cache
+def _pooler() -> PgBouncer:
+    server = shared_server()
+    pooler = PgBouncer(server.url, server.folder, server.port)
+    atexit.register(pooler.close)
+    return pooler
 
 
 def _environment() -> dict[str, str]:

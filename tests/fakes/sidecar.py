@@ -10,11 +10,13 @@ from unittest.mock import patch
 
 import httpx
 
-from holdfast.assembly import Assembly
+from holdfast.assembly import open_assembly
+from holdfast.assembly.ground import Ground
 from holdfast.library import Holdfast
 from holdfast.metrics import Metrics
 from holdfast.settings import Settings
 from holdfast.sidecar import serving
+from holdfast.sidecar.agents import LoadTools
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.serving import Ending, serve
 
@@ -27,7 +29,7 @@ class RunningSidecar:
     """One that answers; `stop` ends it."""
 
     client: httpx.Client
-    assembly: Assembly
+    assembly: Ground
     holdfast: Holdfast
     endings: list[Ending]
 
@@ -45,7 +47,11 @@ class RunningSidecar:
 
 @contextmanager
 def running_sidecar(
-    folder: Path, *, answers_grace_s: float = LONGEST_S, **settings: object
+    folder: Path,
+    *,
+    answers_grace_s: float = LONGEST_S,
+    load_tools: LoadTools | None = None,
+    **settings: object,
 ) -> Iterator[RunningSidecar]:
     """Serve in a thread until the context ends."""
     given = {"data_dir": folder, "port": 0, "min_free_bytes": 0, **settings}
@@ -54,7 +60,7 @@ def running_sidecar(
     metrics = Metrics(lambda: holdfast.status())
     courtesy = Courtesy(stop)
     settings_ = Settings.from_environment({}, given)
-    assembly = Assembly(
+    assembly = open_assembly(
         settings_, stop=stop, meter=metrics, give_way=courtesy.give_way, breathe=courtesy.breathe
     )
     holdfast = Holdfast(assembly.settings, assembly=assembly)
@@ -65,7 +71,8 @@ def running_sidecar(
 
     def run() -> None:
         try:
-            endings.append(serve(holdfast, assembly, metrics, courtesy, on_ready=announce))
+            parts = (holdfast, assembly, metrics, courtesy)
+            endings.append(serve(*parts, on_ready=announce, load_tools=load_tools))
         finally:
             is_ready.set()
 

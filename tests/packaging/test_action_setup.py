@@ -157,6 +157,7 @@ def test_without_a_python_the_warning_says_what_to_add(runner: Runner) -> None:
         "Add actions/setup-python before this step.\n"
     )
     assert runner.run(1, PATH=str(tools), HOLDFAST_INPUT_FAIL_ON_ERROR="true").startswith("::error title=")
+    assert runner.run(1, PATH=str(tools), HOLDFAST_INPUT_CLAIM="true").startswith("::error title=")
 
 
 @pytest.mark.parametrize("name", ["INT", "TERM"])

@@ -16,6 +16,7 @@ import structlog
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from holdfast.clock import Clock
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorTransport, Request, parse_fault
 from holdfast.errors import HoldfastError
 from holdfast.format.checkpoint import draft_from_mapping
@@ -46,7 +47,7 @@ RULES = (
     RetentionRules(full_runs=1, latest_runs=1, deletes_completed=True, checkpoints=2),
 )
 Kind = Literal[
-    "save", "store", "drain", "sweep", "prune", "squash", "preserve", "release", "resume", "stranger"
+    "save", "store", "burst", "drain", "sweep", "prune", "squash", "preserve", "release", "resume", "stranger"
 ]
 KINDS: tuple[Kind, ...] = (
     *("save",) * 3,
@@ -143,6 +144,22 @@ class WatchedLine(Line):
         self._emulator.handle(Request.from_target("PUT", target, {}, body))
 
 
+@dataclass(frozen=True)
+class SkewedClock:
+    """The clock of a machine that is wrong."""
+
+    world: Simulation
+    ahead_s: float
+
+    def now(self) -> float:
+        """Return what the machine takes for the time."""
+        return self.world.now() + self.ahead_s
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.world.sleep(seconds)
+
+
 class Place:
     """One machine; its process is started when it is needed, and gone when it dies."""
 
@@ -154,12 +171,16 @@ class Place:
         rules: RetentionRules,
         pace: int,
         watch: Watchman,
+        *,
+        clock: Clock | None = None,
+        batches: bool = False,
     ) -> None:
         self.folder = folder
         self.saved: list[Receipt] = []
         self.resumes = self.squashes = self.crashes = 0
         self._emulator = emulator
-        self._world = world
+        self._clock = clock or world
+        self._batches = batches
         self._rules = rules
         self._random = random.Random(pace)
         self._line = WatchedLine(emulator, world, self._random, watch)
@@ -170,25 +191,25 @@ class Place:
         if self._is_alive:
             return
         self._is_alive = True
-        world, folder = self._world, self.folder
+        clock, folder = self._clock, self.folder
         self._client = GitHubClient(
             REPOSITORY,
             token=lambda: "token",
             api_url="http://github.test",
-            clock=world,
+            clock=clock,
             observe=lambda answer: assembly.rate_limiter.observe(answer),
             transport=self._line,
         )
         assembly = make_assembly(
             folder,
             self._client,
-            world,
+            clock,
             rules=self._rules,
             read_attempts=READ_ATTEMPTS,
             jitter=self._random.random,
             max_checkpoint_bytes=MAX_FILE_BYTES,
         )
-        assembly.spool = self.spool = open_spool(folder, world)
+        assembly.spool = self.spool = open_spool(folder, clock)
         self._cache = assembly.cache
         self.worker = assembly.worker
         self.sweeper = assembly.sweeper
@@ -206,7 +227,7 @@ class Place:
             REPOSITORY,
             token=lambda: "token",
             api_url="http://github.test",
-            clock=self._world,
+            clock=self._clock,
             transport=EmulatorTransport(self._emulator, lambda _: None),
         )
         return RetryingGateway(self._quick, sleep=lambda _: None)
@@ -244,6 +265,10 @@ class Place:
             case "store":
                 self._save(run_id, act.choice)
                 self._drain(act.choice)
+            case "burst":
+                for number in range(act.choice // 2):
+                    self._save(run_id, number * RUNS + 1)
+                self._drain(act.choice)
             case "drain":
                 self._drain(act.choice)
             case "sweep":
@@ -266,6 +291,8 @@ class Place:
     def _drain(self, choice: int) -> None:
         mode: Mode = ("contents", "commit", "contents")[choice // 4 % 3]
         self.worker.policy = replace(self.worker.policy, mode=mode)
+        if self._batches:
+            self.worker.policy = replace(self.worker.policy, singles_share=0.0)
         self.worker.drain(patience_s=20.0)
 
     def _save(self, run_id: str, choice: int) -> None:
@@ -279,7 +306,7 @@ class Place:
             "phase": f"phase_{choice % 2}",
             "state": state,
         }
-        draft = draft_from_mapping(checkpoint, now=format_moment(self._world.now()), new_id=str)
+        draft = draft_from_mapping(checkpoint, now=format_moment(self._clock.now()), new_id=str)
         self.saved.append(self.spool.put(draft))
 
 
@@ -325,10 +352,10 @@ def play_cleaning(cleaning: Cleaning, folder: Path) -> Seen:
         for fault in cleaning.faults:
             emulator.faults.add(parse_fault(fault))
         world.run(
-            {f"machine-{n}": _program(places[n], acts, world) for n, acts in enumerate(cleaning.machines)}
+            {f"machine-{n}": program_of(places[n], acts, world) for n, acts in enumerate(cleaning.machines)}
         )
         emulator.faults.clear()
-        _finish(places, world)
+        finish(places, world)
         assert not watch.failures, watch.failures[0]
     finally:
         for place in places:
@@ -346,7 +373,9 @@ def play_cleaning(cleaning: Cleaning, folder: Path) -> Seen:
     )
 
 
-def _program(place: Place, acts: tuple[Act, ...], world: Simulation) -> Callable[[], None]:
+def program_of(place: Place, acts: tuple[Act, ...], world: Simulation) -> Callable[[], None]:
+    """Return what does these things one after the other."""
+
     def program() -> None:
         for act in acts:
             world.sleep(act.after_s)
@@ -355,7 +384,7 @@ def _program(place: Place, acts: tuple[Act, ...], world: Simulation) -> Callable
     return program
 
 
-def _finish(places: list[Place], world: Simulation) -> None:
+def finish(places: list[Place], world: Simulation) -> None:
     """Let everyone drain what is left, then clean up; whatever was acknowledged is verified now."""
 
     def program(place: Place) -> Callable[[], None]:

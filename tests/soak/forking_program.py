@@ -3,6 +3,7 @@
 Whatever was acknowledged is written to a file, line by line. Whoever is alive holds a lock on another file.
 """
 
+import faulthandler
 import fcntl
 import multiprocessing
 import os
@@ -104,6 +105,7 @@ class Program:
 
     def _begin(self) -> None:
         signal.alarm(LONGEST_LIFE_S)
+        faulthandler.register(signal.SIGALRM, chain=True)  # whoever hangs until then says where
         self._alive = os.open(self._folder / "alive", os.O_CREAT | os.O_RDWR)
         fcntl.flock(self._alive, fcntl.LOCK_SH)
         processes = os.open(self._folder / "processes", os.O_CREAT | os.O_APPEND | os.O_WRONLY)

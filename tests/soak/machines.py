@@ -11,6 +11,7 @@ import httpx
 import structlog
 
 from holdfast.cache.local_copy import RepositoryCache
+from holdfast.clock import Clock
 from holdfast.drain.worker import Worker
 from holdfast.emulator import Emulator, EmulatorTransport
 from holdfast.format.paths import Layout
@@ -70,10 +71,10 @@ def count_event(logger: Any, method: str, event: Any) -> Any:
     raise structlog.DropEvent
 
 
-def open_spool(folder: Path, world: Simulation) -> Queue:
+def open_spool(folder: Path, clock: Clock) -> Queue:
     """Open a spool at whose every step its process may die."""
     limits = QueueLimits(min_free_bytes=0)
-    spool = SqliteQueue.open(folder / "spool", limits=limits, clock=world, layout=LAYOUT)
+    spool = SqliteQueue.open(folder / "spool", limits=limits, clock=clock, layout=LAYOUT)
     use = spool._folder._use
 
     def use_or_die(work: Callable[[SqliteFile], T]) -> T:

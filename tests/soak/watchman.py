@@ -11,7 +11,7 @@ import pygit2
 from tests.soak.machines import BRANCH
 
 COMPLETED = "completed"
-OURS = ("cp_", "batch_", "index.json", "latest.json", "summary.json", "parts")
+OURS = ("cp_", "batch_", "index.json", "index_", "latest.json", "summary.json", "parts")
 
 
 @dataclass(frozen=True)

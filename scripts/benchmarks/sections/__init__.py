@@ -11,11 +11,13 @@ from benchmarks.sections import (
     holding,
     hour,
     langgraph_put,
+    long_run,
     memory,
     network,
     recording,
     requests,
     security,
+    shared_queue,
     start_up,
 )
 from benchmarks.workshop import Workshop
@@ -33,6 +35,7 @@ SECTIONS = {
     acknowledgement.NAME: Section("How long a save takes until it is on disk", acknowledgement.run),
     langgraph_put.NAME: Section("How long a put of LangGraph's takes", langgraph_put.run),
     security.NAME: Section("What it costs that nothing secret is stored", security.run),
+    shared_queue.NAME: Section("What several sidecars on one PostgreSQL take in", shared_queue.run),
     recording.NAME: Section("What a run costs that is recorded", recording.run),
     requests.NAME: Section("What a checkpoint costs at GitHub", requests.run),
     bytes_sent.NAME: Section("What goes up if little changes", bytes_sent.run),
@@ -40,6 +43,7 @@ SECTIONS = {
     hour.NAME: Section("What one token carries in an hour (virtual time, GitHub's real limits)", hour.run),
     holding.NAME: Section("A repository that already holds many checkpoints", holding.run),
     growth.NAME: Section("How the costs grow with the checkpoints of a run", growth.run),
+    long_run.NAME: Section("A run of ten thousand checkpoints beside one of a hundred", long_run.run),
     memory.NAME: Section("Memory", memory.run),
     start_up.NAME: Section("Start-up", start_up.run),
 }

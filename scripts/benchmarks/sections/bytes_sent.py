@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 
-from benchmarks.contestants import COMMIT, CONTENTS, PYGITHUB, Job, contestant
+from benchmarks.contestants import COMMIT, CONTENTS, PYGITHUB, SEALED, Job, contestant
 from benchmarks.report import Bar, Figure, Report
 from benchmarks.sampling import fit_exponent
 from benchmarks.states import State
@@ -22,7 +22,8 @@ def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
     marks = (100, 150, 200) if is_quick else (100, 300, 1000)
     for name in (COMMIT, CONTENTS):
         _save(workshop, report, SMALL, name, _small_states(), marks)
-    _save(workshop, report, LARGE, COMMIT, _large_states(), marks)
+    for name in (COMMIT, SEALED):
+        _save(workshop, report, LARGE, name, _large_states(), marks)
     # The loop sends the same with each checkpoint, but for its index: a few show how much.
     _save(workshop, report, LARGE, PYGITHUB, _large_states(), (10, 20))
     _add_bars(report)
@@ -65,8 +66,9 @@ def _text(source: random.Random, size_bytes: int) -> str:
 
 def _add_bars(report: Report) -> None:
     each = report.find(section=NAME, work=LARGE, name="KB sent for each")
-    share = each[COMMIT].value / each[PYGITHUB].value
-    report.bars.append(Bar(NAME, f"bytes beside the PyGithub loop's, {LARGE}, commit mode", share, 0.1))
+    for name, mode in ((COMMIT, "commit mode"), (SEALED, "commit mode, sealed")):
+        share = each[name].value / each[PYGITHUB].value
+        report.bars.append(Bar(NAME, f"bytes beside the PyGithub loop's, {LARGE}, {mode}", share, 0.1))
     for work in (LARGE, SMALL):
         found = report.find(section=NAME, work=work, name="exponent")
         worst = max(figure.value for name, figure in found.items() if name != PYGITHUB)

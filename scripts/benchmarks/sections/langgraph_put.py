@@ -26,7 +26,7 @@ _NOWHERE = "http://127.0.0.1:9"
 
 def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
     """Measure a put of 50 KB, whose members are the channels."""
-    rounds, repeats = (3, 15) if is_quick else (15, 30)
+    rounds, repeats = (9, 5) if is_quick else (75, 6)
     state = make_state(_SIZE)
     connection = sqlite3.connect(workshop.disk_folder() / "langgraph.db", check_same_thread=False)
     connection.execute("PRAGMA synchronous=FULL")

@@ -24,7 +24,7 @@ _NOWHERE = "http://127.0.0.1:9"
 
 def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
     """Measure a save of 50 KB in each way, by turns."""
-    rounds, repeats = (3, 15) if is_quick else (9, 30)
+    rounds, repeats = (9, 5) if is_quick else (45, 6)
     samples = measure(workshop.disk_folder, rounds, repeats)
     report.add_samples(samples, section=NAME, work=_SIZE, name="median", unit="ms", baseline=OFF, scale=1000)
     known, sealed = (samples[way].ratio_to(samples[OFF]) for way in (KNOWN, SEALED))

@@ -1,0 +1,149 @@
+"""Measures the dashboard: time and weight of its pages, and what open pages cost those who save."""
+
+import asyncio
+import json
+import re
+import statistics
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from benchmarks.states import encode
+from sidecar_load import (
+    Connection,
+    Tally,
+    end,
+    report,
+    start_github,
+    start_sidecar,
+    submit,
+    wait_until_drained,
+)
+
+RUNS = 1050
+CHECKPOINTS = 500
+LONG_RUN = "long-run"
+PAGES = {"overview": "/", "runs": "/ui/runs", "run": f"/ui/runs/{LONG_RUN}"}
+VISITS = 15
+OPEN_PAGES = 100
+SAVERS = 4
+# Well below what a disk takes: what is measured is how long one waits, not how much goes through.
+SAVE_EVERY_S = 0.02
+TURNS, TURN_S = 4, 8.0
+MOST_PAGE_MS = 100.0
+MOST_PAGE_BYTES = 100_000
+MOST_SLOWER = 1.2
+
+
+def measure_pages(folder: Path) -> int:
+    """Fill a sidecar, look at its pages, have pages open while others save; print and judge."""
+    github, api_url = start_github(folder)
+    sidecar, url = start_sidecar(folder, api_url, "commit")
+    try:
+        asyncio.run(fill(url))
+        wait_until_drained(url)
+        figures: dict[str, Any] = {name: look(url, path) for name, path in PAGES.items()}
+        figures["acknowledged"] = asyncio.run(save_beside_pages(url))
+    finally:
+        end(sidecar)
+        end(github)
+    print(json.dumps(figures, indent=2))
+    saved = figures["acknowledged"]
+    return report(
+        {
+            **{
+                f"{name} within {MOST_PAGE_MS:.0f} ms": figures[name]["server_ms"] <= MOST_PAGE_MS
+                for name in PAGES
+            },
+            **{
+                f"{name} below {MOST_PAGE_BYTES // 1000} KB": figures[name]["bytes"] <= MOST_PAGE_BYTES
+                for name in PAGES
+            },
+            f"savers wait at most {MOST_SLOWER} times": saved["ratio"] <= MOST_SLOWER,
+        }
+    )
+
+
+async def fill(url: str) -> None:
+    """Make many runs of one checkpoint, and one of many."""
+    async with Connection(url) as connection:
+        for number in range(RUNS):
+            await save(connection, f"run-{number:04d}", "phase_1_plan")
+        for number in range(CHECKPOINTS):
+            await save(connection, LONG_RUN, f"phase_{number % 9 + 1}")
+
+
+async def save(connection: Connection, run_id: str, phase: str) -> None:
+    """Hand in a small checkpoint."""
+    body = {"trigger": "phase_complete", "phase": phase, "workflow": "nightly", "state": {"answer": 42}}
+    status, content = await connection.call("POST", f"/v1/runs/{run_id}/checkpoints", encode(body))
+    assert status == 202, content
+
+
+def look(url: str, path: str) -> dict[str, float]:
+    """Return how long the server takes for a page that was looked at before, and all its bytes."""
+    page = fetch(url + path)
+    attached = set(re.findall(rb'(?:href|src)="(/ui/static/[^"]+)"', page))
+    weight = len(page) + sum(len(fetch(f"{url}{each.decode()}")) for each in attached)
+    elapsed_ms = []
+    for _ in range(VISITS):
+        began = time.perf_counter()
+        fetch(url + path)
+        elapsed_ms.append((time.perf_counter() - began) * 1000)
+    return {"server_ms": round(statistics.median(elapsed_ms), 1), "bytes": weight}
+
+
+def fetch(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        return bytes(answer.read())
+
+
+async def save_beside_pages(url: str) -> dict[str, float]:
+    """Return how long savers wait without open pages and with them, measured by turns."""
+    alone, beside = Tally(), Tally()
+    for _ in range(TURNS):
+        await save_for_a_while(url, alone)
+        followers = [asyncio.create_task(follow(url)) for _ in range(OPEN_PAGES)]
+        await save_for_a_while(url, beside)
+        for follower in followers:
+            follower.cancel()
+        heard = await asyncio.gather(*followers)
+        assert all(heard), "a page heard nothing"
+    alone_ms, beside_ms = alone.percentile(0.99), beside.percentile(0.99)
+    return {
+        "p99_ms_alone": round(alone_ms, 1),
+        "p99_ms_beside_pages": round(beside_ms, 1),
+        "ratio": round(beside_ms / alone_ms, 2),
+        "saves": len(beside.elapsed_ms),
+    }
+
+
+async def save_for_a_while(url: str, tally: Tally) -> None:
+    """Have a few clients save now and then."""
+    until = time.perf_counter() + TURN_S
+
+    async def saver(number: int) -> None:
+        async with Connection(url) as connection:
+            sequence = 0
+            while time.perf_counter() < until:
+                sequence += 1
+                await submit(connection, f"saver-{number}", sequence, tally)
+                await asyncio.sleep(SAVE_EVERY_S)
+
+    await asyncio.gather(*map(saver, range(SAVERS)))
+    assert not tally.errors, tally.errors[0]
+
+
+async def follow(url: str) -> int:
+    """Follow along as an open page does, until this is cancelled; return how many bytes were heard."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"GET /v1/events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    heard = 0
+    try:
+        while piece := await reader.read(65536):
+            heard += len(piece)
+    except asyncio.CancelledError:
+        writer.close()
+    return heard
