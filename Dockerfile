@@ -4,10 +4,13 @@
 FROM python:3.13-slim AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
-COPY scripts/requirements.txt scripts/requirements.txt
+COPY scripts/requirements.txt scripts/hashes.txt scripts/
 COPY src src
+# The driver of the shared queue, too: HOLDFAST_DATABASE_URL then needs nothing more.
 RUN python -m venv /venv \
+    && awk '/^[^ ]/ {wanted = /^psycopg/} wanted' scripts/hashes.txt > postgres.txt \
     && /venv/bin/pip install --no-cache-dir --require-hashes --requirement scripts/requirements.txt \
+    && /venv/bin/pip install --no-cache-dir --no-deps --require-hashes --requirement postgres.txt \
     && /venv/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.13-slim
