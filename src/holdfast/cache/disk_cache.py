@@ -18,10 +18,13 @@ _PRAGMAS = {
     "synchronous": 0,  # after a power cut the cache may be damaged; syncing would slow the queue down
     "auto_vacuum": 1,
     "journal_mode": "wal",
-    "cache_size": -2048,  # KiB for each connection, and each thread has one
+    "cache_size": -256,  # KiB for each connection, and each thread has one; the system caches the file
     "mmap_size": 0,  # a mapped file that someone else shortens ends the process
     "journal_size_limit": 4 * 1024**2,
 }
+
+# diskcache writes the time of each access into the text of its statement, which is never used again.
+_STATEMENTS = 24
 
 _SELECT_KEYS = "SELECT key FROM Cache WHERE raw = 1 AND typeof(key) = 'text' AND key >= ? AND key < ?"
 _EVICT = "DELETE FROM Cache WHERE rowid = (SELECT rowid FROM Cache ORDER BY access_time LIMIT 1)"
@@ -114,7 +117,11 @@ class DiskCache(diskcache.Cache):  # type: ignore[misc]
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self._path, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            self._path,
+            timeout=LOCK_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=_STATEMENTS,
         )
         self._local.lease = _Lease(connection)
         for name, value in _PRAGMAS.items():

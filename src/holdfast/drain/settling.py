@@ -167,7 +167,8 @@ class StepWriter:
         """Keep in the queue what could not be stored just now, with a backoff that doubles each time."""
         backoff = self.spool.backoff(items[0].checkpoint_id)
         pause_s = min(RELEASE_PAUSE_S * 2.0 ** (backoff.attempts if backoff else 0), LONGEST_BACKOFF_S)
-        self.spool.release(items, str(error), not_before=self.clock.now() + pause_s)
+        reason = f"{error}. {error.advice}" if isinstance(error, Refused) else str(error)
+        self.spool.release(items, reason, not_before=self.clock.now() + pause_s)
         log.error("checkpoints_released", checkpoints=len(items), cause=str(error))
 
     def _abandon_pending_writes(self, step: Step) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import islice
 from typing import Protocol
 
@@ -19,6 +18,7 @@ from holdfast.github.listing import MOST_LISTED_FILES, list_folder, read_snapsho
 from holdfast.github.presence import GraphqlPresence
 from holdfast.jsontext.members import sha256_hex
 from holdfast.repository.blobs import MAX_QUERIED_BLOB_BYTES, BlobReader, cut
+from holdfast.repository.once import once
 from holdfast.repository.snapshot import check_weight
 from holdfast.styles.resume import Source
 
@@ -92,15 +92,10 @@ class GitHubSource:
 
     def __post_init__(self) -> None:
         self._blobs = BlobReader(self.gateway, self.cache, self.graphql)
-        # Not a cached_property: in Python 3.11 all threads would wait for the request of one.
-        self._read_head_once = cache(self._read_head)
 
-    @property
+    @once
     def head(self) -> str:
-        """Return the newest commit."""
-        return self._read_head_once()
-
-    def _read_head(self) -> str:
+        """The newest commit."""
         known = self.cache.head() or Head("", "")
         reading = self.gateway.perform(ReadHeadIfChanged(self.branch, known.etag))
         if reading.sha is None:

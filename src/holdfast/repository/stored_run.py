@@ -5,7 +5,6 @@ Nothing that is not proved whole is ever returned. What had to be passed over on
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 from holdfast.errors import (
     IntegrityFailure,
@@ -25,6 +24,7 @@ from holdfast.format.paths import INDEX, LATEST, PARTS, SUMMARY, Layout, is_sing
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import Contents, open_checkpoint, open_contents
 from holdfast.repository.candidates import Candidate, find_candidates, has_rivals
+from holdfast.repository.once import once
 from holdfast.repository.snapshot import RunFiles, check_owner, read_index, take_snapshot
 from holdfast.repository.sources import Files, RunSource
 from holdfast.security.signatures import Forged, Unsigned
@@ -55,27 +55,31 @@ class StoredRun:
     damages: list[IntegrityFailure] = field(default_factory=list)
     _open: dict[str, tuple[int, Contents]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        # No cached_property: in Python 3.11 all threads would wait for the requests of one.
-        self._list_once = cache(lambda: self.source.files(self.run_id))
-        self._read_index_once = cache(self._try_index)
-        self._take_snapshot_once = cache(self._take_snapshot)
-        self._read_segments_once = cache(self._read_segments)
-
-    @property
+    @once
     def files(self) -> Files:
-        """Return the files of the run, by name."""
-        return self._list_once()
+        """The files of the run, by name."""
+        return self.source.files(self.run_id)
 
-    @property
+    @once
     def snapshot(self) -> RunSnapshot:
-        """Return what the folder holds, with the whole index that it has or ought to have."""
-        return self._take_snapshot_once(is_whole=True)
+        """What the folder holds, with the whole index that it has or ought to have."""
+        return self._take_snapshot(is_whole=True)
 
-    @property
+    @once
+    def _newest_snapshot(self) -> RunSnapshot:
+        """What the folder holds, with no segment of its index read that is not needed."""
+        return self._take_snapshot(is_whole=False)
+
+    @once
     def index(self) -> Index | None:
-        """Return the index; None if it is missing or bad. Raises NewerFormat."""
-        return self._read_index_once()
+        """The index; None if it is missing or bad. Raises NewerFormat."""
+        try:
+            return self.read_index()
+        except NewerFormat:
+            raise
+        except IntegrityFailure as failure:
+            self._warn(str(failure))
+            return None
 
     def _take_snapshot(self, *, is_whole: bool) -> RunSnapshot:
         files = RunFiles(
@@ -96,25 +100,13 @@ class StoredRun:
         """Whether there is any checkpoint, or what was one."""
         return LATEST in self.files or INDEX in self.files or any(map(parse_sequences, self.files))
 
-    def _try_index(self) -> Index | None:
-        try:
-            return self.read_index()
-        except NewerFormat:
-            raise
-        except IntegrityFailure as failure:
-            self._warn(str(failure))
-            return None
-
     def read_index(self) -> Index:
         """Return the index. Raises IntegrityFailure with the reason why it cannot be used."""
         return read_index(self.read(INDEX), self.layout.path(self.run_id, INDEX), self.run_id)
 
+    @once
     def whole_index(self) -> Index | None:
-        """Return the index with its segments, as far as they can be read; None if it is missing or bad."""
-        return self._read_segments_once()
-
-    def _read_segments(self) -> Index | None:
-        """Return the whole index, as far as its segments can be read."""
+        """The index with its segments, as far as they can be read; None if it is missing or bad."""
         index = self.index
         if index is None or index.is_whole:
             return index
@@ -262,7 +254,7 @@ class StoredRun:
 
     def _named(self, *, is_whole: bool) -> list[Candidate]:
         """Return the places that the index names; if it is lost and the files disagree, the one made anew."""
-        index = self._read_segments_once() if is_whole else self.index
+        index = self.whole_index if is_whole else self.index
         entries: Iterable[IndexEntry] = index.all_entries if index else ()
         if index is None and has_rivals(self.files):
             entries = self.snapshot.index.all_entries
@@ -373,7 +365,7 @@ class StoredRun:
         If only so many of the `newest` are asked for, no segment is read that is not needed for these.
         """
         self._check_exists()
-        snapshot = self._take_snapshot_once(is_whole=False) if newest is not None else self.snapshot
+        snapshot = self._newest_snapshot if newest is not None else self.snapshot
         if newest is not None and newest > len(snapshot.index.entries) and not snapshot.index.is_whole:
             snapshot = self.snapshot
         index, revived = snapshot.index, snapshot.revived

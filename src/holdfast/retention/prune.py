@@ -47,7 +47,7 @@ class Pruner:
         style = style_of_text(latest_text)
         if not self._may_exceed(index, style):
             return False
-        index = run.whole_index() or index
+        index = run.whole_index or index
         prunable = find_prunable(index, style, self.rules, self.layout)
         excess = sum(len(entries) for entries in prunable.values())
         return excess >= self._worth_a_sweep(index, style, excess)

@@ -20,6 +20,7 @@ from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.drainer import Drainer, Drainers
 from holdfast.sidecar.events import EventFeed
 from holdfast.sidecar.group_commit import GroupCommit, Outcome
+from holdfast.sidecar.memory import stay_lean
 from holdfast.sidecar.problems import Problem
 from holdfast.sidecar.sessions import Sessions
 from holdfast.sidecar.threads import BoundedThreads, Threads
@@ -94,7 +95,7 @@ class Service:
             now=assembly.clock.now,
         )
         self._verified_count = 0
-        self._watching: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
         holdfast.on_spooled = self._spooled
         for shard in assembly.shards:
             shard.worker.on_settled = self._settled
@@ -110,7 +111,9 @@ class Service:
         """Begin; to be called where the event loop runs."""
         self._loop = asyncio.get_running_loop()
         self.events.start()
-        self._watching = self._loop.create_task(self.watch.run())
+        self._background = [
+            self._loop.create_task(each) for each in (self.watch.run(), stay_lean(self.call_local))
+        ]
         self.intake.start()
         self.drainer.start()
         self.assembly.spool.listen(lambda: self.drainer.wake(is_urgent=False))

@@ -28,6 +28,7 @@ from holdfast.sidecar.decisions import DecisionRoutes
 from holdfast.sidecar.events import EventRoutes
 from holdfast.sidecar.guard import Guard
 from holdfast.sidecar.health import HealthRoutes
+from holdfast.sidecar.memory import share_heaps
 from holdfast.sidecar.service import Service
 from holdfast.sidecar.submitting import SubmitEndpoint
 from holdfast.sidecar.upkeep import UpkeepRoutes
@@ -72,6 +73,7 @@ def serve(
     """
     settings = assembly.settings
     check_binding(settings, assembly.api_tokens)
+    share_heaps()
     with listen(settings.host, settings.port) as listener, even_interpreter():
         # Opened before the threads begin: what is made on first use is not made twice.
         for shard in assembly.shards:

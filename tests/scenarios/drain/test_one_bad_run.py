@@ -54,6 +54,19 @@ def put(repository: Path, path: str, content: bytes, mode: pygit2.enums.FileMode
     index.read_tree(head.tree)
     is_commit = mode == pygit2.enums.FileMode.COMMIT
     index.add(pygit2.IndexEntry(path, head.id if is_commit else git.create_blob(content), mode))
+    commit(git, index)
+
+
+def take_away(repository: Path, path: str) -> None:
+    git = pygit2.Repository(str(repository))
+    index = pygit2.Index()
+    index.read_tree(git.branches["checkpoints"].peel(pygit2.Commit).tree)
+    index.remove(path)
+    commit(git, index)
+
+
+def commit(git: pygit2.Repository, index: pygit2.Index) -> None:
+    head = git.branches["checkpoints"].peel(pygit2.Commit)
     someone = pygit2.Signature("Someone", "someone@example.com", 1_800_000_000, 0)
     git.create_commit("refs/heads/checkpoints", someone, someone, "x", index.write_tree(git), [head.id])
 
@@ -61,7 +74,7 @@ def put(repository: Path, path: str, content: bytes, mode: pygit2.enums.FileMode
 @pytest.mark.parametrize(
     "mode", [pygit2.enums.FileMode.BLOB, pygit2.enums.FileMode.LINK, pygit2.enums.FileMode.COMMIT]
 )
-def test_something_in_the_place_of_a_runs_folder_isolates_that_run(
+def test_something_in_the_place_of_a_runs_folder_isolates_that_run_until_it_is_moved_away(
     opened: tuple[Workshop, Path], mode: pygit2.enums.FileMode
 ) -> None:
     workshop, repository = opened
@@ -77,6 +90,12 @@ def test_something_in_the_place_of_a_runs_folder_isolates_that_run(
     assert workshop.spool.status(0.0).set_aside == 0
     for run_id in OTHERS:
         check_files(read_branch(repository), run_id)
+
+    take_away(repository, "checkpoints/r")
+    result = workshop.worker.drain(patience_s=900)
+
+    assert (result.verified, result.left) == (1, 0)
+    check_files(read_branch(repository), "r")
 
 
 @pytest.mark.parametrize("name", ["index.json", "latest.json"])

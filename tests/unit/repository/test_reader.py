@@ -1,5 +1,6 @@
 """Loading and resuming, whatever has become of the files, of GitHub and of the spool."""
 
+import gc
 import json
 import shutil
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from holdfast.format.git_ids import blob_sha
 from holdfast.github.calls import ReadBlob, ReadBlobs, ReadFile, ReadHeadIfChanged
 from holdfast.github.wrappers.retrying import RetryingGateway
 from holdfast.repository.reader import Reader
+from holdfast.repository.sources import GitHubSource
+from holdfast.repository.stored_run import StoredRun
 from holdfast.repository.validate import Validator
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
@@ -581,3 +584,19 @@ def test_listing_of_a_run_without_an_index_is_made_from_the_files(
     index = stranger.reader.list_checkpoints("r")
 
     assert [entry.sequence for entry in index.entries] == [1, 2, 3]
+
+
+def test_what_was_read_for_an_answer_goes_with_it(workshop: Workshop) -> None:
+    """A sidecar seldom collects garbage: whole indexes and states would wait for it."""
+    reader = workshop.reader
+    gc.collect()
+    gc.disable()
+    try:
+        reader.list_runs()
+        reader.resume("r")
+        reader.list_checkpoints("r")
+        left = [each for each in gc.get_objects() if isinstance(each, StoredRun | GitHubSource)]
+    finally:
+        gc.enable()
+
+    assert left == []
