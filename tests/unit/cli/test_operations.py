@@ -4,9 +4,11 @@
 """
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import get_args
+from pathlib import Path
+from typing import Any, get_args
 
 import httpx
 import pytest
@@ -145,3 +147,54 @@ def test_every_kind_of_refusal_is_tried_here() -> None:
     tried = {trouble.kind for trouble in TROUBLES} | {"obstructed", "secret_detected"}
 
     assert tried == set(get_args(RefusalKind))
+
+
+def test_full_spool_takes_more_once_its_limit_is_raised(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(holdfast, github)
+    monkeypatch.setenv("HOLDFAST_MAX_SPOOL_ITEMS", "1")
+    refused = holdfast("submit", "-", "--run-id", RUN, *github.options, stdin="{}")
+    assert (refused.code, "raise its limit" in refused.err) == (1, True)
+
+    monkeypatch.setenv("HOLDFAST_MAX_SPOOL_ITEMS", "2")
+    save(holdfast, github)
+
+
+def test_damaged_spool_is_moved_away_and_what_can_be_read_is_saved_and_reported(
+    holdfast: Holdfast, github: GitHub, data_dir: Path
+) -> None:
+    save(holdfast, github)
+    save(holdfast, github)
+    (database,) = data_dir.glob("targets/*/spool/queue/queue.db")
+    database.write_bytes(bytes(16) + database.read_bytes()[16:])
+
+    assert drain(holdfast, github) == (0, 0)
+
+    spool = holdfast("status", "--json", *github.options).document["spool"]
+    assert (spool["salvaged"], spool["lost"], spool["depth"]) == (2, 0, 0)
+    (kept,) = database.parent.parent.glob("damaged-*")
+    (report,) = kept.glob("*.json")
+    assert json.loads(report.read_text("utf-8"))["salvaged"] == 2
+    assert [each["sequence"] for each in stored(holdfast, github)] == [1, 2]
+
+
+def test_everything_beside_the_spool_is_made_anew_when_it_is_missing(
+    holdfast: Holdfast, github: GitHub, data_dir: Path
+) -> None:
+    save(holdfast, github)
+    assert drain(holdfast, github) == (0, 0)
+    save(holdfast, github)
+    (spool,) = data_dir.glob("targets/*/spool")
+    for other in [*data_dir.iterdir(), *spool.parent.iterdir()]:
+        if other.is_dir() and other not in (spool, spool.parent.parent):
+            shutil.rmtree(other)
+
+    assert drain(holdfast, github) == (0, 0)
+
+    assert [each["sequence"] for each in stored(holdfast, github)] == [1, 2]
+
+
+def stored(holdfast: Holdfast, github: GitHub) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = holdfast("list", RUN, "--json", *github.options).document["checkpoints"]
+    return found
