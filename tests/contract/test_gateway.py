@@ -25,13 +25,12 @@ from holdfast.github.calls import (
     ReadRepository,
     ReadTree,
     ReplaceBranch,
-    Revision,
-    Signature,
     WriteCommit,
     WriteFile,
     WriteTree,
 )
 from holdfast.github.listing import read_snapshot
+from holdfast.github.records import Revision, Signature
 
 NO_SHA = "0123456789012345678901234567890123456789"
 

@@ -29,10 +29,10 @@ from holdfast.github.calls import (
     ReadFile,
     ReadHead,
     ReadPage,
-    Revision,
     WriteFile,
 )
 from holdfast.github.client import GitHubClient
+from holdfast.github.records import Revision
 from holdfast.github.wrappers.retrying import RetryingGateway
 from tests.fakes.clock import VirtualClock
 

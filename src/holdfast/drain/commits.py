@@ -26,11 +26,10 @@ from holdfast.github.calls import (
     CommitFiles,
     Gateway,
     ReadFile,
-    Revision,
-    Snapshot,
 )
 from holdfast.github.listing import read_snapshot
 from holdfast.github.presence import GraphqlPresence
+from holdfast.github.records import Revision, Snapshot
 from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS, is_worth_repeating, repeat
 from holdfast.logs import log
 from holdfast.queue import Queue

@@ -1,4 +1,4 @@
-"""The calls we make to GitHub, as values, and the values they return.
+"""The calls we make to GitHub, as values; `records` has the values they return.
 
 A call says everything about one request; a gateway performs it. Wrapping a gateway (to spend
 budget, to repeat) is then one method, and a test double is a function. What takes several requests is a
@@ -9,10 +9,20 @@ missing branch is the first WriteTree: in an empty repository, and only there, i
 `exists`. A WriteFile with an empty `branch` then makes the first commit, on the default branch.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
 from holdfast.errors import GatewayError
+from holdfast.github.records import (
+    CommitRecord,
+    File,
+    HeadReading,
+    Listing,
+    Page,
+    RepositoryRecord,
+    Revision,
+    Signature,
+)
 
 ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
@@ -30,109 +40,6 @@ BLOBS_PER_QUERY = 100
 
 PATHS_PER_QUERY = 100
 """How many files one query asks for."""
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """One file as GitHub holds it."""
-
-    content: bytes
-    blob_sha: str
-
-
-@dataclass(frozen=True, slots=True)
-class ListingEntry:
-    """One line of a folder or tree: `path` is relative to what was listed."""
-
-    path: str
-    kind: Literal["file", "folder", "other"]
-    sha: str
-    size_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What a folder or tree holds; `is_complete` is false when GitHub cut it off."""
-
-    entries: tuple[ListingEntry, ...]
-    is_complete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Revision:
-    """The commit that a write made, the blob it put at each path, and the commit it was made on, if known."""
-
-    commit_sha: str
-    blob_shas: dict[str, str] = field(default_factory=dict)
-    parent_sha: str = field(default="", compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """Who made a commit, and when, in ISO 8601."""
-
-    name: str
-    email: str
-    date: str
-
-
-@dataclass(frozen=True, slots=True)
-class CommitRecord:
-    """One commit: its tree, its parents, and who made it, if that is known."""
-
-    sha: str
-    tree_sha: str
-    parent_shas: tuple[str, ...]
-    message: str
-    author: Signature | None = field(default=None, compare=False)
-    committer: Signature | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class RepositoryRecord:
-    """What the repository says of itself; `can_write` is false when GitHub says that the token may not.
-
-    `size_bytes` is GitHub's own figure for the whole repository, which is rounded and some time behind.
-    """
-
-    full_name: str
-    default_branch: str
-    html_url: str
-    can_write: bool
-    node_id: str = field(default="", compare=False)
-    size_bytes: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class HeadReading:
-    """The branch's newest commit, or None if it is still the one that `etag` stood for."""
-
-    sha: str | None
-    etag: str
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Some files and folders of a branch, all read at one commit; a path that is no file has None.
-
-    `folders` has the blobs of a folder's files, by name. `unread` are files that could not be had together
-    with the others, as when one of them is very large: only whoever asks for it by itself may wait for it.
-    """
-
-    head_sha: str
-    files: dict[str, File | None]
-    folders: dict[str, dict[str, str]] = field(default_factory=dict)
-    unread: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """What one query gives of a snapshot; of `truncated` files, which it does not give whole, the blobs."""
-
-    head_sha: str
-    files: dict[str, File | None]
-    truncated: dict[str, str] = field(default_factory=dict)
-    folders: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,12 @@ from holdfast.github.calls import (
     Call,
     CommitFiles,
     CountCommits,
-    File,
-    Page,
     ReadBlobs,
     ReadPage,
     ReplaceBranch,
     ResultT,
-    Revision,
 )
+from holdfast.github.records import File, Page, Revision
 
 LARGEST_ASKED_BACK_BYTES = 10_000_000
 """Above this, asking GitHub for a file's blob fails although the commit was made."""

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from holdfast.errors import GatewayError, Missing, Refused, Unavailable
 from holdfast.github.calls import (
     PATHS_PER_QUERY,
-    File,
     Gateway,
     ListFolder,
-    ListingEntry,
     ReadBlob,
     ReadPage,
     ReadTree,
-    Snapshot,
 )
+from holdfast.github.records import File, ListingEntry, Snapshot
 
 MOST_LISTED_FILES = 1000
 """How much of a folder GitHub lists by its contents."""

@@ -16,14 +16,9 @@ from holdfast.github.bodies import Base64
 from holdfast.github.calls import (
     HISTORY_PAGE,
     Call,
-    CommitRecord,
     CreateBranch,
     DeleteFile,
-    File,
-    HeadReading,
     ListFolder,
-    Listing,
-    ListingEntry,
     MoveBranch,
     ReadBlob,
     ReadCommit,
@@ -34,14 +29,21 @@ from holdfast.github.calls import (
     ReadReplacedHead,
     ReadRepository,
     ReadTree,
-    RepositoryRecord,
-    Revision,
-    Signature,
     WriteCommit,
     WriteFile,
     WriteTree,
 )
 from holdfast.github.inspection import ReadProtection, ReadRules, ReadViewer
+from holdfast.github.records import (
+    CommitRecord,
+    File,
+    HeadReading,
+    Listing,
+    ListingEntry,
+    RepositoryRecord,
+    Revision,
+    Signature,
+)
 from holdfast.github.reply import Reply
 
 ResultT = TypeVar("ResultT")

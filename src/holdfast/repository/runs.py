@@ -11,8 +11,9 @@ from holdfast.format.index import Segment, open_segment
 from holdfast.format.paths import INDEX, PARTS, Layout
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
-from holdfast.github.calls import Gateway, Revision
+from holdfast.github.calls import Gateway
 from holdfast.github.listing import list_folder
+from holdfast.github.records import Revision
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader
 from holdfast.repository.snapshot import RunFiles, check_weight, take_snapshot

@@ -13,12 +13,12 @@ from holdfast.github.calls import (
     MoveBranch,
     ReadCommit,
     ReadHead,
-    Revision,
     WriteCommit,
     WriteFile,
     WriteTree,
 )
 from holdfast.github.presence import GraphqlPresence
+from holdfast.github.records import Revision
 from holdfast.logs import log
 
 

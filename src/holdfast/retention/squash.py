@@ -14,7 +14,6 @@ from holdfast.format.moments import epoch
 from holdfast.github.calls import (
     HISTORY_PAGE,
     NO_GRAPHQL,
-    CommitRecord,
     CountCommits,
     Gateway,
     MoveBranch,
@@ -27,6 +26,7 @@ from holdfast.github.calls import (
     ReplaceBranch,
     WriteCommit,
 )
+from holdfast.github.records import CommitRecord
 from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, plan_and_repeat
 from holdfast.logs import log
 from holdfast.retention.restoring import Restoring

@@ -10,10 +10,9 @@ import pytest
 from holdfast.format.checkpoint import stamp
 from holdfast.github.calls import (
     ListFolder,
-    Listing,
     ReadTree,
-    Snapshot,
 )
+from holdfast.github.records import Listing, Snapshot
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import open_desk

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.errors import Conflict, Missing, Refused, Unavailable
 from holdfast.format.receipt import Progress
-from holdfast.github.calls import DeleteFile, File, ListFolder, ReadFile, WriteFile
+from holdfast.github.calls import DeleteFile, ListFolder, ReadFile, WriteFile
+from holdfast.github.records import File
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run

@@ -30,7 +30,6 @@ from holdfast.github.calls import (
     Call,
     CreateBranch,
     DeleteFile,
-    HeadReading,
     ListFolder,
     ReadBlob,
     ReadCommit,
@@ -39,13 +38,12 @@ from holdfast.github.calls import (
     ReadHeadIfChanged,
     ReadRepository,
     ReadTree,
-    RepositoryRecord,
-    Revision,
     WriteCommit,
     WriteFile,
     WriteTree,
 )
 from holdfast.github.client import GitHubClient
+from holdfast.github.records import HeadReading, RepositoryRecord, Revision
 from tests.fakes.clock import VirtualClock
 
 API = "https://api.github.com"

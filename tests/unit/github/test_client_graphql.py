@@ -12,13 +12,12 @@ from holdfast.github.calls import (
     Answer,
     Call,
     CommitFiles,
-    File,
     ReadBlob,
     ReadPage,
-    Revision,
 )
 from holdfast.github.client import GitHubClient
 from holdfast.github.listing import read_snapshot
+from holdfast.github.records import File, Revision
 from tests.fakes.clock import VirtualClock
 
 API = "https://api.github.com"
