@@ -7,8 +7,8 @@ uses us traces already.
 import atexit
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -154,16 +154,6 @@ class Traces:
 
 
 traces = Traces()
-
-
-@contextmanager
-def traced(provider: "TracerProvider") -> Iterator[None]:
-    """Trace through this provider for a while."""
-    traces.begin(provider)
-    try:
-        yield
-    finally:
-        traces.end()
 
 
 def asks_for_traces(environment: Mapping[str, str]) -> bool:

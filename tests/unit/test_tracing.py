@@ -20,7 +20,7 @@ from holdfast.library import Holdfast
 from holdfast.logs import configure_logs, log
 from holdfast.settings import Settings
 from holdfast.settings_file import load_settings
-from holdfast.tracing import ExtraMissing, Traces, asks_for_traces, traced, traces
+from holdfast.tracing import ExtraMissing, Traces, asks_for_traces, traces
 from tests.fakes.sidecar import running_sidecar
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -32,8 +32,9 @@ def exporter() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    with traced(provider):
-        yield exporter
+    traces.begin(provider)
+    yield exporter
+    traces.end()
 
 
 @pytest.fixture(params=["contents", "commit"])

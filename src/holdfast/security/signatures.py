@@ -8,7 +8,7 @@ import base64
 import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 
@@ -17,7 +17,6 @@ from holdfast.format.checkpoint import Envelope
 from holdfast.jsontext.members import parse_document
 from holdfast.security.keys import SecurityKey
 
-Mark = Literal["valid", "missing", "forged"]
 Sign = Callable[[bytes], str]
 
 _ADVICE = "set HOLDFAST_ALLOW_UNSIGNED to true to take it all the same"

@@ -156,12 +156,6 @@ def failed_gate(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next((each for each in newest.values() if _is_failed(each.get("decision"))), None)
 
 
-def gate_id_of(state: Mapping[str, Any]) -> str | None:
-    """Return the id of the gate that failed, if one has."""
-    gate = failed_gate(state)
-    return None if gate is None else str(gate.get("gate_id"))
-
-
 def _trigger_in_force(moment: Reviewed) -> str:
     """Return the trigger; a rollback stands for what it went back to, where a person may have been asked."""
     if moment.header.trigger is Trigger.ROLLBACK:
