@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.emulator import Call, Emulator, EmulatorOptions, EmulatorServer, Rule, parse_fault
+from tests.fakes.commands import run_step
 from tests.fakes.repository import check_files, read_branch
 
 REPOSITORY = "owner/name"
@@ -33,23 +34,27 @@ class Machine:
         self.temp.rename(self.folder / "lost")
         self.temp.mkdir()
 
-    def start(self, command: str, **inputs: str) -> "subprocess.Popen[str]":
-        """Start a step."""
+    def environment(self, command: str, **inputs: str) -> dict[str, str]:
+        """Return the environment of a step."""
         outside = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         given = {"command": command, "token": TOKEN, **inputs}
+        return {
+            **outside,
+            **{f"HOLDFAST_INPUT_{name.upper()}": value for name, value in given.items()},
+            "HOLDFAST_WRITE_INTERVAL_S": "0",
+            "GITHUB_API_URL": self._url,
+            "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_WORKFLOW": "CI",
+            "GITHUB_RUN_ID": "7",
+            "GITHUB_JOB": "build",
+            "RUNNER_TEMP": str(self.temp),
+        }
+
+    def start(self, command: str, **inputs: str) -> "subprocess.Popen[str]":
+        """Start a step."""
         return subprocess.Popen(
             [sys.executable, "-m", "holdfast.action"],
-            env={
-                **outside,
-                **{f"HOLDFAST_INPUT_{name.upper()}": value for name, value in given.items()},
-                "HOLDFAST_WRITE_INTERVAL_S": "0",
-                "GITHUB_API_URL": self._url,
-                "GITHUB_REPOSITORY": REPOSITORY,
-                "GITHUB_WORKFLOW": "CI",
-                "GITHUB_RUN_ID": "7",
-                "GITHUB_JOB": "build",
-                "RUNNER_TEMP": str(self.temp),
-            },
+            env=self.environment(command, **inputs),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -58,7 +63,9 @@ class Machine:
 
     def run(self, command: str, **inputs: str) -> str:
         """Return what a step prints that ends well."""
-        return finish(self.start(command, **inputs))
+        ended = run_step(self.environment(command, **inputs))
+        assert ended.returncode == 0, ended.stderr.decode()
+        return ended.stdout.decode()
 
     def stored(self) -> dict[int, str]:
         """Return the checkpoints of the run, by number."""

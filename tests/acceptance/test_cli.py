@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.commands import run_command
+
 STATE = '{"price": 1.10, "big": 123456789012345678901234567890, "ünïcode": "\\u00e9"}'
 
 
@@ -26,15 +28,7 @@ class Shell:
 
     def run(self, *words: str, stdin: str = "", code: int = 0) -> str:
         """Return what a command prints."""
-        ended = subprocess.run(
-            [sys.executable, "-m", "holdfast", *words],
-            cwd=self._folder,
-            env=self._environment,
-            input=stdin.encode(),
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
+        ended = run_command(*words, environment=self._environment, stdin=stdin.encode(), folder=self._folder)
         assert ended.returncode == code, ended.stderr.decode()
         return ended.stdout.decode()
 

@@ -16,6 +16,7 @@ import pytest
 
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
 from holdfast.security.jose import make_recipient_key, make_shared_key, public_half
+from tests.fakes.commands import run_command
 
 PYTHON = sys.executable
 BYTES = bytes(range(256)) * 300
@@ -36,14 +37,7 @@ class Machine:
         return subprocess.Popen(command, **{"env": self.environment, **piped, **options})
 
     def run(self, *words: str, stdin: bytes = b"", **variables: str) -> "subprocess.CompletedProcess[bytes]":
-        return subprocess.run(
-            [PYTHON, "-m", "holdfast", *words],
-            env={**self.environment, **variables},
-            input=stdin,
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
+        return run_command(*words, environment={**self.environment, **variables}, stdin=stdin)
 
     def exec(self, step: str, *command: str, **variables: str) -> "subprocess.CompletedProcess[bytes]":
         return self.run("exec", "nightly", "--step", step, "--", *command, stdin=b"", **variables)

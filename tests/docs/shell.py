@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 import structlog
 
@@ -18,7 +19,7 @@ from holdfast.cli import main
 from tests.docs.pages import ROOT
 
 LONGEST_S = 300
-_PLAIN_COMMAND = re.compile(r"holdfast [^|<>&;$`~*?(){}\\]*")
+_PLAIN_COMMAND = re.compile(r"(?:echo '([^']*)' \| )?(holdfast [^|<>&;$`~*?(){}\\]*)")
 # What has processes of its own, whose output cannot be caught here.
 _IN_PROCESSES = ("holdfast demo", "holdfast exec")
 _EXIT_CODE = re.compile(r"# exits with (\d+)$")
@@ -101,8 +102,9 @@ class Shell:
         text = self._with_real_ports(command.text)
         if text.endswith(" &"):
             return 0, self._serve(text.removesuffix(" &"), command)
-        if _PLAIN_COMMAND.fullmatch(text.partition(" #")[0]) and not text.startswith(_IN_PROCESSES):
-            return self._run_here(shlex.split(text, comments=True)[1:])
+        plain = _PLAIN_COMMAND.fullmatch(text.partition(" #")[0])
+        if plain and not text.startswith(_IN_PROCESSES):
+            return self._run_here(shlex.split(plain[2])[1:], f"{plain[1] or ''}\n")
         return self._run_in_bash(text)
 
     @contextmanager
@@ -130,11 +132,17 @@ class Shell:
                 server.stdout.close()
         assert codes == [0] * len(codes), f"servers ended with {codes}"
 
-    def _run_here(self, words: list[str]) -> tuple[int, str]:
+    def _run_here(self, words: list[str], stdin: str) -> tuple[int, str]:
         """Start no process, which would take longer than most commands do."""
         written = io.BytesIO()
         screen = io.TextIOWrapper(written, encoding="utf-8", write_through=True)
-        with self.entered(), redirect_stdout(screen), redirect_stderr(screen):
+        given = io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
+        with (
+            self.entered(),
+            patch.object(sys, "stdin", given),
+            redirect_stdout(screen),
+            redirect_stderr(screen),
+        ):
             code = main(words)
         screen.flush()
         return code, written.getvalue().decode()

@@ -16,7 +16,6 @@ ACT = os.environ.get("ACT_PROGRAM", "")
 pytestmark = [
     pytest.mark.skipif(not ACT, reason="ACT_PROGRAM names no act; scripts/action-e2e sets it"),
     pytest.mark.timeout(500),
-    pytest.mark.xdist_group("e2e"),
 ]
 
 

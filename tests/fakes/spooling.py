@@ -12,8 +12,7 @@ from holdfast.format.paths import Layout
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.queue import QueueLimits, SqliteQueue
 from tests.fakes.clock import VirtualClock
-
-ROOT = Path(__file__).parents[2]
+from tests.fakes.commands import ROOT, run_script
 
 
 def new_id() -> str:
@@ -79,7 +78,6 @@ def start_python(script: str, *arguments: str) -> "subprocess.Popen[str]":
 
 def run_python(script: str, *arguments: str) -> str:
     """Run a script to its end and return what it printed."""
-    process = start_python(script, *arguments)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, output
-    return output
+    ended = run_script(script, *arguments)
+    assert ended.returncode == 0, ended.stderr.decode()
+    return ended.stdout.decode()

@@ -22,7 +22,7 @@ print("isolated", sys.flags.isolated)
 print("command", os.environ["HOLDFAST_INPUT_COMMAND"])
 """
 
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("action setup"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(300)]
 
 
 class Runner:

@@ -16,8 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONSTRAINTS = ROOT / "scripts" / "constraints.txt"
 SOURCES = ROOT / "src"
 
-# One group, so that the wheel is built and installed once, not once per worker.
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("packaging"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
 
 
 def run(*command: str | Path) -> str:

@@ -41,7 +41,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
     return name
 '''
 
-pytestmark = [pytest.mark.packaging, pytest.mark.xdist_group("setup"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.packaging, pytest.mark.timeout(300)]
 
 
 class Checkout:

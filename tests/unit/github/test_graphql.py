@@ -17,9 +17,6 @@ NPM_TIME_LIMIT_S = 60
 SHA = "a" * 40
 PATHS = ("runs/a.json", 'quo"te$p0{}.json', "ü.json")
 
-# One group, so that GitHub's schema is read once, not once per worker.
-pytestmark = pytest.mark.xdist_group("graphql schema")
-
 DOCUMENTS = {
     "commit": build_commit(
         CommitFiles("main", SHA, "Headline", "Body", dict.fromkeys(PATHS, b"{}"), ("old.json",)), "owner/name"
