@@ -4,9 +4,11 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -35,9 +37,12 @@ if TYPE_CHECKING:
     from holdfast.assembly.ground import Ground
     from holdfast.github.calls import Call, Gateway
 
-ANSWER_WITHIN_S = 2.2
-"""How long GitHub may take; it is asked twice at most, and all of it stays below five seconds."""
+ANSWER_WITHIN_S = 1.9
+"""How long GitHub may take; it is asked twice at most."""
+LONGEST_LOOK_S = 4.0
+"""How long all of it may take: with the start of the command, less than five seconds."""
 
+THREADS = "holdfast-doctor"
 SAMPLED_RUNS = 3
 _PROBE_BYTES = 4096
 _PROBES = 3
@@ -49,44 +54,61 @@ def examine(assembly: "Ground", *, unknown_variables: Mapping[str, str] | None =
     settings = assembly.settings
     told = judgement.judge_settings(settings.sources, unknown_variables or {}, is_enabled=settings.enabled)
     folder = _examine_folder(settings.data_dir, settings.min_free_bytes)
+    looks: dict[str, Callable[[], Iterable[Check]]] = {
+        "database": lambda: _examine_database(assembly),
+        "spool": lambda: [_examine_queue(assembly)],
+    }
     # The embedded GitHub lies in the data folder, too.
-    has_github = settings.data_dir.is_dir() or not settings.is_embedded
-    github = _examine_shards(assembly.shards) if has_github else ()
-    database = _examine_database(assembly)
-    queue = _examine_queue(assembly)
-    return Diagnosis((told, *_examine_keys(assembly), folder, *database, queue, *github))
+    if settings.data_dir.is_dir() or not settings.is_embedded:
+        looks |= {
+            f"github ({shard.repository})": partial(_examine_github, shard) for shard in assembly.shards
+        }
+    found = _look_at_once(looks)
+    if len(assembly.shards) > 1:
+        found |= {name: _with_suffix(name, checks) for name, checks in found.items()}
+    return Diagnosis((told, *_examine_keys(assembly), folder, *chain.from_iterable(found.values())))
 
 
-def _examine_shards(shards: "Sequence[Assembly]") -> Iterator[Check]:
-    """Yield what is to say of each repository; of several, under its name."""
-    for shard in shards:
-        for check in _examine_github(shard):
-            yield check if len(shards) == 1 else replace(check, name=f"{check.name} ({shard.repository})")
+def _look_at_once(looks: Mapping[str, Callable[[], Iterable[Check]]]) -> dict[str, list[Check]]:
+    """Return what each of them finds; whatever hangs is told, and keeps none of the others."""
+    answers: SimpleQueue[tuple[str, list[Check] | BaseException]] = SimpleQueue()
+
+    def look(name: str) -> None:
+        try:
+            answers.put((name, list(looks[name]())))
+        except BaseException as error:
+            answers.put((name, error))
+
+    for name in looks:
+        # Daemons: one that hangs must not keep the process from its end.
+        threading.Thread(target=look, args=(name,), name=THREADS, daemon=True).start()
+    found = {name: [judgement.judge_late(name.partition(" (")[0])] for name in looks}
+    deadline = time.monotonic() + LONGEST_LOOK_S
+    with suppress(Empty):
+        for _ in looks:
+            name, answer = answers.get(timeout=max(0.0, deadline - time.monotonic()))
+            if isinstance(answer, BaseException):
+                raise answer
+            found[name] = answer
+    return found
+
+
+def _with_suffix(name: str, checks: Sequence[Check]) -> list[Check]:
+    """Return what is to say of one repository of several, under its name."""
+    suffix = name.removeprefix("github") if name.startswith("github (") else ""
+    return [replace(check, name=check.name + suffix) for check in checks]
 
 
 def _examine_database(assembly: "Ground") -> Iterator[Check]:
     """Yield what is to say of the database that machines share, where there is one."""
     if assembly.settings.database_url is None:
         return
-    answers: SimpleQueue[Any] = SimpleQueue()
     began = time.perf_counter()
-
-    def ask() -> None:
-        try:
-            answers.put(assembly.database.examine())
-        except HoldfastError as error:
-            answers.put(error)
-
-    threading.Thread(target=ask, daemon=True).start()
     try:
-        found = answers.get(timeout=ANSWER_WITHIN_S)
-    except Empty:
-        yield judgement.judge_absent_database(f"it did not answer within {ANSWER_WITHIN_S:g} s")
+        version, is_synced, is_writable = assembly.database.examine()
+    except HoldfastError as error:
+        yield judgement.judge_absent_database(str(error))
         return
-    if isinstance(found, HoldfastError):
-        yield judgement.judge_absent_database(str(found))
-        return
-    version, is_synced, is_writable = found
     took_s = time.perf_counter() - began
     yield judgement.judge_database(version, is_synced=is_synced, is_writable=is_writable, took_s=took_s)
 
@@ -174,7 +196,8 @@ class _Consultation:
         answers: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         for name, call in calls.items():
             # Daemons: one that hangs must not keep the process from its end.
-            threading.Thread(target=self._ask, args=(name, call, answers), daemon=True).start()
+            arguments = (name, call, answers)
+            threading.Thread(target=self._ask, args=arguments, name=THREADS, daemon=True).start()
         late = Unavailable("", f"GitHub did not answer within {ANSWER_WITHIN_S:g} s")
         found: dict[str, Any] = dict.fromkeys(calls, late)
         deadline = time.monotonic() + ANSWER_WITHIN_S

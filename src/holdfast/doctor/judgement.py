@@ -120,6 +120,12 @@ def judge_absent_database(reason: str) -> Check:
     return Check("database", False, reason, advice)
 
 
+def judge_late(name: str) -> Check:
+    """Return that something outside did not answer in time."""
+    advice = "See that what its settings name can be reached; until then checkpoints wait on this disk."
+    return Check(name, False, "it did not answer in time", advice)
+
+
 def judge_sealed(sealed: int, opened: int, *, is_writer_only: bool) -> Check:
     """Tell whether the keys here open what is stored, by the newest checkpoints of some runs."""
     detail = f"{opened} of {sealed} sealed checkpoints looked at can be opened here"
