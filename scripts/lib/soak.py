@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import partial
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
@@ -42,6 +43,7 @@ def main() -> int:
         print(_describe_written(written), flush=True)
     if cleaned.schedules:
         print(_describe_cleaned(cleaned), flush=True)
+    failures += _play_shared(arguments, deadline)
     failures += _play_parts(arguments.parts, arguments.seed)
     failures += _play_limits(arguments.limits, arguments.seed)
     survived, failure = _kill(arguments.kills, arguments.seed)
@@ -97,6 +99,9 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--parts", type=int, default=200, help="how many with parts (default: 200)")
     parser.add_argument(
         "--limits", type=int, default=100, help="how many with clocks apart and limits (default: 100)"
+    )
+    parser.add_argument(
+        "--shared", type=int, default=0, help="how many schedules over one PostgreSQL queue (default: 0)"
     )
     parser.add_argument("--minutes", type=float, help="begin no more schedules after this long")
     parser.add_argument("--kills", type=int, default=200, help="how many SIGKILLs (default: 200)")
@@ -157,6 +162,23 @@ def _shares(play: PlayShare[TallyT], schedules: int, seed: int, deadline: float)
                 share = future.result()
                 has_failed = has_failed or bool(share.failure)
                 yield share
+
+
+def _play_shared(arguments: argparse.Namespace, deadline: float) -> list[str]:
+    """Play schedules over one queue in a PostgreSQL of their own, and say what was survived."""
+    from tests.fakes.postgres import PostgresServer
+    from tests.soak.share import play_shared_share
+
+    if not arguments.shared:
+        return []
+    server = PostgresServer()
+    try:
+        play = partial(play_shared_share, server.url)
+        total, failures = _play("shared", play, Tally(), arguments, deadline)
+    finally:
+        server.close()
+    print(f"over one PostgreSQL queue, {total.freezes} freezes: {_describe_written(total)}", flush=True)
+    return failures
 
 
 def _play_parts(schedules: int, seed: int) -> list[str]:

@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -82,10 +84,7 @@ class PostgresServer:
 
     def new_url(self) -> str:
         """Return the address of an empty schema, as good as a database of its own."""
-        name = f"t{uuid4().hex[:12]}"
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(f"create schema {name}".encode())
-        return f"{self.url}&options=-csearch_path%3D{name}"
+        return _make_schema(self.url)[1]
 
     def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
@@ -96,6 +95,24 @@ class PostgresServer:
             capture_output=True,
             cwd="/",
         )
+
+
+@contextmanager
+def new_schema(server_url: str) -> Iterator[str]:
+    """Give the address of an empty schema that is gone afterwards."""
+    name, url = _make_schema(server_url)
+    try:
+        yield url
+    finally:
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(f"drop schema {name} cascade".encode())
+
+
+def _make_schema(server_url: str) -> tuple[str, str]:
+    name = f"t{uuid4().hex[:12]}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"create schema {name}".encode())
+    return name, f"{server_url}&options=-csearch_path%3D{name}"
 
 
 @cache

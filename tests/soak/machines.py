@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import psycopg
 import structlog
+from pydantic import SecretStr
 
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.clock import Clock
 from holdfast.drain.worker import Worker
 from holdfast.emulator import Emulator, EmulatorTransport
+from holdfast.errors import SpoolBusy
 from holdfast.format.paths import Layout
 from holdfast.github.client import GitHubClient
 from holdfast.github.wrappers.retrying import READ_ATTEMPTS
 from holdfast.queue import Queue, QueueLimits, SqliteQueue
+from holdfast.queue.postgres.database import Connection, Database
+from holdfast.queue.postgres.postgres_queue import PostgresQueue
 from holdfast.queue.sqlite_file import SqliteFile
 from holdfast.ratelimit.limits import Limits
 from tests.fakes.assembly import make_assembly
@@ -43,18 +48,21 @@ class Killed(BaseException):
 
 
 class Doom:
-    """Kills the process of this thread at the moment that `death` names."""
+    """Kills the process of this thread at the moment that `death` names, or has `freeze` called instead."""
 
-    def __init__(self, death: Death | None) -> None:
+    def __init__(self, death: Death | None, freeze: Callable[[], None] | None = None) -> None:
         self._death = death
         self._left = death.nth if death else 0
+        self._freeze = freeze
         _dooms.doom = self
 
     def meet(self, moment: Moment) -> None:
         """Pass such a moment, or die at it."""
         if self._death and self._death.moment == moment:
             self._left -= 1
-            if self._left == 0:
+            if self._left == 0 and self._freeze:
+                self._freeze()
+            elif self._left == 0:
                 raise Killed
 
 
@@ -85,6 +93,30 @@ def open_spool(folder: Path, clock: Clock) -> Queue:
 
     spool._folder._use = use_or_die  # type: ignore[method-assign, assignment]
     return spool
+
+
+class DoomedDatabase(Database):
+    """A database at whose every transaction the process may die: before it, or before it hears the answer."""
+
+    def _try(self, work: Callable[[Connection, bool], T]) -> T:
+        meet("before_spool")
+        result = super()._try(work)
+        meet("after_spool")
+        return result
+
+
+def open_shared_spool(folder: Path, clock: Clock, database: Database) -> Queue:
+    """Open the queue that all machines of the database share. It is for them to close the database."""
+    limits = QueueLimits(min_free_bytes=0)
+    return PostgresQueue.open(
+        database,
+        "soak",
+        folder=folder / "spool",
+        limits=limits,
+        clock=clock,
+        layout=LAYOUT,
+        owns_database=False,
+    )
 
 
 class Line(httpx.BaseTransport):
@@ -141,42 +173,69 @@ class Life:
     cache: RepositoryCache
     client: GitHubClient
     worker: Worker
+    database: Database | None
 
     def end(self) -> None:
         """Let go of what the operating system would take back; nothing is written."""
         self.client.close()
         self.cache.close()
         self.spool.close()
+        if self.database:
+            self.database.close()
 
 
 class Workplace:
-    """A machine with its data folder; its process is started when it is needed."""
+    """A machine with its data folder; its process is started when it is needed.
+
+    With `database_url`, it shares queue and budget with the other machines, and one of them drains at a time.
+    """
 
     def __init__(
-        self, folder: Path, emulator: Emulator, world: Simulation, budget: Budget, pace: int
+        self,
+        folder: Path,
+        emulator: Emulator,
+        world: Simulation,
+        budget: Budget,
+        pace: int,
+        database_url: str | None = None,
     ) -> None:
         self.folder = folder
         self.line = Line(emulator, world, random.Random(pace))
         self.crashes = 0
+        self.freezes = 0
         self._emulator = emulator
         self._world = world
         self._limits = LIMITS[budget]
+        self._database_url = database_url
         self._random = random.Random(pace)
         self._life: Life | None = None
 
     def drain(self, drain: Drain) -> None:
         """Drain as told; a process that dies of it is gone."""
-        Doom(drain.dies)
+        Doom(drain.dies, self._freeze if self._freezes(drain) else None)
         try:
             self._life = self._life or self._start()
             worker = self._life.worker
             worker.policy = replace(worker.policy, mode=drain.mode)
             worker.drain(patience_s=drain.patience_s)
+        except SpoolBusy:
+            return  # another machine drains
         except Killed:
             self.crashes += 1
             self.end()
         finally:
             Doom(None)
+
+    def _freezes(self, drain: Drain) -> bool:
+        """Whether a process stands still where it would die: with a shared queue, one in three does."""
+        return bool(self._database_url and drain.dies and drain.dies.nth % 3 == 0)
+
+    def _freeze(self) -> None:
+        """Stand still for so long that another machine may take over, then go on as if nothing had been."""
+        self.freezes += 1
+        with psycopg.connect(self._database_url or "", autocommit=True) as connection:
+            connection.execute("update holdfast_lease set expires_at = clock_timestamp()")
+        self._world.sleep(self._random.choice((10.0, 60.0, 1000.0)))
 
     def end(self) -> None:
         """End the process, if one runs."""
@@ -202,6 +261,13 @@ class Workplace:
             read_attempts=READ_ATTEMPTS,
             jitter=self._random.random,
             max_checkpoint_bytes=MAX_FILE_BYTES,
+            database_url=SecretStr(self._database_url) if self._database_url else None,
         )
-        assembly.spool = open_spool(self.folder, world)
-        return Life(assembly.spool, assembly.cache, client, assembly.worker)
+        database = None
+        if self._database_url:
+            database = DoomedDatabase(self._database_url)
+            assembly.database = database
+            assembly.spool = open_shared_spool(self.folder, world, database)
+        else:
+            assembly.spool = open_spool(self.folder, world)
+        return Life(assembly.spool, assembly.cache, client, assembly.worker, database)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import structlog
@@ -13,7 +14,18 @@ from holdfast.emulator import Emulator, EmulatorOptions, Request, parse_fault
 from holdfast.format.checkpoint import Draft, draft_from_mapping, draft_from_text
 from holdfast.format.moments import format_moment
 from holdfast.queue import Queue, export_spool, import_spool
-from tests.soak.machines import BRANCH, MAX_FILE_BYTES, Doom, Killed, Workplace, count_event, open_spool
+from holdfast.queue.postgres import lease
+from tests.soak.machines import (
+    BRANCH,
+    MAX_FILE_BYTES,
+    Doom,
+    DoomedDatabase,
+    Killed,
+    Workplace,
+    count_event,
+    open_shared_spool,
+    open_spool,
+)
 from tests.soak.schedules import Call, Drain, Exhaust, Machine, Schedule, Stranger, Submit, Transfer
 from tests.soak.simulation import Simulation
 from tests.soak.verdict import (
@@ -42,6 +54,7 @@ class Tally:
     faults: int = 0
     crashes: int = 0
     commits: int = 0
+    freezes: int = 0
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(
@@ -51,16 +64,22 @@ class Tally:
             self.faults + other.faults,
             self.crashes + other.crashes,
             self.commits + other.commits,
+            self.freezes + other.freezes,
         )
 
 
-def play(schedule: Schedule, folder: Path) -> Tally:
-    """Play a schedule in `folder` to its end and return what it had in it. Raises AssertionError."""
+def play(schedule: Schedule, folder: Path, *, database_url: str | None = None) -> Tally:
+    """Play a schedule in `folder` to its end and return what it had in it. Raises AssertionError.
+
+    With `database_url`, an empty schema of a PostgreSQL, all machines share the queue and the budget there.
+    """
     configured = structlog.get_config()
     structlog.configure(processors=[count_event])
-    stage = _Stage(schedule, folder)
+    stage = _Stage(schedule, folder, database_url)
     try:
-        stage.play()
+        # A lease goes by the clock of the server, which knows nothing of ours: only a freeze ends it here.
+        with patch.multiple(lease, LEASE_S=1e6, RENEW_EVERY_S=1e6):
+            stage.play()
         return stage.judge()
     finally:
         stage.close()
@@ -68,7 +87,7 @@ def play(schedule: Schedule, folder: Path) -> Tally:
 
 
 class _Stage:
-    def __init__(self, schedule: Schedule, folder: Path) -> None:
+    def __init__(self, schedule: Schedule, folder: Path, database_url: str | None) -> None:
         self._schedule = schedule
         self._folder = folder
         self._world = Simulation()
@@ -83,10 +102,12 @@ class _Stage:
                 self._world,
                 machine.budget,
                 schedule.pace + number,
+                database_url,
             )
             for number, machine in enumerate(schedule.machines)
         ]
-        self._spools: list[Queue] = [open_spool(place.folder, self._world) for place in self._workplaces]
+        self._database = DoomedDatabase(database_url) if database_url else None
+        self._spools: list[Queue] = [self._open_spool(place.folder) for place in self._workplaces]
         self._acknowledged: list[Acknowledged] = []
         self._crashes = 0
         self._strangers = 0
@@ -96,11 +117,18 @@ class _Stage:
     def _repository(self) -> Path:
         return self._folder / "github" / f"{REPOSITORY}.git"
 
+    def _open_spool(self, folder: Path) -> Queue:
+        if self._database:
+            return open_shared_spool(folder, self._world, self._database)
+        return open_spool(folder, self._world)
+
     def close(self) -> None:
         for workplace in self._workplaces:
             workplace.end()
         for spool in self._spools:
             spool.close()
+        if self._database:
+            self._database.close()
         self._emulator.close()
 
     def play(self) -> None:
@@ -165,7 +193,7 @@ class _Stage:
             Doom(None)
         self._acknowledged.append(
             Acknowledged(
-                call.machine,
+                self._keeper(call.machine),
                 draft.run_id,
                 draft.checkpoint_id,
                 state,
@@ -174,6 +202,10 @@ class _Stage:
                 is_refused=SECRET in state["text"],
             )
         )
+
+    def _keeper(self, machine: int) -> int:
+        """Return whose queue it is: a shared one keeps the order of what came to any of the machines."""
+        return 0 if self._database else machine
 
     def _draft(self, call: Submit) -> tuple[Draft, dict[str, Any]]:
         number = call.checkpoint
@@ -199,7 +231,7 @@ class _Stage:
         assert not report.refused
         known = {each.checkpoint_id: each for each in self._acknowledged}
         self._acknowledged += [
-            replace(known[identity], machine=call.target, is_automatic=True, is_certain=True)
+            replace(known[identity], machine=self._keeper(call.target), is_automatic=True, is_certain=True)
             for identity in (*report.taken, *report.known)
         ]
 
@@ -225,6 +257,7 @@ class _Stage:
             faults=self._faults,
             crashes=self._crashes + sum(workplace.crashes for workplace in self._workplaces),
             commits=commits,
+            freezes=sum(workplace.freezes for workplace in self._workplaces),
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
+from tests.fakes.postgres import new_schema
 from tests.soak.cleaning import Cleaning, Seen, cleanings, play_cleaning
 from tests.soak.play import Tally, play
 from tests.soak.schedules import Schedule, schedules
@@ -40,6 +41,16 @@ def play_cleaning_in_memory(schedule: Cleaning) -> Seen:
 def play_share(number: int, count: int) -> Share[Tally]:
     """Play `count` schedules of checkpoints that follow from the seed `number`."""
     return _play_each(number, count, schedules(), play, Tally())
+
+
+def play_shared_share(server_url: str, number: int, count: int) -> Share[Tally]:
+    """Play `count` schedules over one queue in the PostgreSQL at `server_url`."""
+
+    def play_shared(schedule: Schedule, folder: Path) -> Tally:
+        with new_schema(server_url) as database_url:
+            return play(schedule, folder, database_url=database_url)
+
+    return _play_each(number, count, schedules(), play_shared, Tally())
 
 
 def play_cleaning_share(number: int, count: int) -> Share[Seen]:

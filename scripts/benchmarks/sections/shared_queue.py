@@ -1,6 +1,5 @@
 """How many checkpoints a second sidecars on one PostgreSQL acknowledge, beside bare inserts."""
 
-import json
 import multiprocessing
 import os
 import socket
@@ -15,7 +14,7 @@ from uuid import uuid4
 import psycopg
 
 from benchmarks.report import Bar, Figure, Report
-from benchmarks.states import make_state
+from benchmarks.states import encode, make_state
 from benchmarks.workshop import Workshop
 
 NAME = "shared"
@@ -159,8 +158,8 @@ def _post(address: str, seconds: float, tell: Callable[[], None]) -> None:
 
 
 def _body() -> bytes:
-    state = make_state("5 KB")
-    return json.dumps({"trigger": "manual", "phase": "phase_1", "state": state}).encode()
+    """Return a checkpoint as most clients write it, without spaces."""
+    return encode({"trigger": "manual", "phase": "phase_1", "state": make_state("5 KB")})
 
 
 @contextmanager
@@ -185,6 +184,7 @@ def _replica(folder: Path, url: str) -> Iterator[str]:
 def _serve(folder: Path, url: str, writer: int) -> None:
     from holdfast.assembly import open_assembly
     from holdfast.library import Holdfast
+    from holdfast.logs import configure_logs
     from holdfast.metrics import Metrics
     from holdfast.settings import Settings
     from holdfast.sidecar.courtesy import Courtesy
@@ -202,6 +202,9 @@ def _serve(folder: Path, url: str, writer: int) -> None:
             "HOLDFAST_PORT": "0",
         }
     )
+    with (folder.parent / f"{folder.name}.log").open("w") as log_file:
+        os.dup2(log_file.fileno(), 2)
+    configure_logs("json", "warning", secrets=settings.secrets)
     stop = threading.Event()
     metrics, courtesy = Metrics(lambda: holdfast.status()), Courtesy(stop)
     given: dict[str, Any] = {"give_way": courtesy.give_way, "breathe": courtesy.breathe}

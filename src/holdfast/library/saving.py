@@ -248,6 +248,7 @@ class Saving(Reading):
     def _put_admitted(self, drafts: Sequence[Draft], *, are_new: bool) -> list[Receipt | HoldfastError]:
         persistence = self._persistence(drafts)
         outcomes = self._assembly.spool.put_all(drafts, persistence=persistence, are_new=are_new)
+        _warn_of_delay(drafts, outcomes)
         return [_tell(draft, outcome) for draft, outcome in zip(drafts, outcomes, strict=True)]
 
     def _check_size(self, size_bytes: int) -> None:
@@ -287,6 +288,26 @@ def _look_at_way(shard: Assembly) -> dict[bool, bool]:
     return {True: True, False: True}
 
 
+def _warn_of_delay(drafts: Sequence[Draft], outcomes: Sequence[Receipt | HoldfastError]) -> None:
+    """Say that checkpoints wait for GitHub: once for all that were saved together, naming the first."""
+    delayed = [
+        (draft, outcome)
+        for draft, outcome in zip(drafts, outcomes, strict=True)
+        if isinstance(outcome, Receipt)
+        and outcome.persistence is Persistence.DELAYED
+        and outcome.status is Progress.SPOOLED
+    ]
+    if delayed:
+        draft, first = delayed[0]
+        log.warning(
+            "persistence_delayed",
+            run_id=first.run_id,
+            checkpoint_id=first.checkpoint_id,
+            priority=draft.priority.value,
+            checkpoints=len(delayed),
+        )
+
+
 def _tell(draft: Draft, outcome: Receipt | HoldfastError) -> Receipt | HoldfastError:
     """Return what the caller is told of its checkpoint; those who listen hear of it as well."""
     if isinstance(outcome, HoldfastError):
@@ -295,8 +316,6 @@ def _tell(draft: Draft, outcome: Receipt | HoldfastError) -> Receipt | HoldfastE
     if log.wants("info"):
         number = outcome.sequence_number
         log.info("checkpoint_saved", **identity, sequence_number=number, trigger=draft.trigger.value)
-    if outcome.persistence is Persistence.DELAYED and outcome.status is Progress.SPOOLED:
-        log.warning("persistence_delayed", **identity, priority=draft.priority.value)
     if not draft.redacted:
         return outcome
     places = [f"{place.path} ({place.kind})" for place in draft.redacted]

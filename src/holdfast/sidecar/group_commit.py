@@ -36,6 +36,7 @@ class GroupCommit:
         self._commit = commit
         self._on_committed = on_committed
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._arrived: list[_Waiting] = []
         self._waiting: list[_Waiting] = []
         self._changed = threading.Condition()
         self._is_closing = False
@@ -59,11 +60,20 @@ class GroupCommit:
 
     async def submit(self, draft: Draft) -> Receipt:
         """Return the receipt once the disk has confirmed it. Raises like `Holdfast.submit`."""
-        future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        with self._changed:
-            self._waiting.append((draft, future))
-            self._changed.notify()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Receipt] = loop.create_future()
+        if not self._arrived:
+            # Handed over together with all that came at the same time: a thread that is woken for the first
+            # of them would commit it alone.
+            loop.call_soon(self._hand_over)
+        self._arrived.append((draft, future))
         return await future
+
+    def _hand_over(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        with self._changed:
+            self._waiting += arrived
+            self._changed.notify()
 
     def _run(self) -> None:
         while batch := self._take():

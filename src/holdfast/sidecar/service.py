@@ -37,7 +37,7 @@ READING_THREADS = 4
 SAVING_THREADS = 4
 LONGEST_TURN_OF_A_SAVE_S = 60.0
 # Commits to a shared database that are under way at once.
-DATABASE_THREADS = 3
+DATABASE_THREADS = 1
 # Part of the 8 s that a stop may take, for each kind of threads.
 THREADS_GRACE_S = 0.25
 # The worker tells of what it verified; of what it set aside, or of another process's work, nobody does.

@@ -20,7 +20,7 @@ from holdfast.queue.admission import (
 from holdfast.queue.contract import NewItem, PutOutcome
 from holdfast.queue.postgres import statements
 from holdfast.queue.postgres.database import Connection, Database
-from holdfast.queue.postgres.statements import columns_of
+from holdfast.queue.postgres.statements import columns_of, write_rows
 from holdfast.queue.rows import ItemRow, Totals
 
 
@@ -43,7 +43,7 @@ def take_in(
     runs = {each.new_item.run_id for each in prepared if isinstance(each, Prepared)}
     keys = sorted({zlib.crc32(f"{target}\n{run_id}".encode()) - 2**31 for run_id in runs})
     locks = ", ".join(f"pg_advisory_xact_lock({statements.LOCK_CLASS}, {key})" for key in keys)
-    return database.change(work, first=f"select {locks or 1}")
+    return database.change(work, first=locks or "1")
 
 
 class _Admission:
@@ -96,10 +96,10 @@ class _Admission:
         if self._touched:
             say(statements.TOUCH_ITEMS, (now, self._touched))
         if self._rows:
-            columns = columns_of([(*row[1:], body) for row, body in self._rows])
+            rows, bodies = columns_of(self._rows)
             highest = [(run_id, each.highest, each.floor) for run_id, each in self.numbers.items()]
             added = (after.depth - before.depth, after.bytes - before.bytes, 0, 0)
-            values = (target, *columns, target, *columns_of(highest), target, *added)
+            values = (target, write_rows(rows), bodies, target, *columns_of(highest), target, *added)
             say(statements.TAKE_IN.encode(), values)
 
     def _settle(self, prepared: Prepared | HoldfastError, terms: PutTerms) -> PutOutcome:

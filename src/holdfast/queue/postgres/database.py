@@ -93,9 +93,9 @@ class Database:
         """Carry out `work` as one transaction; when this returns, the server's disk has it.
 
         `work` may be called again, then with true, when it is not known whether the first try was stored.
-        With `first`, which is said before, everything goes to the server without waiting, until `work` asks
-        for an answer: a turn to the server and back costs more than what it does there. Raises DatabaseAway,
-        and what `work` raises.
+        With `first`, expressions that are evaluated before, everything goes to the server without waiting,
+        until `work` asks for an answer: a turn to the server and back costs more than what it does there.
+        Raises DatabaseAway, and what `work` raises.
         """
 
         def transact(connection: Connection, is_repeated: bool) -> T:
@@ -227,8 +227,8 @@ def _with_options(url: str) -> str:
 
 def _say_at_once(connection: Connection, first: str, work: Callable[[], T]) -> T:
     with connection.pipeline():
-        for statement in ("begin", statements.TERMS, first):
-            connection.execute(statement.encode())
+        connection.execute("begin")
+        connection.execute(f"{statements.TERMS}, {first}".encode())
         result = work()
         connection.execute("commit")
     return result
