@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.assembly.ground import Ground
@@ -31,19 +32,26 @@ class WayToGitHub(Ground):
 
         All on this machine, that is, or all that use the same database.
         """
-        from holdfast.ratelimit.shared_file import FileRateLimiter, rate_limiter_path
+        rate_limiter = self._open_rate_limiter(self._budget_path)
+        self._open.callback(rate_limiter.close)
+        return rate_limiter
+
+    @property
+    def _budget_path(self) -> Path:
+        """Return where the budget of our token is kept; its name is that of the budget in a database, too."""
+        from holdfast.ratelimit.shared_file import rate_limiter_path
 
         identity = self._api_name, self.tokens.fingerprint()
-        path = rate_limiter_path(self.settings.data_dir / "budgets", *identity)
-        rate_limiter: RateLimiter
+        return rate_limiter_path(self.settings.data_dir / "budgets", *identity)
+
+    def _open_rate_limiter(self, path: Path) -> "RateLimiter":
         if self.settings.database_url:
             from holdfast.queue.postgres.budget_table import TableRateLimiter
 
-            rate_limiter = TableRateLimiter(self.database, path.stem, self.limits, self.clock)
-        else:
-            rate_limiter = FileRateLimiter(path, self.limits, self.clock)
-        self._open.callback(rate_limiter.close)
-        return rate_limiter
+            return TableRateLimiter(self.database, path.stem, self.limits, self.clock)
+        from holdfast.ratelimit.shared_file import FileRateLimiter
+
+        return FileRateLimiter(path, self.limits, self.clock)
 
     @cached_property
     def client(self) -> "Gateway":

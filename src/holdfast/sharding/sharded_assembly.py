@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,7 @@ from holdfast.sharding.stored_runs import StoredRuns
 if TYPE_CHECKING:
     from holdfast.github.calls import Gateway
     from holdfast.queue.postgres import Database
+    from holdfast.ratelimit.limiter import RateLimiter
 
 _LIST = "list"
 
@@ -47,6 +48,8 @@ class ShardedAssembly(Ground):
             name: Shard(self, name, gateway=(gateways or {}).get(name), **given) for name in settings.shards
         }
         self._held_lock = threading.Lock()
+        self._rate_limiters: dict[Path, RateLimiter] = {}
+        self._rate_limiters_lock = threading.Lock()
 
     def close(self) -> None:
         """Close every shard, then what they share."""
@@ -79,6 +82,14 @@ class ShardedAssembly(Ground):
         return ShardedQueue(
             lambda: [shard.spool for shard in self.shards], lambda run_id: self.intake(run_id).spool
         )
+
+    def share_rate_limiter(self, path: Path, open_new: "Callable[[Path], RateLimiter]") -> "RateLimiter":
+        """Return the one rate limiter of all shards that spend from the same budget."""
+        with self._rate_limiters_lock:
+            if path not in self._rate_limiters:
+                self._rate_limiters[path] = open_new(path)
+                self._open.callback(self._rate_limiters[path].close)
+            return self._rate_limiters[path]
 
     @cached_property
     def homes(self) -> Homes:
@@ -167,6 +178,11 @@ class Shard(Assembly):
     def database(self) -> "Database":
         """Return the PostgreSQL that all shards share."""
         return self._whole.database
+
+    @cached_property
+    def rate_limiter(self) -> "RateLimiter":
+        """Return what is known of GitHub's limits: the same for all shards of a token or an installation."""
+        return self._whole.share_rate_limiter(self._budget_path, self._open_rate_limiter)
 
     @cached_property
     def keyring(self) -> Keyring:
