@@ -40,7 +40,7 @@ def hand_over(session: Session, folder: Path, reason: str = "") -> Handover:
             f"{format_count(waiting)} not in the repository yet{f': {why}' if why else ''}. "
             f"It lies in {folder}: drain it in a later step, or upload that folder for another job."
         )
-    problems += [f"GitHub refused checkpoint {each['checkpoint_id']}: {each['reason']}" for each in refused]
+    problems += [f"checkpoint {each['checkpoint_id']} was refused: {each['reason']}" for each in refused]
     problems += [f"checkpoint {each} is damaged and was not written out" for each in manifest.damaged]
     return Handover(manifest.count, folder, tuple(problems))
 

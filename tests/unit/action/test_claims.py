@@ -127,6 +127,7 @@ def test_a_job_whose_run_was_taken_over_is_refused_by_the_writer(stage: Stage) -
 
     assert outputs["status"] == "refused"
     assert "is not yours any more (fence 1)" in stage.warnings[0]
+    assert "GitHub refused" not in stage.warnings[0]
     assert stored(stage, "latest.json")["state_snapshot"] == {"by": 2}
     assert stage.run("release", run_id=RUN)["status"] == "error"
     assert "someone else had taken it over" in stage.warnings[0]
