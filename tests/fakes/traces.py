@@ -17,12 +17,12 @@ def bytes_below(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def find_traces(folder: Path, *secrets: str) -> list[tuple[str, str]]:
-    """Return which of the secrets are in which file, also in pieces or as git packs them."""
+    """Return which of the secrets are in which file, whole or without its ends, also as git packs them."""
     return [
         (secret, str(path.relative_to(folder)))
         for path, content in bytes_below(folder)
         for secret in secrets
-        if secret.encode() in content or secret[4:-4].encode() in content
+        if secret[4:-4].encode() in content
     ]
 
 

@@ -29,11 +29,13 @@ def open_holdfast(folder: Path, **variables: str) -> Holdfast:
 def test_corpus_leaves_no_trace(tmp_path: Path, mode: str, capfd: pytest.CaptureFixture[str]) -> None:
     corpus = make_all(seed=23, number=200)
     texts = [text for _, text, _ in corpus] + [f"with {OWN_TOKEN}", f"and {API_TOKEN}"]
+    secrets = [secret for _, _, secret in corpus if "\n" not in secret] + [OWN_TOKEN, API_TOKEN]
     with closing(open_holdfast(tmp_path, HOLDFAST_WRITE_MODE=mode, HOLDFAST_LOG_LEVEL="debug")) as holdfast:
         receipt = holdfast.save("r", {"all": texts}, context={"log": "\n".join(texts)}, workflow=texts[0])
         for number, text in enumerate(texts[:40]):
             body = {"trigger": "manual", "state": {text: [json.dumps({"in": text})]}, "extra": text}
             holdfast.submit(json.dumps(body).encode(), run_id=f"run-{number % 3}")
+        assert find_traces(tmp_path, *secrets) == []
         assert holdfast.drain().verified == 41
         plan = holdfast.resume("r")
         status = json.dumps(holdfast.status(), default=str)
@@ -42,7 +44,6 @@ def test_corpus_leaves_no_trace(tmp_path: Path, mode: str, capfd: pytest.Capture
     assert len(receipt.redacted) >= 200
     assert len(plan.warnings) >= 200
     assert plan.state["all"][0] == MARK
-    secrets = [secret for _, _, secret in corpus if "\n" not in secret] + [OWN_TOKEN, API_TOKEN]
     assert find_traces(tmp_path, *secrets) == []
     output = "".join(capfd.readouterr()) + status
     assert [secret for secret in secrets if secret in output] == []

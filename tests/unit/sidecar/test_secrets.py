@@ -15,7 +15,8 @@ CANARY = "the canary that must not sing 4711"
 
 
 def test_receipt_names_what_was_taken_out(sidecar: RunningSidecar) -> None:
-    body = {"trigger": "manual", "state": {"key": MAKERS["npm-token"][0](Forger())}}
+    token = MAKERS["npm-token"][0](Forger())
+    body = {"trigger": "manual", "state": {"key": token}}
 
     answer = sidecar.client.post("/v1/runs/redacted/checkpoints", json=body)
 
@@ -24,6 +25,7 @@ def test_receipt_names_what_was_taken_out(sidecar: RunningSidecar) -> None:
     plan = sidecar.client.get("/v1/runs/redacted/resume").json()
     assert plan["state"] == {"key": MARK}
     assert any("give it anew" in warning for warning in plan["warnings"])
+    assert token not in sidecar.client.get("/metrics").text
 
 
 def test_sealed_state_is_read_with_the_key_and_409_without(
