@@ -226,6 +226,25 @@ def test_a_submit_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
 
 
 @pytest.mark.processes
+def test_an_exec_loads_nothing_heavy_and_leaves_the_environment_alone(tmp_path: Path) -> None:
+    kept = tmp_path / "environment"
+    words = ("exec", "r", "--no-output", "--step")
+
+    loaded = loaded_modules(*words, "a", "--", "sh", "-c", f"env > {kept}")
+    loaded |= loaded_modules(*words, "b", "--", "true")  # of a run in the spool
+    loaded |= loaded_modules(*words, "b", "--", "true")  # skipped
+
+    assert "holdfast.library" in loaded
+    heavy = {
+        *("githubkit", "httpx", "graphql", "pygit2", "structlog", "rich", "diskcache", "asyncio"),
+        *("cryptography", "joserfc", "prometheus_client", "psycopg", "opentelemetry", "starlette"),
+        *("holdfast.emulator", "holdfast.repository.reader", "holdfast.drain.worker", "holdfast.recorder"),
+    }
+    assert loaded & heavy == set()
+    assert "PYDANTIC" not in kept.read_text()
+
+
+@pytest.mark.processes
 def test_a_terminal_that_knows_only_ascii_is_no_error() -> None:
     ended = run_process("--help", stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": "ascii"})
 
