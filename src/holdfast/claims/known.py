@@ -7,10 +7,9 @@ import orjson
 
 from holdfast.claims.decide import lost
 from holdfast.errors import Fenced
-from holdfast.format.claim import Claim
+from holdfast.format.claim import NOTE, Claim
 from holdfast.queue import Queue
 
-_NAME = "claim/"
 # For this long after its end a note of a claim is worth keeping; the repository knows its fence, too.
 _KEEP_S = 24 * 3600.0
 
@@ -86,18 +85,18 @@ class KnownClaims:
 
     def find(self, run_id: str) -> KnownClaim | None:
         """Return what is known of the newest claim of a run."""
-        return _parse(self._spool.notes().get(_NAME + run_id))
+        return _parse(self._spool.notes().get(NOTE + run_id))
 
     def forget_ended(self) -> None:
         """Drop the notes of claims that ended long ago."""
         ended_by = self._now() - _KEEP_S
-        known = {name: _parse(note) for name, note in self._spool.notes().items() if name.startswith(_NAME)}
+        known = {name: _parse(note) for name, note in self._spool.notes().items() if name.startswith(NOTE)}
         ended = [name for name, each in known.items() if each and _has_ended(each, ended_by)]
         if ended:
             self._spool.forget(*ended)
 
     def _note(self, known: KnownClaim) -> None:
-        self._spool.note(_NAME + known.run_id, orjson.dumps(asdict(known)))
+        self._spool.note(NOTE + known.run_id, orjson.dumps(asdict(known)))
 
 
 def _has_ended(known: KnownClaim, moment: float) -> bool:

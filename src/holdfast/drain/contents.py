@@ -15,7 +15,7 @@ from holdfast.drain.numbering import disown_revived, release_places
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.pending import PendingWrite
 from holdfast.drain.stamper import Stamper
-from holdfast.drain.stamping import stamp_items
+from holdfast.drain.stamping import StampedItem, stamp_items
 from holdfast.drain.verification import Verifier
 from holdfast.drain.write_plan import FileWrite, WritePlan, own_files, plan_write
 from holdfast.errors import Conflict, GatewayError, Unavailable, Unverified
@@ -113,8 +113,7 @@ class ContentsWriter:
             locate=partial(own_files, view, is_batch=is_batch, layout=self.layout),
             tried=[(self.layout.name_of(view.run_id, path), sha) for path, sha in tried.items()],
             breathe=self.breathe,
-            # What an earlier attempt may have written is finished: readers see that it came too late.
-            admit=partial(admit_all if tried else self.admit, view),
+            admit=partial(self._admit, view, work.pending_write),
         )
         work.items = [each.item for each in stamped]
         now = format_moment(self.github_clock.now())
@@ -127,6 +126,17 @@ class ContentsWriter:
             work.pending_write = work.pending_write.adding(own)
             self.spool.note(work.pending_write.name, work.pending_write.to_bytes())
         return write_plan
+
+    def _admit(self, view: RunSnapshot, write: PendingWrite, stamped: list[StampedItem]) -> list[StampedItem]:
+        """Return what may be written, with what an earlier attempt has written: that is finished."""
+        if not write.files:
+            return self.admit(view, stamped)
+        envelopes = [each.envelope for each in stamped]
+        own = own_files(view, envelopes, is_batch=write.is_batch, layout=self.layout)
+        written = {identity for identity, (name, sha) in own.items() if view.blobs.get(name) == sha}
+        asked = [each for each in stamped if each.item.checkpoint_id not in written]
+        kept = written.union(each.item.checkpoint_id for each in self.admit(view, asked))
+        return [each for each in stamped if each.item.checkpoint_id in kept]
 
     def _release_places(self, view: RunSnapshot, work: _Work) -> RunSnapshot:
         if view.is_index_stored:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.drain.stamping import StampedItem
 from holdfast.errors import Fenced
+from holdfast.format.claim import TOO_LATE
 from holdfast.format.index import highest_fence
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.logs import log
@@ -31,28 +32,36 @@ class FenceGate:
     check: Callable[[str, int], None]
 
     def __call__(self, view: RunSnapshot, stamped: list[StampedItem]) -> list[StampedItem]:
-        """Return those that may be written; the others are set aside."""
-        fences = [each.envelope.header.fence for each in stamped if each.envelope.header.fence]
-        if not fences:
+        """Return those that may be written, and those that are stored already; the others are set aside."""
+        if not any(each.envelope.header.fence for each in stamped):
             return stamped
-        refusals = {fence: self._refuse(view, fence) for fence in set(fences)}
-        return [each for each in stamped if self._admits(each, refusals)]
+        highest = highest_fence(view.index.all_entries)
+        admitted = []
+        refusals: dict[int, Fenced | None] = {}
+        for each in stamped:
+            fence = each.envelope.header.fence or 0
+            if fence and not view.index.has_id(each.item.checkpoint_id):
+                if fence not in refusals:
+                    refusals[fence] = self._refuse(view.run_id, fence, highest)
+                if refusal := refusals[fence]:
+                    self._set_aside(each, refusal)
+                    continue
+                if fence > highest:  # those that come after it with an older one came too late
+                    highest = fence
+                    refusals.clear()
+            admitted.append(each)
+        return admitted
 
-    def _refuse(self, view: RunSnapshot, fence: int) -> Fenced | None:
-        stored = highest_fence(view.index.all_entries)
-        if fence < stored:
-            reason = f"checkpoints with fence {stored} are stored already"
-            return Fenced(view.run_id, reason, fence=fence, current=stored)
+    def _refuse(self, run_id: str, fence: int, highest: int) -> Fenced | None:
+        if fence < highest:
+            reason = f"a checkpoint with fence {highest} was saved before it"
+            return Fenced(run_id, reason, fence=fence, current=highest)
         try:
-            self.check(view.run_id, fence)
+            self.check(run_id, fence)
         except Fenced as error:
             return error
         return None
 
-    def _admits(self, each: StampedItem, refusals: dict[int, Fenced | None]) -> bool:
-        refusal = refusals.get(each.envelope.header.fence or 0)
-        if refusal is None or each.envelope.checkpoint_id is None:
-            return True
-        self.spool.set_aside(each.item, f"{refusal}. Its state is kept here: holdfast spool export")
+    def _set_aside(self, each: StampedItem, refusal: Fenced) -> None:
+        self.spool.set_aside(each.item, f"{TOO_LATE}{refusal}. Its state is kept here: holdfast spool export")
         log.error("checkpoint_fenced", checkpoint_id=each.item.checkpoint_id, cause=str(refusal))
-        return False

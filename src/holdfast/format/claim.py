@@ -9,6 +9,12 @@ from holdfast.errors import IntegrityFailure
 from holdfast.format.moments import epoch, format_moment
 from holdfast.format.versions import FORMAT_VERSION, refuse_newer
 
+NOTE = "claim/"
+"""Begins the names of the notes that a spool keeps of claims; the run follows."""
+
+TOO_LATE = "it came too late: "
+"""Begins the reason why a checkpoint with an outdated fence was set aside."""
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -41,6 +47,11 @@ class Claim:
             "released": self.is_released,
         }
         return orjson.dumps(document) + b"\n"
+
+
+def fence_of_note(note: bytes | None) -> int:
+    """Return the fence of the claim that a spool's note tells of; 0 if there is none."""
+    return int(orjson.loads(note)["fence"]) if note else 0
 
 
 def parse_claim(content: bytes, path: str, run_id: str) -> Claim:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, SpoolDamaged, UnknownRun
 from holdfast.format.checkpoint import Envelope, stamp
+from holdfast.format.claim import NOTE, TOO_LATE, fence_of_note
 from holdfast.format.ids import At
 from holdfast.format.receipt import QueueItem
 from holdfast.logs import log
@@ -73,13 +74,21 @@ class SpooledRun:
     def newest(self, least_fence: int = 0) -> Envelope | None:
         """Return the newest checkpoint that is to be stored, and that is not damaged.
 
-        One with a lower fence than `least_fence` comes too late: its run was taken over.
+        One with a lower fence than `least_fence`, or than one before it, came too late: its run was taken
+        over.
         """
-        for item in self.pending:
+        for place, item in enumerate(self.pending):
             envelope = self.open(item)
-            if envelope and not is_below(envelope, least_fence):
+            if envelope and not is_below(envelope, max(least_fence, self._fence_before(envelope, place))):
                 return envelope
         return None
+
+    def _fence_before(self, envelope: Envelope, place: int) -> int:
+        """Return the highest fence of what was saved before; 0 if that cannot be higher."""
+        fence = envelope.header.fence or 0
+        if not fence or fence >= fence_of_note(self.spool.notes().get(NOTE + self.run_id)):
+            return 0
+        return max((each.header.fence or 0 for each in self.open_all(self.pending[place + 1 :])), default=0)
 
     def at(self, at: At) -> Envelope | None:
         """Return the checkpoint with this number or id, set aside or not."""
@@ -89,9 +98,13 @@ class SpooledRun:
         return next(iter(self.open_all(matching)), None)
 
     def newest_aside(self, after: int, least_fence: int = 0) -> Envelope | None:
-        """Return the newest checkpoint that was set aside, if its number is greater than `after`."""
+        """Return the newest checkpoint that was set aside, if its number is greater than `after`.
+
+        One that was set aside because it came too late is none.
+        """
         for item in self.aside:
-            envelope = self.open(item) if item.sequence > after else None
+            is_late = self.reasons[item.checkpoint_id].startswith(TOO_LATE)
+            envelope = self.open(item) if item.sequence > after and not is_late else None
             if envelope and not is_below(envelope, least_fence):
                 return envelope
         return None

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from holdfast import Claimed, Fenced, Holdfast
 from holdfast.errors import Conflict, Unavailable
 from holdfast.format.receipt import Progress
-from holdfast.github.calls import ReadFile, WriteFile
+from holdfast.github.calls import CommitFiles, ReadFile, WriteFile
 from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
@@ -48,6 +48,22 @@ def machine(tmp_path: Path, repository: MemoryGateway, clock: VirtualClock, mode
 def stored(repository: MemoryGateway, name: str, run_id: str = "r") -> dict[str, object]:
     document: dict[str, object] = json.loads(repository.files(BRANCH)[f"checkpoints/{run_id}/{name}"])
     return document
+
+
+@contextmanager
+def away(repository: MemoryGateway, *, first_is_applied: bool = False) -> Iterator[None]:
+    """Have every write fail meanwhile; of the first one perhaps only the answer is lost."""
+    error = Unavailable("r", "no answer")
+    is_away = [True]
+
+    def is_meant(_: object) -> bool:
+        return bool(is_away)
+
+    for kind in (WriteFile, CommitFiles):
+        repository.fail_next(kind, error, is_applied=first_is_applied, when=is_meant)
+        repository.fail_next(kind, error, times=9, when=is_meant)
+    yield
+    is_away.clear()
 
 
 def claim_writes(repository: MemoryGateway) -> int:
@@ -167,9 +183,8 @@ def test_what_comes_after_another_machine_took_over_is_set_aside_and_never_prefe
         assert receipt.status is Progress.REFUSED
         assert "fence" in (receipt.reason or "")
     assert a.status()["spool"]["set_aside"] == 1  # kept, with its bytes
-    if has_saved:
-        assert a.resume("r").state == {"step": "b"}
-    assert b.resume("r").state == ({"step": "b"} if has_saved else {"step": 1})
+    for reader in (a, b):
+        assert reader.resume("r").state == ({"step": "b"} if has_saved else {"step": 1})
 
 
 def test_a_checkpoint_of_an_older_fence_that_is_stored_later_is_never_the_newest(
@@ -301,3 +316,56 @@ def test_what_is_saved_with_a_fence_by_hand_is_checked_by_what_this_machine_know
     with pytest.raises(Fenced, match="released"):
         a.submit(mine)
     assert a.release_claim("s", "another") is False
+
+
+def test_what_could_not_be_written_before_another_machine_took_over_is_not_written_after(
+    machine: Machine, clock: VirtualClock, repository: MemoryGateway
+) -> None:
+    a, b = machine("a"), machine("b")
+    a.claim("r", ttl_s=TTL_S)
+    late = [a.save("r", {"step": step}).checkpoint_id for step in (1, 2)]
+    with away(repository):
+        a.drain()
+    clock.time += 100 * TTL_S
+    with b.claim("r", owner="worker-b", ttl_s=TTL_S):
+        a.drain()
+    receipts = [a.receipt(each) for each in late]
+    assert [receipt.status for receipt in receipts if receipt] == [Progress.REFUSED] * 2
+    assert [path for path in repository.files(BRANCH) if "/r/" in path] == ["checkpoints/r/claim.json"]
+
+
+def test_what_was_stored_before_another_machine_took_over_is_verified_though_its_answer_was_lost(
+    machine: Machine, clock: VirtualClock, repository: MemoryGateway
+) -> None:
+    a, b = machine("a"), machine("b")
+    a.claim("r", ttl_s=TTL_S)
+    saved = a.save("r", {"step": 1})
+    with away(repository, first_is_applied=True):
+        a.drain()
+    clock.time += 100 * TTL_S
+    with b.claim("r", owner="worker-b", ttl_s=TTL_S):
+        a.drain()
+        assert b.resume("r").state == {"step": 1}
+    receipt = a.receipt(saved.checkpoint_id)
+    assert receipt is not None
+    assert receipt.status is Progress.VERIFIED
+
+
+def test_what_a_frozen_holder_puts_into_the_spool_behind_the_next_one_there_is_set_aside(
+    machine: Machine, clock: VirtualClock, repository: MemoryGateway
+) -> None:
+    first, second = machine("a"), machine("a")
+    claim = first.claim("r", ttl_s=TTL_S)
+    first.save("r", {"step": 1})
+    clock.time += TTL_S + 1
+    with second.claim("r", ttl_s=TTL_S):
+        second.save("r", {"step": 2})
+        claim.check = lambda: None  # type: ignore[method-assign]  # frozen after it had looked
+        late = first.save("r", {"step": "late"})
+        assert second.resume("r").state == {"step": 2}
+        second.drain()
+        assert second.resume("r").state == {"step": 2}
+    assert [entry["fence"] for entry in stored(repository, "index.json")["checkpoints"]] == [1, 2]  # type: ignore[attr-defined]
+    receipt = first.receipt(late.checkpoint_id)
+    assert receipt is not None
+    assert receipt.status is Progress.REFUSED
