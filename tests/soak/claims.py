@@ -1,8 +1,10 @@
 """Rounds of claimers that want the same run, on a simulated clock, over a GitHub that loses and delays.
 
-Each claimer is a machine with a clock of its own, hours off. Every request takes a while, and others act
-meanwhile; claimers vanish, or freeze past the end of their claims and come back. The code is the real one,
-but for the repository, the clock and who begins the renewals.
+Each claimer is a machine with a clock of its own, hours off, and set now and then; the judge's servers differ
+by up to a second. Every request takes a while, and others act meanwhile; claimers vanish, or freeze past the
+end of their claims, also amid a save or a drain, and come back. The code is the real one, but for the
+repository, the clock and who begins the renewals. Where PostgreSQL judges, it is a real one that is told the
+simulated time.
 """
 
 import heapq
@@ -16,13 +18,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from holdfast.claims.database_judge import DatabaseJudge
 from holdfast.claims.decide import GRACE_S
+from holdfast.claims.desk import ClaimDesk
 from holdfast.claims.holding import HeldClaim
-from holdfast.errors import Claimed, Conflict, Fenced, GatewayError, HoldfastError, Unavailable
+from holdfast.clock import SystemClock
+from holdfast.errors import (
+    Claimed,
+    Conflict,
+    DatabaseAway,
+    Fenced,
+    GatewayError,
+    HoldfastError,
+    Unavailable,
+)
 from holdfast.format.claim import Claim, parse_claim
 from holdfast.format.receipt import Progress
+from holdfast.format.stored_file import open_checkpoint
 from holdfast.github.calls import Answer, Call, Gateway, ResultT, WriteFile
 from holdfast.library import Holdfast
+from holdfast.queue.postgres.claim_table import ClaimTable
+from holdfast.queue.postgres.database import Database
 from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.memory_gateway import MemoryGateway
 
@@ -31,6 +47,8 @@ TENURES = 8
 TTL_S = 30.0
 LONGEST_GAP_S = 5.0
 _START = 1_800_000_000.0
+_SERVERS_APART_S = 1.0
+_LONGEST_SKEW_S = 7200.0
 _WORTH_A_TURN_S = 0.5
 _SHARED_MEMORY = Path("/dev/shm")
 
@@ -55,6 +73,7 @@ class ClaimTally:
     saves: int = 0
     fenced: int = 0
     set_aside: int = 0
+    drains: int = 0
     longest_gap_s: float = 0.0
 
 
@@ -104,16 +123,20 @@ class Turns:
         self._done.release()
 
 
-@dataclass
-class LocalClock:
-    """The clock of one machine: as quick as the true one, and wrong."""
+class LocalClock(SystemClock):
+    """The clock of one machine: as quick as the true one, and wrong; it may be set."""
 
-    turns: Turns
-    skew_s: float
-    owed_s: float = 0.0
+    def __init__(self, turns: Turns, skew_s: float) -> None:
+        super().__init__()
+        self.turns = turns
+        self.skew_s = skew_s
+        self.owed_s = 0.0
 
     def now(self) -> float:
         return self.turns.now + self.skew_s
+
+    def monotonic(self) -> float:
+        return self.turns.now - _START
 
     def sleep(self, seconds: float) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -156,7 +179,7 @@ class FaultyWay:
     def perform(self, call: Call[ResultT]) -> ResultT:
         if threading.current_thread() is threading.main_thread():
             return self.repository.perform(call)  # after a round
-        self._pass(0.02, 0.3)
+        self.let_pass(0.02, 0.3)
         fault = self._choose(call)
         if fault:
             self.tally.faults += 1
@@ -166,24 +189,28 @@ class FaultyWay:
             raise Conflict(call.subject, "the branch has moved", "head_moved")
         if fault == "late":
             self.turns.later(self.random.uniform(0, 2 * TTL_S), lambda: self._try(call))
-            self._pass(0.5, 2.0)
+            self.let_pass(0.5, 2.0)
             raise Unavailable(call.subject, "no answer")
-        date = formatdate(self.turns.now, usegmt=True)
+        date = formatdate(self.judge_now(), usegmt=True)
         result, error = None, None
         try:
             result = self.repository.perform(call)
         except GatewayError as refusal:
             error = refusal
-        self._pass(0.02, 0.3)
+        self.let_pass(0.02, 0.3)
         if fault == "frozen":
             self.tally.freezes += 1
-            self._pass(TTL_S, 2 * TTL_S)
+            self.let_pass(TTL_S, 2 * TTL_S)
         if fault == "lost":
             raise Unavailable(call.subject, "the answer was lost")
         self.observe(Answer(call, 200, {"date": date}, self.clock.now()))
         if error:
             raise error
         return result  # type: ignore[return-value]
+
+    def judge_now(self) -> float:
+        """Return the time as one of the judge's servers has it."""
+        return self.turns.now + self.random.uniform(-0.5, 0.5) * _SERVERS_APART_S
 
     def _choose(self, call: Call[Any]) -> str:
         if self.random.random() > 0.2:
@@ -198,10 +225,44 @@ class FaultyWay:
         with suppress(GatewayError):  # whoever sent it has stopped waiting
             self.repository.perform(call)
 
-    def _pass(self, least_s: float, most_s: float) -> None:
+    def let_pass(self, least_s: float, most_s: float) -> None:
         self.clock.owed_s += self.random.uniform(least_s, most_s)
         self.clock.pass_on()
         self.may_vanish()
+
+
+@dataclass
+class FaultyTable(ClaimTable):
+    """One machine's way to the shared database: slow, cut off, and sometimes not known to have stored it."""
+
+    inner: ClaimTable
+    way: FaultyWay
+    tell: Callable[[Any], None]
+
+    def read(self, run_id: str) -> tuple[bytes, float]:
+        self._fail("refused")
+        record, _ = self.inner.read(run_id)
+        return record, self.way.judge_now()
+
+    def change(
+        self, run_id: str, decide: Callable[[bytes, float], tuple[bytes, ResultT]]
+    ) -> tuple[ResultT, float]:
+        self._fail("refused")
+        now = self.way.judge_now()
+        result, _ = self.inner.change(run_id, lambda record, _: decide(record, now))
+        self.tell(result)
+        self._fail("lost")
+        return result, now
+
+    def _fail(self, fault: str) -> None:
+        self.way.let_pass(0.01, 0.2)
+        chance = self.way.random.random()
+        if chance < 0.02:
+            self.way.tally.freezes += 1
+            self.way.let_pass(TTL_S, 2 * TTL_S)
+        if chance > 0.92:
+            self.way.tally.faults += 1
+            raise DatabaseAway("PostgreSQL", fault)
 
 
 @dataclass
@@ -218,11 +279,37 @@ class Claimer:
     def __post_init__(self) -> None:
         stage = self.stage
         self.random = random.Random(f"{stage.seed}/{self.number}")
-        clock = LocalClock(stage.turns, self.random.uniform(-7200, 7200))
-        self.way = FaultyWay(stage.repository, stage.turns, clock, self.random, stage.tally, self._may_vanish)
-        mode = self.random.choice(("contents", "commit"))
-        assembly = make_assembly(self.folder, self.way, clock, write_mode=mode)
+        self.clock = LocalClock(stage.turns, self._skew())
+        self.way = FaultyWay(
+            stage.repository, stage.turns, self.clock, self.random, stage.tally, self._may_vanish
+        )
+        self.mode = self.random.choice(("contents", "commit"))
+        self.start()
+
+    def start(self) -> None:
+        """Begin as a new process."""
+        assembly = make_assembly(self.folder, self.way, self.clock, write_mode=self.mode)
+        if self.stage.table:
+            judge = DatabaseJudge(
+                FaultyTable(self.stage.table, self.way, self.stage.see), self.clock, lambda _: 0
+            )
+            assembly.claims = ClaimDesk(judge, assembly.known_claims)
         self.hf = Holdfast(assembly.settings, assembly=assembly)
+        put = self.hf._put_admitted
+
+        def put_later(*drafts: Any, **how: Any) -> Any:
+            if self.random.random() < 0.03:  # frozen after it has looked whether it may save
+                self._freeze()
+            return put(*drafts, **how)
+
+        self.hf._put_admitted = put_later  # type: ignore[method-assign]
+
+    def _skew(self) -> float:
+        return self.random.uniform(-_LONGEST_SKEW_S, _LONGEST_SKEW_S)
+
+    def _freeze(self) -> None:
+        self.stage.tally.freezes += 1
+        self.stage.turns.wait(self.random.uniform(TTL_S, 3 * TTL_S))
 
     def live(self) -> None:
         """Want the run until the round is over; after a kill, begin as a new process."""
@@ -233,6 +320,8 @@ class Claimer:
                     self._want()
                 except _Vanished:
                     self._drop()
+                    self.hf.close()
+                    self.start()
                     self.stage.tally.kills += 1
                     self.stage.turns.wait(self.random.uniform(0.5, 3))
             self._let_go()
@@ -243,7 +332,7 @@ class Claimer:
         try:
             taken = self.hf.take_claim(self.stage.run_id, owner=f"claimer {self.number}", ttl_s=TTL_S)
         except Claimed:
-            self.stage.turns.wait(self.random.uniform(0.3, 1.0))
+            self.stage.turns.wait(self.random.uniform(1.0, 4.0))
             return
         except HoldfastError:
             self.stage.turns.wait(0.3)
@@ -259,9 +348,13 @@ class Claimer:
             self.stage.turns.wait(self.random.uniform(0.1, TTL_S / 3))
             self._may_vanish()
             if self.random.random() < 0.06:  # frozen, and back when the claim has long run out
-                self.stage.tally.freezes += 1
-                self.stage.turns.wait(self.random.uniform(TTL_S, 3 * TTL_S))
+                self._freeze()
                 self._save(held)
+            if self.random.random() < 0.05:
+                self.clock.skew_s = self._skew()
+            if self.random.random() < 0.2:
+                self.stage.tally.drains += 1
+                self.hf.drain()
             try:
                 held.renew()
             except Fenced:
@@ -294,15 +387,16 @@ class Claimer:
         self.hf._held.clear()
 
     def _may_vanish(self) -> None:
-        if self.random.random() < 0.002 and threading.current_thread() is not threading.main_thread():
+        if self.random.random() < 0.005 and threading.current_thread() is not threading.main_thread():
             raise _Vanished
 
 
 class Stage:
     """The world of one soak: a repository, a clock, and the claimers."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path, table: ClaimTable | None = None) -> None:
         self.seed = seed
+        self.table = table
         self.run_id = ""
         self.turns = Turns()
         self.tally = ClaimTally()
@@ -311,14 +405,16 @@ class Stage:
         self.claimers = [Claimer(number, folder / str(number), self) for number in range(CLAIMERS)]
         self._fences: list[int] = []
         self._free_since: float | None = None
-        self._seen: tuple[str, Claim | None] = "", None
+        self._seen = ""
+        self._claim: Claim | None = None
+        self._latest_fence = 0
 
     def play(self, number: int) -> None:
         """Play one round. Raises AssertionError."""
         self.run_id = f"round-{number}"
         self._fences = []
         self._free_since = self.turns.now
-        self._seen = "", None
+        self._seen, self._claim, self._latest_fence = "", None, 0
         self.turns.late.clear()
         threads = [threading.Thread(target=claimer.live, daemon=True) for claimer in self.claimers]
         failures: list[BaseException] = []
@@ -346,6 +442,7 @@ class Stage:
     def store(self) -> None:
         """Drain every machine, and look at what became of what was accepted."""
         for claimer in self.claimers:
+            self.turns.now += 3600.0  # whatever was to wait has waited
             claimer.hf.drain()
         newest = self.claimers[0].hf.resume(self.run_id)
         entries = self.claimers[0].hf.checkpoints(self.run_id).entries
@@ -382,30 +479,46 @@ class Stage:
             self.tally.longest_gap_s = max(self.tally.longest_gap_s, gap_s)
 
     def _stored(self) -> Claim | None:
+        """Return the newest claim as its judge has it; the newest checkpoint must not be of an older one."""
         head = self.repository.branches[BRANCH]
-        if head != self._seen[0]:  # looking at every file takes longer than all else
-            path = f"checkpoints/{self.run_id}/claim.json"
-            content = self.repository.files(BRANCH).get(path)
-            self._seen = head, parse_claim(content, path, self.run_id) if content else None
-        return self._seen[1]
+        if head != self._seen:  # looking at every file takes longer than all else
+            self._seen = head
+            files = self.repository.files(BRANCH)
+            folder = f"checkpoints/{self.run_id}/"
+            if latest := files.get(folder + "latest.json"):
+                fence = open_checkpoint(latest, "latest.json").header.fence or 0
+                assert fence >= self._latest_fence, "an older fence came back"
+                self._latest_fence = fence
+            if content := files.get(folder + "claim.json"):
+                self._claim = parse_claim(content, "claim.json", self.run_id)
+        return self._claim
+
+    def see(self, claim: Claim) -> None:
+        """See what the database has stored."""
+        self._claim = claim
 
 
 @contextmanager
-def open_stage(seed: int) -> Iterator[Stage]:
+def open_stage(seed: int, table: ClaimTable | None = None) -> Iterator[Stage]:
     """Set the stage, in memory if the machine has some to spare."""
     place = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
     with TemporaryDirectory(prefix="holdfast-claims-", dir=place) as folder, ExitStack() as stack:
-        stage = Stage(seed, Path(folder))
-        for claimer in stage.claimers:
-            stack.enter_context(claimer.hf)
+        stage = Stage(seed, Path(folder), table)
+        stack.callback(lambda: [claimer.hf.close() for claimer in stage.claimers])
         yield stage
 
 
-def play_claims(rounds: int, seed: int, show: Callable[[str], None] = lambda _: None) -> ClaimTally:
-    """Play so many rounds. Raises AssertionError if two hold a run at a time, or nobody does for too long."""
+def play_claims(
+    rounds: int, seed: int, show: Callable[[str], None] = lambda _: None, *, database: str = ""
+) -> ClaimTally:
+    """Play so many rounds, with GitHub as the judge, or a `database`.
+
+    Raises AssertionError if two hold a run at a time, or nobody does for too long.
+    """
     tally = ClaimTally()
     for first in range(0, rounds, 50):
-        with open_stage(seed + first) as stage:
+        table = ClaimTable(Database(database), f"soak-{seed}-{first}") if database else None
+        with open_stage(seed + first, table) as stage:
             stage.tally = tally
             for claimer in stage.claimers:
                 claimer.way.tally = tally

@@ -25,12 +25,16 @@ RENEWALS_IN_TTL = 2
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Someone asks for a run: `token_sha256` is the digest of what only they will know."""
+    """Someone asks for a run: `token_sha256` is the digest of what only they will know.
+
+    Their machine has seen `seen_fence`, so that theirs must be higher.
+    """
 
     run_id: str
     owner: str
     token_sha256: str
     ttl_s: float
+    seen_fence: int = 0
 
 
 def is_living(claim: Claim | None, now: float) -> bool:
@@ -52,7 +56,7 @@ def decide_take(stored: Claim | None, wish: Wish, now: float, *, highest_fence: 
         raise Claimed(wish.run_id, stored.owner, stored.expires_at, left_s=stored.expires_at + GRACE_S - now)
     return Claim(
         run_id=wish.run_id,
-        fence=max(stored.fence if stored else 0, highest_fence) + 1,
+        fence=max(stored.fence if stored else 0, highest_fence, wish.seen_fence) + 1,
         owner=wish.owner,
         token_sha256=wish.token_sha256,
         ttl_s=wish.ttl_s,
@@ -64,11 +68,15 @@ def decide_take(stored: Claim | None, wish: Wish, now: float, *, highest_fence: 
 def decide_renewal(stored: Claim | None, run_id: str, token_sha256: str, now: float, ttl_s: float) -> Claim:
     """Return the claim with a new end. Raises Fenced unless the token is that of the newest claim.
 
-    One whose time has run out may be renewed as long as nobody else has taken the run.
+    One whose time has run out may be renewed as long as nobody else has taken the run. Its end is never put
+    forward unless it is to last for another time: its holder may not get the answer, and rely on the old one.
     """
     if stored is None or stored.token_sha256 != token_sha256 or stored.is_released:
         raise lost(run_id, stored)
-    return replace(stored, ttl_s=ttl_s, expires_at=now + ttl_s)
+    expires_at = now + ttl_s
+    if ttl_s == stored.ttl_s:
+        expires_at = max(expires_at, stored.expires_at)
+    return replace(stored, ttl_s=ttl_s, expires_at=expires_at)
 
 
 def decide_release(stored: Claim | None, token_sha256: str, now: float) -> Claim | None:

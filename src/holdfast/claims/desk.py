@@ -37,9 +37,12 @@ class ClaimDesk:
     def take(self, run_id: str, owner: str, ttl_s: float) -> TakenClaim:
         """Return a claim that is ours until it ends. Raises Claimed, InvalidCheckpoint, GatewayError."""
         token = secrets.token_urlsafe(24)
-        wish = Wish(run_id, check_owner_name(owner), digest(token), check_ttl(ttl_s))
+        seen = self.known.find(run_id)
+        wish = Wish(
+            run_id, check_owner_name(owner), digest(token), check_ttl(ttl_s), seen.fence if seen else 0
+        )
         lease = self.judge.take(wish)
-        self.known.learn(lease.claim, is_ours=True)
+        self.known.learn_own(lease)
         self.known.forget_ended()
         return TakenClaim(token, lease)
 
@@ -51,7 +54,7 @@ class ClaimDesk:
             claim = known.claim if known else self.judge.look(run_id)
             ttl_s = claim.ttl_s if claim else SHORTEST_TTL_S
         lease = self.judge.renew(run_id, digest(token), check_ttl(ttl_s), known)
-        self.known.learn(lease.claim, is_ours=True)
+        self.known.learn_own(lease)
         return lease
 
     def release(self, run_id: str, token: str, known: ClaimLease | None = None) -> bool:

@@ -1,11 +1,12 @@
 """What this machine knows of claims, kept as notes beside the queue: a save never waits for the judge."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import orjson
 
 from holdfast.claims.decide import lost
+from holdfast.claims.lease import ClaimLease
 from holdfast.errors import Fenced
 from holdfast.format.claim import NOTE, Claim
 from holdfast.queue import Queue
@@ -18,7 +19,7 @@ _KEEP_S = 24 * 3600.0
 class KnownClaim:
     """The newest claim of a run that was heard of here. `is_ours` if it was taken through this queue.
 
-    Nobody here knows when it ends if only a checkpoint told of it.
+    When it ends is known only of those: others are renewed elsewhere.
     """
 
     run_id: str
@@ -29,7 +30,7 @@ class KnownClaim:
     is_released: bool = False
 
     def check(self, fence: int, now: float) -> None:
-        """Raise Fenced unless the holder with this fence drives the run. `now` is the judge's time."""
+        """Raise Fenced unless the holder with this fence drives the run."""
         if fence < self.fence:
             whose = (
                 f"{self.owner!r} has taken it over, with" if self.owner else "there is a newer claim, with"
@@ -39,20 +40,25 @@ class KnownClaim:
             return
         if self.is_released:
             raise Fenced(self.run_id, "its claim was released", fence=fence, current=self.fence)
-        if self.expires_at is not None and now >= self.expires_at:
+        if self.is_ours and self.expires_at is not None and now >= self.expires_at:
             reason = "its claim has run out; renew it, or claim the run again"
             raise Fenced(self.run_id, reason, fence=fence, current=self.fence)
 
 
 class KnownClaims:
-    """The claims that this machine knows. `now` tells the judge's time, as far as it is known here."""
+    """The claims that this machine knows. `now` tells GitHub's time, as far as it is known here."""
 
     def __init__(self, spool: Queue, now: Callable[[], float]) -> None:
         self._spool = spool
         self._now = now
 
+    def learn_own(self, lease: ClaimLease) -> None:
+        """Remember a claim that was taken or renewed here. The judge's clock may be another than `now`."""
+        left_s = lease.claim.expires_at - lease.reading.latest()
+        self.learn(replace(lease.claim, expires_at=self._now() + left_s), is_ours=True)
+
     def learn(self, claim: Claim, *, is_ours: bool) -> None:
-        """Remember a claim that the judge has told of; the oldest ones that have ended are forgotten."""
+        """Remember a claim that the judge has told of."""
         known = KnownClaim(
             claim.run_id, claim.fence, is_ours, claim.owner, claim.expires_at, claim.is_released
         )
@@ -96,6 +102,9 @@ class KnownClaims:
             self._spool.forget(*ended)
 
     def _note(self, known: KnownClaim) -> None:
+        before = self.find(known.run_id)
+        if before and before.fence > known.fence:
+            return  # told late: whoever learned of it was frozen meanwhile
         self._spool.note(NOTE + known.run_id, orjson.dumps(asdict(known)))
 
 

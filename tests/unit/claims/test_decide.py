@@ -67,3 +67,12 @@ def test_what_is_not_ours_any_more_cannot_be_renewed_nor_released(stored: Claim 
 def test_a_release_ends_a_claim_at_once_and_never_later_than_it_would_have() -> None:
     assert decide_release(HELD, "token-a", 1030.0) == replace(HELD, expires_at=1030.0, is_released=True)
     assert decide_release(HELD, "token-a", 2000.0) == replace(HELD, is_released=True)
+
+
+def test_a_renewal_never_puts_the_end_forward_for_whoever_may_not_get_its_answer() -> None:
+    assert decide_renewal(HELD, "r", "token-a", 999.0, 60.0).expires_at == 1060.0
+    assert decide_renewal(HELD, "r", "token-a", 999.0, 30.0).expires_at == 1029.0  # as it was asked for
+
+
+def test_a_fence_is_higher_than_any_that_the_machine_has_seen() -> None:
+    assert decide_take(None, replace(WISH, seen_fence=9), 1000.0).fence == 10

@@ -38,6 +38,7 @@ class ClaimTable:
 
         def change(connection: Connection, _: bool) -> tuple[ResultT, float]:
             place = (self._target, run_id)
+            connection.execute(statements.HURRY_CLAIM)
             connection.execute(statements.ADD_CLAIM, place)
             row = connection.execute(statements.LOCK_CLAIM, place).fetchone()
             record, now = (bytes(row[0]), float(row[1])) if row else (b"", 0.0)

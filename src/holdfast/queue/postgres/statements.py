@@ -249,6 +249,8 @@ LOCK_BUDGET = f"{SELECT_BUDGET} for update"
 ADD_BUDGET = "insert into holdfast_budget values (%s, '') on conflict do nothing"
 WRITE_BUDGET = "update holdfast_budget set record = %b where identity = %s"
 
+# Whoever is frozen while it holds the row keeps everyone else from the run, so not for long.
+HURRY_CLAIM = "set local idle_in_transaction_session_timeout = '2s'"
 ADD_CLAIM = "insert into holdfast_claim values (%s, %s, '') on conflict do nothing"
 SELECT_CLAIM = f"select record, {_NOW} from holdfast_claim where target = %s and run_id = %s"
 LOCK_CLAIM = f"{SELECT_CLAIM} for update"

@@ -1,0 +1,77 @@
+"""What a machine knows of claims, without asking the judge."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.claims.known import KnownClaims
+from holdfast.claims.lease import ClaimLease
+from holdfast.claims.server_time import DateReading
+from holdfast.clock import Stopwatch
+from holdfast.errors import Fenced
+from holdfast.format.claim import Claim
+from tests.fakes.assembly import make_assembly
+from tests.fakes.clock import VirtualClock
+from tests.fakes.memory_gateway import MemoryGateway
+
+TTL_S = 60.0
+
+
+def claim(fence: int, expires_at: float, *, is_released: bool = False) -> Claim:
+    return Claim("r", fence, f"owner {fence}", "0" * 64, TTL_S, expires_at - TTL_S, expires_at, is_released)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def known(tmp_path: Path, clock: VirtualClock) -> KnownClaims:
+    return KnownClaims(make_assembly(tmp_path, MemoryGateway(), clock).spool, clock.now)
+
+
+@pytest.mark.parametrize("apart_s", [0.0, -3600.0, 3600.0])
+def test_a_claim_lasts_as_long_as_its_judge_says_whatever_the_judge_s_clock(
+    known: KnownClaims, clock: VirtualClock, apart_s: float
+) -> None:
+    judge_now = clock.now() + apart_s
+    reading = DateReading(judge_now, Stopwatch(clock), Stopwatch(clock))
+    known.learn_own(ClaimLease(claim(1, judge_now + TTL_S), reading))
+    clock.time += TTL_S - 1
+    known.admit("r", 1)
+    clock.time += 1
+    with pytest.raises(Fenced, match="run out"):
+        known.admit("r", 1)
+
+
+def test_when_a_claim_of_another_machine_ends_is_not_known_here(
+    known: KnownClaims, clock: VirtualClock
+) -> None:
+    with pytest.raises(Fenced):
+        known.check("r", 1, lambda _: claim(2, clock.now() + TTL_S))
+    clock.time += 10 * TTL_S  # it is renewed there
+    known.admit("r", 2)
+
+
+def test_what_is_told_late_is_not_learned(known: KnownClaims, clock: VirtualClock) -> None:
+    known.learn(claim(2, clock.now() + TTL_S), is_ours=True)
+    known.learn(claim(1, clock.now() + TTL_S), is_ours=True)
+    with pytest.raises(Fenced, match="fence 2"):
+        known.admit("r", 1)
+
+
+def test_a_released_claim_admits_nothing(known: KnownClaims, clock: VirtualClock) -> None:
+    known.learn(claim(1, clock.now() + TTL_S, is_released=True), is_ours=False)
+    with pytest.raises(Fenced, match="released"):
+        known.admit("r", 1)
+
+
+def test_claims_that_ended_long_ago_are_forgotten(known: KnownClaims, clock: VirtualClock) -> None:
+    known.learn(claim(1, clock.now() + TTL_S), is_ours=True)
+    clock.time += 3600
+    known.forget_ended()
+    assert known.find("r")
+    clock.time += 24 * 3600
+    known.forget_ended()
+    assert known.find("r") is None
