@@ -37,9 +37,8 @@ class ClaimDesk:
     def take(self, run_id: str, owner: str, ttl_s: float) -> TakenClaim:
         """Return a claim that is ours until it ends. Raises Claimed, InvalidCheckpoint, GatewayError."""
         token = secrets.token_urlsafe(24)
-        seen = self.known.find(run_id)
         wish = Wish(
-            run_id, check_owner_name(owner), digest(token), check_ttl(ttl_s), seen.fence if seen else 0
+            run_id, check_owner_name(owner), digest(token), check_ttl(ttl_s), self.known.seen_fence(run_id)
         )
         lease = self.judge.take(wish)
         self.known.learn_own(lease)

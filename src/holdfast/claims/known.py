@@ -1,13 +1,14 @@
 """What this machine knows of claims, kept as notes beside the queue: a save never waits for the judge."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
 import orjson
 
 from holdfast.claims.decide import lost
 from holdfast.claims.lease import ClaimLease
-from holdfast.errors import Fenced
+from holdfast.errors import DatabaseAway, Fenced
 from holdfast.format.claim import NOTE, Claim
 from holdfast.queue import Queue
 
@@ -92,6 +93,13 @@ class KnownClaims:
     def find(self, run_id: str) -> KnownClaim | None:
         """Return what is known of the newest claim of a run."""
         return _parse(self._spool.notes().get(NOTE + run_id))
+
+    def seen_fence(self, run_id: str) -> int:
+        """Return the highest fence that was heard of here; 0 if there is none, or the database is away."""
+        with suppress(DatabaseAway):
+            if known := self.find(run_id):
+                return known.fence
+        return 0
 
     def forget_ended(self) -> None:
         """Drop the notes of claims that ended long ago."""
