@@ -1,5 +1,6 @@
 """What holds for every test: the same random examples each time, and nothing of the caller's settings."""
 
+import gc
 import os
 import signal
 
@@ -20,3 +21,9 @@ for _variable in list(os.environ):
 # A suite that is started in the background ignores SIGINT, and so would all that its tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Have no collection of garbage look through thousands of tests, and all that they import, again."""
+    gc.collect()
+    gc.freeze()

@@ -9,13 +9,14 @@ import pytest
 from holdfast.assembly import Assembly
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
 from holdfast.format.receipt import Progress
+from holdfast.github import rest
 from holdfast.library import Holdfast
+from holdfast.repository import sources
 from holdfast.settings import Settings
 from tests.fakes.repository import check_files, read_branch
 
 WRITERS = 8
 CHECKPOINTS = 12
-LISTED = 1000
 
 
 class HastyClock:
@@ -85,18 +86,24 @@ def test_eight_writers_of_one_run_lose_nothing_and_agree_on_every_number(
     }
 
 
-def test_run_with_more_files_than_a_listing_shows_is_verified_and_read(tmp_path: Path) -> None:
-    with EmulatorServer(Emulator(EmulatorOptions(root=tmp_path / "github"))) as server:
+@pytest.mark.parametrize("listed", [120, pytest.param(1_000, marks=pytest.mark.long)])
+def test_run_with_more_files_than_a_listing_shows_is_verified_and_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: int
+) -> None:
+    monkeypatch.setattr(rest, "FOLDER_LIMIT", listed)
+    monkeypatch.setattr(sources, "MOST_LISTED_FILES", listed)
+    options = EmulatorOptions(root=tmp_path / "github", directory_limit=listed)
+    with EmulatorServer(Emulator(options)) as server:
         with open_holdfast(settings(server.url, tmp_path / "one", "commit")) as holdfast:
-            for _ in range(LISTED):
+            for _ in range(listed):
                 holdfast.save("r", {})
             assert holdfast.drain().left == 0
         with open_holdfast(settings(server.url, tmp_path / "other", "contents")) as holdfast:
             for _ in range(3):
                 holdfast.save("r", {}, trigger="error")
             assert holdfast.drain().left == 0
-            assert len(holdfast.checkpoints("r").entries) == LISTED + 3
-            assert holdfast.checkpoint("r", LISTED + 2).header.trigger == "error"
+            assert len(holdfast.checkpoints("r").entries) == listed + 3
+            assert holdfast.checkpoint("r", listed + 2).header.trigger == "error"
 
     files = read_branch(tmp_path / "github" / "holdfast" / "checkpoints.git")
-    assert sorted(check_files(files, "r")) == list(range(1, LISTED + 4))
+    assert sorted(check_files(files, "r")) == list(range(1, listed + 4))
