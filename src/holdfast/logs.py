@@ -181,8 +181,8 @@ class Scrubber:
 
     def __call__(
         self,
-        logger: "WrappedLogger",  # noqa: ARG002
-        method: str,  # noqa: ARG002
+        _logger: "WrappedLogger",
+        _method: str,
         event: MutableMapping[str, Any],
     ) -> Mapping[str, Any]:
         """Return the event without secrets."""
@@ -209,8 +209,8 @@ class Scrubber:
 
 
 def escape_event(
-    logger: "WrappedLogger",  # noqa: ARG001
-    method: str,  # noqa: ARG001
+    _logger: "WrappedLogger",
+    _method: str,
     event: MutableMapping[str, Any],
 ) -> Mapping[str, Any]:
     """Return the event with the control characters of its texts spelled out; a traceback keeps its lines."""
