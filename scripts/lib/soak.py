@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from multiprocessing import get_context
@@ -68,7 +69,9 @@ def main() -> int:
             f"{len(forked.acknowledged)} acknowledged checkpoints"
         )
     if arguments.claims:
-        failures += _play_claims(arguments.claims, arguments.seed)
+        failures += _play_claims(arguments.claims, arguments.seed, arguments.judge)
+    if arguments.claim_kills:
+        failures += _kill_claimers(arguments.claim_kills, arguments.seed, arguments.judge)
     failures += _rotate(arguments.rotations, arguments.seed)
     if arguments.replicas:
         failures += _kill_replicas(arguments.replicas, arguments.seed)
@@ -107,6 +110,12 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=200, help="how many SIGKILLs (default: 200)")
     parser.add_argument("--forks", type=int, default=60, help="how many programs that fork (default: 60)")
     parser.add_argument("--claims", type=int, default=0, help="how many rounds of 8 claimers (default: 0)")
+    parser.add_argument(
+        "--claim-kills", type=int, default=0, help="how many rounds of 8 processes that claim (default: 0)"
+    )
+    parser.add_argument(
+        "--judge", choices=("github", "postgres"), default="github", help="who decides about claims"
+    )
     parser.add_argument("--replicas", type=int, default=0, help="how many SIGKILLs of replicas (default: 0)")
     parser.add_argument("--rotations", type=int, default=0, help="how many new keys, with kills (default: 0)")
     parser.add_argument("--seed", type=int, help="where the random numbers begin (default: anywhere)")
@@ -216,22 +225,57 @@ def _play_limits(schedules: int, seed: int) -> list[str]:
     return failures
 
 
-def _play_claims(rounds: int, seed: int) -> list[str]:
+def _play_claims(rounds: int, seed: int, judge: str) -> list[str]:
     """Play rounds of claimers of one run and say what was survived; return how it failed."""
     from tests.soak.claims import play_claims
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
-        tally = play_claims(rounds, seed, _show)
+        with _judging(judge) as database:
+            tally = play_claims(rounds, seed, _show, database=database)
     except AssertionError as error:
         again = "scripts/soak --schedules 0 --sweeps 0 --parts 0 --kills 0 --forks 0"
-        return [f"{error}\nRepeat it with: {again} --claims {rounds} --seed {seed}"]
+        return [f"{error}\nRepeat it with: {again} --claims {rounds} --judge {judge} --seed {seed}"]
     print(
         f"\n{tally.rounds} rounds of claimers survived: {tally.tenures} claims, {tally.kills} kills, "
         f"{tally.freezes} freezes, {tally.faults} faults, {tally.saves} saves, {tally.fenced} fenced, "
         f"{tally.set_aside} set aside; never two at a time, nobody for {tally.longest_gap_s:.1f} s at most"
     )
     return []
+
+
+def _kill_claimers(rounds: int, seed: int, judge: str) -> list[str]:
+    """Play rounds of processes that claim one run and say what was survived; return how it failed."""
+    from tests.soak.claim_kills import TTL_S, kill_claimers
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        with _judging(judge) as database:
+            tally = kill_claimers(rounds, seed, _show, database=database)
+    except AssertionError as error:
+        again = "scripts/soak --schedules 0 --sweeps 0 --parts 0 --limits 0 --kills 0 --forks 0"
+        return [f"{error}\nRepeat it with: {again} --claim-kills {rounds} --judge {judge} --seed {seed}"]
+    print(
+        f"\n{tally.rounds} rounds of processes survived: {tally.tenures} claims, {tally.kills} SIGKILLs, "
+        f"{tally.stops} SIGSTOPs, {tally.saves} saves, {tally.fenced} fenced, {tally.set_aside} set aside; "
+        f"never two at a time, nobody for {tally.longest_gap_s:.1f} s at most, with claims of {TTL_S:.0f} s"
+    )
+    return []
+
+
+@contextmanager
+def _judging(judge: str) -> Iterator[str]:
+    """Yield the address of the database that judges; none if GitHub does."""
+    if judge == "github":
+        yield ""
+        return
+    from tests.fakes.postgres import PostgresServer
+
+    server = PostgresServer()
+    try:
+        yield server.url
+    finally:
+        server.close()
 
 
 def _kill(kills: int, seed: int) -> tuple[Survived, str]:
