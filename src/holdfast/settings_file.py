@@ -14,6 +14,8 @@ USUAL_NAME = "holdfast.toml"
 _NAME = re.compile(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*=""")
 _TABLE = re.compile(r"""\s*\[+\s*["']?([A-Za-z0-9_-]+)""")
 
+_PLAIN = re.compile(r"\b(bool|int|float)\b")
+
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
@@ -80,12 +82,26 @@ def _find_problem(name: str, value: object) -> str | None:
     if isinstance(value, dict):
         return f"[{name}] begins a table; settings are names and values without tables"
     if name in known:
-        return None
+        return _find_wrong_kind(name, value)
     from difflib import get_close_matches
 
     likely = name.lower().removeprefix(PREFIX.lower())
     meant = get_close_matches(likely, known, n=1)
     return f"{name} is not a setting" + (f"; did you mean {meant[0]}?" if meant else "; see holdfast config")
+
+
+def _find_wrong_kind(name: str, value: object) -> str | None:
+    """Return what is wrong with the kind of a value: unlike a variable, a file can tell 1 from "1"."""
+    field = Settings.model_fields[name]
+    wanted = _PLAIN.search(str(field.annotation))
+    if (
+        wanted is None or "BeforeValidator" in f"{field.annotation} {field.metadata}"
+    ):  # may be written as text
+        return None
+    is_bool = isinstance(value, bool)
+    if wanted[0] == "bool":
+        return None if is_bool else f"{name}: use true or false, without quotes"
+    return f"{name}: use a number, without quotes" if is_bool or isinstance(value, str) else None
 
 
 def _find_lines(text: str) -> dict[str, int]:

@@ -83,14 +83,35 @@ def test_every_wrong_name_is_refused_with_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ['port = "high"', "port = [1]", "repo = 5", 'write_mode = "fast"', "keep_days = 0"]
+    "line",
+    [
+        'port = "high"',
+        'port = "8723"',
+        "port = true",
+        "port = [1]",
+        "repo = 5",
+        'write_mode = "fast"',
+        "keep_days = 0",
+        'keep_days = "7"',
+        "enabled = 1",
+        'enabled = "no"',
+        "compress = 5",
+    ],
 )
 def test_a_wrong_value_is_refused_with_its_line(tmp_path: Path, line: str) -> None:
-    file = read_settings_file(write(tmp_path, f"# first\n{line}\n"))
+    path = write(tmp_path, f"# first\n{line}\n")
     name = line.partition(" ")[0]
 
     with pytest.raises(InvalidSettings, match=rf"holdfast\.toml, line 2: {name}: "):
-        Settings.from_environment({}, file=file)
+        Settings.from_environment({}, file=read_settings_file(path))
+
+
+def test_sizes_durations_and_lists_may_be_text(tmp_path: Path) -> None:
+    text = 'compress = "256KB"\nwarn_age = "2d"\nallowed_hosts = "a,b"\nkeep_days = 7\nenabled = true\n'
+
+    settings = Settings.from_environment({}, file=read_settings_file(write(tmp_path, text)))
+
+    assert (settings.compress, settings.warn_age, settings.allowed_hosts) == (262144, 172800.0, ("a", "b"))
 
 
 @pytest.mark.parametrize("text", [b"port = \n", b"= 1", b"\xff", b"port = 1\nport = 2"])
