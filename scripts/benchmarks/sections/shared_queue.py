@@ -6,13 +6,15 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import psycopg
 
+from benchmarks.peers.least_server import serve_least
 from benchmarks.report import Bar, Figure, Report
 from benchmarks.states import encode, make_state
 from benchmarks.workshop import Workshop
@@ -21,6 +23,9 @@ NAME = "shared"
 CLIENTS = 32
 PROCESSES = 2
 BARE = "bare INSERT … COMMIT"
+ONE, THREE = "one replica", "three replicas"
+# What the smallest HTTP server gets through that commits the same bytes in groups, and checks nothing.
+LEAST_ONE, LEAST_THREE = "one smallest server", "three smallest servers"
 WORK = f"{CLIENTS} clients, 5 KB, PostgreSQL with fsync"
 
 _MAKE_BARE = "create table bare (id uuid primary key, run_id text, at float8, body bytea)"
@@ -39,10 +44,13 @@ def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
             with psycopg.connect(bare) as connection:
                 connection.execute(_MAKE_BARE)
             fleet = [opened.enter_context(_replica(workshop.disk, shared)) for _ in range(3)]
+            smallest = [opened.enter_context(_in_process(partial(serve_least, bare))) for _ in range(3)]
             contestants: dict[str, Callable[[], float]] = {
                 BARE: lambda: _measure(_insert, [bare], seconds),
-                "one replica": lambda: _measure(_post, replicas, seconds),
-                "three replicas": lambda: _measure(_post, fleet, seconds),
+                ONE: lambda: _measure(_post, replicas, seconds),
+                THREE: lambda: _measure(_post, fleet, seconds),
+                LEAST_ONE: lambda: _measure(_post, smallest[:1], seconds),
+                LEAST_THREE: lambda: _measure(_post, smallest, seconds),
             }
             found: dict[str, list[float]] = {name: [] for name in contestants}
             for measure in contestants.values():
@@ -66,8 +74,8 @@ def _add(report: Report, found: dict[str, list[float]]) -> None:
             ordered[-1 - len(ordered) // 4],
         )
         report.figures.append(Figure(NAME, WORK, name, "acknowledged a second", median, "", ratio, low, high))
-        if name != BARE:
-            least = 0.5 if name == "one replica" else 1.0
+        if name in (ONE, THREE):
+            least = 0.5 if name == ONE else 1.0
             report.bars.append(
                 Bar(
                     NAME,
@@ -162,14 +170,19 @@ def _body() -> bytes:
     return encode({"trigger": "manual", "phase": "phase_1", "state": make_state("5 KB")})
 
 
+def _replica(folder: Path, url: str) -> AbstractContextManager[str]:
+    """Serve in a process of its own, and give the address. GitHub is away: only the intake is measured."""
+    return _in_process(partial(_serve, folder / f"replica-{uuid4().hex}", url))
+
+
 @contextmanager
-def _replica(folder: Path, url: str) -> Iterator[str]:
-    """Serve in a process of its own, and yield the address. GitHub is away: only the intake is measured."""
+def _in_process(serve: Callable[[int], None]) -> Iterator[str]:
+    """Serve in a process of its own, which writes its address to the file that it is given."""
     reader, writer = os.pipe()
     process = os.fork()
     if process == 0:
         try:
-            _serve(folder / f"replica-{uuid4().hex}", url, writer)
+            serve(writer)
         finally:
             os._exit(1)
     os.close(writer)

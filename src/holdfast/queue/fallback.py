@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from holdfast.errors import DatabaseAway, HoldfastError, SpoolError
+from holdfast.errors import DatabaseAway, SpoolError
 from holdfast.format.receipt import Delivery, Persistence, QueueItem, Receipt
 from holdfast.logs import log
+from holdfast.queue.common import CommonQueue
 from holdfast.queue.contract import Backoff, Journey, NewItem, PutOutcome, Quarantined, Queue, QueueStatus
 from holdfast.queue.moving import first_batch, move_batch
 from holdfast.queue.sqlite_queue import SqliteQueue
@@ -19,7 +20,7 @@ from holdfast.queue.sqlite_queue import SqliteQueue
 TRY_EVERY_S = 1.0
 
 
-class FallbackQueue:
+class FallbackQueue(CommonQueue):
     """A shared queue that goes on accepting while its database is away, as the protocol `Queue` promises.
 
     `open_shared` opens the shared queue, or raises DatabaseAway. What only the database knows raises that,
@@ -52,12 +53,6 @@ class FallbackQueue:
         """Begin with a database that is away, and wait for it to come back."""
         self._note_away(error)
         self._start_mover()
-
-    def put(self, new_item: NewItem, *, persistence: Persistence = Persistence.NORMAL) -> Receipt:
-        (outcome,) = self.put_all([new_item], persistence=persistence)
-        if isinstance(outcome, HoldfastError):
-            raise outcome
-        return outcome
 
     def put_all(
         self,

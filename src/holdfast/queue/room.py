@@ -20,9 +20,13 @@ def check_free_space(folder: QueueFolder, size_bytes: int, limits: QueueLimits) 
     free_bytes = free_disk_bytes(folder.path)
     if free_bytes >= least_bytes or free_bytes + folder.look(_free_file_bytes) >= least_bytes:
         return
-    raise SpoolUnwritable(
-        f"the disk of {folder.path} has {free_bytes:,} bytes left, and "
-        f"{limits.min_free_bytes:,} must stay free; "
+    raise too_full(folder.path, free_bytes, limits)
+
+
+def too_full(folder: Path, free_bytes: int, limits: QueueLimits) -> SpoolUnwritable:
+    """Return the error that says that the disk of `folder` takes no more."""
+    return SpoolUnwritable(
+        f"the disk of {folder} has {free_bytes:,} bytes left, and {limits.min_free_bytes:,} must stay free; "
         "free some space on it, or choose another disk with HOLDFAST_DATA_DIR"
     )
 

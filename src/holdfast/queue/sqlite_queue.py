@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.clock import Clock
-from holdfast.errors import HoldfastError, SpoolDamaged, UnknownRun
+from holdfast.errors import SpoolDamaged, UnknownRun
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority
@@ -18,11 +18,11 @@ from holdfast.queue.admission import (
     IN_BODY,
     Prepared,
     PutTerms,
-    RunNumbers,
     check_limits,
     prepare,
     tell_fingerprint,
 )
+from holdfast.queue.common import CommonQueue, NextNumbers
 from holdfast.queue.contract import (
     DAMAGED,
     LONGEST_BACKOFF_S,
@@ -59,11 +59,10 @@ from holdfast.queue.tables import (
 )
 
 _PURGE_CHUNK = 500
-_MAX_REMEMBERED = 10_000
 _SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
 
 
-class SqliteQueue:
+class SqliteQueue(CommonQueue):
     """The durable queue in one folder, as the protocol `Queue` promises it."""
 
     def __init__(self, folder: QueueFolder, *, limits: QueueLimits, clock: Clock, layout: Layout) -> None:
@@ -71,7 +70,7 @@ class SqliteQueue:
         self._limits = limits
         self._clock = clock
         self._layout = layout
-        self._next_numbers: dict[str, int] = {}
+        self._next_numbers = NextNumbers()
         self._items: dict[tuple[Any, ...], QueueItem] = {}
         self._newer: frozenset[str] = frozenset()
 
@@ -85,12 +84,6 @@ class SqliteQueue:
             QueueFolder.open(folder, clock=clock, layout=layout), limits=limits, clock=clock, layout=layout
         )
 
-    def put(self, new_item: NewItem, *, persistence: Persistence = Persistence.NORMAL) -> Receipt:
-        (outcome,) = self.put_all([new_item], persistence=persistence)
-        if isinstance(outcome, HoldfastError):
-            raise outcome
-        return outcome
-
     def put_all(
         self,
         new_items: Sequence[NewItem],
@@ -101,11 +94,11 @@ class SqliteQueue:
         terms = PutTerms(
             self._limits, self._layout, self._clock.now(), persistence, are_new, defers_fingerprints=True
         )
-        prepared = prepare(new_items, self._likely_number)
+        prepared = prepare(new_items, self._next_numbers.likely)
         size_bytes = sum(len(each.body) for each in prepared if isinstance(each, Prepared))
         check_free_space(self._folder, size_bytes, self._limits)
         outcomes, numbers = self._folder.change(lambda database: take_in(database, prepared, terms))
-        self._remember(numbers)
+        self._next_numbers.remember(numbers)
         return outcomes
 
     def check_room(self) -> None:
@@ -197,12 +190,6 @@ class SqliteQueue:
 
     def set_aside_entries(self) -> list[Quarantined]:
         return self._folder.look(read_set_aside)
-
-    def is_kept_aside(self, checkpoint_id: str) -> bool:
-        return any(
-            each.item.checkpoint_id == checkpoint_id and each.reason != DAMAGED
-            for each in self.set_aside_entries()
-        )
 
     def restore(self, checkpoint_id: str) -> Receipt:
         def work(database: sqlite3.Connection) -> Receipt:
@@ -344,16 +331,6 @@ class SqliteQueue:
 
     def close(self) -> None:
         self._folder.close()
-
-    def _likely_number(self, run_id: str) -> int:
-        # Not read: a save would wait for whoever is listing. A wrong guess costs making the body again, once.
-        return self._next_numbers.get(run_id, 1)
-
-    def _remember(self, numbers: Mapping[str, RunNumbers]) -> None:
-        """Let the next guesses begin where these numbers end."""
-        if len(self._next_numbers) > _MAX_REMEMBERED:
-            self._next_numbers.clear()
-        self._next_numbers |= {run_id: each.highest + 1 for run_id, each in numbers.items()}
 
     def _tell_fingerprints(self, checkpoint_ids: Iterable[str]) -> list[tuple[str, int, bytes]]:
         """Return what is to be remembered of bodies that are about to go, made while nobody waits for it."""

@@ -219,6 +219,9 @@ def test_a_submit_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
         "graphql",
         "pygit2",
         "structlog",
+        "psycopg",
+        "psycopg_pool",
+        "holdfast.queue.fallback",
         "holdfast.emulator",
         "holdfast.repository.reader",
     }

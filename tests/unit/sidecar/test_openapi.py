@@ -25,13 +25,14 @@ def test_it_is_served(sidecar: RunningSidecar) -> None:
 
 
 @pytest.mark.processes
-def test_it_costs_nothing_before_it_is_asked_for() -> None:
+def test_neither_it_nor_the_shared_queue_costs_anything_before_it_is_asked_for() -> None:
     program = "import sys, holdfast.sidecar.serving; print(*sys.modules)"
 
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert "holdfast.sidecar.health" in loaded.stdout.split()
-    assert not {"holdfast.sidecar.openapi", "holdfast.sidecar.schemas"} & set(loaded.stdout.split())
+    unused = {"holdfast.sidecar.openapi", "holdfast.sidecar.schemas", "holdfast.queue.fallback", "psycopg"}
+    assert not unused & set(loaded.stdout.split())
 
 
 def test_it_has_every_route_and_no_other() -> None:

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.disk import make_private_folder
-from holdfast.errors import HoldfastError, SpoolDamaged, SpoolUnwritable, UnknownRun
+from holdfast.errors import HoldfastError, SpoolDamaged, UnknownRun
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority
-from holdfast.queue.admission import Prepared, PutTerms, RunNumbers, check_limits, prepare
+from holdfast.queue.admission import Prepared, PutTerms, check_limits, prepare
+from holdfast.queue.common import CommonQueue, NextNumbers
 from holdfast.queue.contract import (
     DAMAGED,
     LONGEST_BACKOFF_S,
@@ -26,13 +27,13 @@ from holdfast.queue.contract import (
 )
 from holdfast.queue.postgres import statements
 from holdfast.queue.postgres.admitting import take_in
+from holdfast.queue.postgres.changing import Change
 from holdfast.queue.postgres.database import Connection, Database, check_not_saving
 from holdfast.queue.postgres.lease import Lease
 from holdfast.queue.postgres.migrations import prepare_database
 from holdfast.queue.postgres.news import News
-from holdfast.queue.postgres.statements import columns_of
 from holdfast.queue.postgres.together import Together
-from holdfast.queue.room import free_disk_bytes
+from holdfast.queue.room import free_disk_bytes, too_full
 from holdfast.queue.rows import ItemRow, Totals, make_journey, understand_all, understand_item
 
 T = TypeVar("T")
@@ -41,11 +42,10 @@ _Prepared = Sequence[Prepared | HoldfastError]
 # Those who save wait for the server's disk together; a few transactions at once keep it busy.
 MOST_TRANSACTIONS = 3
 _PURGE_CHUNK = 500
-_MAX_REMEMBERED = 10_000
 _SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
 
 
-class PostgresQueue:
+class PostgresQueue(CommonQueue):
     """The durable queue of one target, as the protocol `Queue` promises it.
 
     `folder` is on the local disk, which must have room for the case that the database is away. A database
@@ -73,7 +73,7 @@ class PostgresQueue:
         self._lease = Lease(database, target)
         self._news = News(database, target)
         self._together = Together(self._take_in, MOST_TRANSACTIONS)
-        self._next_numbers: dict[str, int] = {}
+        self._next_numbers = NextNumbers()
         self._items: dict[tuple[Any, ...], QueueItem] = {}
         self._newer: frozenset[str] = frozenset()
 
@@ -106,12 +106,6 @@ class PostgresQueue:
             owns_database=owns_database,
         )
 
-    def put(self, new_item: NewItem, *, persistence: Persistence = Persistence.NORMAL) -> Receipt:
-        (outcome,) = self.put_all([new_item], persistence=persistence)
-        if isinstance(outcome, HoldfastError):
-            raise outcome
-        return outcome
-
     def put_all(
         self,
         new_items: Sequence[NewItem],
@@ -121,7 +115,7 @@ class PostgresQueue:
     ) -> list[PutOutcome]:
         check_not_saving()
         terms = PutTerms(self._limits, self._layout, self._clock.now(), persistence, are_new)
-        prepared = prepare(new_items, self._likely_number)
+        prepared = prepare(new_items, self._next_numbers.likely)
         self._check_free_space(sum(len(each.body) for each in prepared if isinstance(each, Prepared)))
         outcomes = self._together.do((prepared, terms))
         self._news.tell()
@@ -159,54 +153,54 @@ class PostgresQueue:
         digest = hashlib.sha256(body).digest()
         path = self._layout.checkpoint_path(item.run_id, sequence, item.trigger)
 
-        def work(connection: Connection) -> QueueItem:
-            row = self._lock_known(connection, item.checkpoint_id)
+        def work(change: Change) -> QueueItem:
+            row = change.lock_known(item.checkpoint_id)
             if row.status in _SETTLED:
                 raise UnknownRun(f"checkpoint {item.checkpoint_id} does not wait in the spool any more")
             moved = row._replace(sequence=sequence, size=len(body), digest=digest).sealed()
-            changes = (sequence, len(body), digest, moved.seal, path, self._clock.now(), body, row.arrival)
-            connection.execute(statements.SET_NUMBER, changes)
+            changes = (sequence, len(body), digest, moved.seal, path, change.now, body, row.arrival)
+            change.execute(statements.SET_NUMBER, changes)
             highest = max(row.sequence, sequence)
-            self._raise_runs(connection, [(row.run_id, highest, 0)])
-            self._count(connection, bytes_more=len(body) - row.size)
+            change.raise_runs([(row.run_id, highest, 0)])
+            change.count(bytes_more=len(body) - row.size)
             return understand_item(moved[1:9])
 
         return self._change(work)
 
     def mark_committed(self, outcomes: Mapping[str, Delivery]) -> None:
-        def work(connection: Connection) -> None:
-            rows = self._lock_rows(connection, outcomes)
+        def work(change: Change) -> None:
+            rows = change.lock_rows(outcomes)
             waiting = [row for row in rows if row.status == Progress.SPOOLED]
-            self._deliver(connection, statements.SET_COMMITTED, waiting, outcomes, Progress.COMMITTED)
+            change.deliver(statements.SET_COMMITTED, waiting, outcomes, Progress.COMMITTED)
 
         self._change(work)
 
     def acknowledge(self, outcomes: Mapping[str, Delivery]) -> None:
-        def work(connection: Connection) -> None:
-            rows = self._lock_rows(connection, outcomes)
+        def work(change: Change) -> None:
+            rows = change.lock_rows(outcomes)
             rows = [row for row in rows if row.status != Progress.VERIFIED]
             aside = [row.size for row in rows if row.status == Progress.REFUSED]
             waiting = [row.size for row in rows if row.status != Progress.REFUSED]
-            self._deliver(connection, statements.SET_VERIFIED, rows, outcomes, Progress.VERIFIED)
-            self._count(connection, -len(waiting), -sum(waiting), -len(aside), -sum(aside))
+            change.deliver(statements.SET_VERIFIED, rows, outcomes, Progress.VERIFIED)
+            change.count(-len(waiting), -sum(waiting), -len(aside), -sum(aside))
 
         self._change(work)
 
     def release(self, items: Sequence[QueueItem], reason: str, *, not_before: float) -> None:
         ids = [item.checkpoint_id for item in items]
         values = (not_before, _clean(reason), self._clock.now(), self._target, ids)
-        self._change(lambda connection: connection.execute(statements.SET_BACKOFF, values))
+        self._change(lambda change: change.execute(statements.SET_BACKOFF, values))
 
     def backoff(self, checkpoint_id: str) -> Backoff | None:
         row = self._find(checkpoint_id)
         return Backoff(row.attempts, row.not_before, row.reason or "") if row and row.attempts else None
 
     def set_aside(self, item: QueueItem, reason: str) -> None:
-        def work(connection: Connection) -> None:
-            row = self._lock_known(connection, item.checkpoint_id)
+        def work(change: Change) -> None:
+            row = change.lock_known(item.checkpoint_id)
             if row.status not in _SETTLED:
-                self._set_status(connection, row, Progress.REFUSED, _clean(reason))
-                self._count(connection, -1, -row.size, +1, +row.size)
+                change.set_status(row, Progress.REFUSED, _clean(reason))
+                change.count(-1, -row.size, +1, +row.size)
 
         self._change(work)
 
@@ -216,25 +210,19 @@ class PostgresQueue:
         items, _ = understand_all(reasons, understand_item)
         return [Quarantined(item, reasons[columns]) for columns, item in items.items()]
 
-    def is_kept_aside(self, checkpoint_id: str) -> bool:
-        return any(
-            each.item.checkpoint_id == checkpoint_id and each.reason != DAMAGED
-            for each in self.set_aside_entries()
-        )
-
     def restore(self, checkpoint_id: str) -> Receipt:
         _, body = self._find_body(checkpoint_id)
 
-        def work(connection: Connection) -> Receipt:
-            row = self._lock_known(connection, checkpoint_id)
+        def work(change: Change) -> Receipt:
+            row = change.lock_known(checkpoint_id)
             if row.status != Progress.REFUSED:
                 return row.receipt
             if body is None:
                 raise UnknownRun("the body of this checkpoint is not in the spool")
             if hashlib.sha256(body).digest() != row.digest:
                 raise SpoolDamaged(f"the body of checkpoint {checkpoint_id} is damaged; it stays set aside")
-            self._set_status(connection, row, Progress.SPOOLED, None)
-            self._count(connection, +1, +row.size, -1, -row.size)
+            change.set_status(row, Progress.SPOOLED, None)
+            change.count(+1, +row.size, -1, -row.size)
             return row._replace(status=Progress.SPOOLED, reason=None).receipt
 
         return self._change(work)
@@ -253,13 +241,13 @@ class PostgresQueue:
         """Drop checkpoints with their receipts, and return how many went. Their numbers stay taken."""
         wanted = list(checkpoint_ids)
 
-        def work(connection: Connection) -> int:
-            rows = [row for row in self._lock_rows(connection, wanted) if row.status not in but_for]
+        def work(change: Change) -> int:
+            rows = [row for row in change.lock_rows(wanted) if row.status not in but_for]
             aside = [row.size for row in rows if row.status == Progress.REFUSED]
             waiting = [row.size for row in rows if row.status != Progress.REFUSED]
-            self._raise_runs(connection, [(row.run_id, row.sequence, 0) for row in rows])
-            connection.execute(statements.DELETE_ITEMS, ([row.arrival for row in rows],))
-            self._count(connection, -len(waiting), -sum(waiting), -len(aside), -sum(aside))
+            change.raise_runs([(row.run_id, row.sequence, 0) for row in rows])
+            change.execute(statements.DELETE_ITEMS, ([row.arrival for row in rows],))
+            change.count(-len(waiting), -sum(waiting), -len(aside), -sum(aside))
             return len(rows)
 
         return self._change(work) if wanted else 0
@@ -269,20 +257,20 @@ class PostgresQueue:
         return row.fingerprint if row else None
 
     def forget_receipts(self, run_id: str) -> int:
-        def work(connection: Connection) -> int:
-            gone = connection.execute(statements.DELETE_VERIFIED, (self._target, run_id)).fetchall()
+        def work(change: Change) -> int:
+            gone = change.execute(statements.DELETE_VERIFIED, (self._target, run_id)).fetchall()
             highest = max((number for (number,) in gone), default=0)
-            self._raise_runs(connection, [(run_id, highest, highest)])
+            change.raise_runs([(run_id, highest, highest)])
             return len(gone)
 
         return self._change(work)
 
     def purge_receipts(self, *, older_than: float, keep: int) -> int:
-        def work(connection: Connection) -> int:
-            (known,) = connection.execute(statements.COUNT_VERIFIED, (self._target,)).fetchone() or (0,)
+        def work(change: Change) -> int:
+            (known,) = change.execute(statements.COUNT_VERIFIED, (self._target,)).fetchone() or (0,)
             most = min(_PURGE_CHUNK, max(0, known - keep))
-            gone = connection.execute(statements.DELETE_OLD, (self._target, older_than, most)).fetchall()
-            self._raise_runs(connection, [(run_id, number, number) for run_id, number in gone])
+            gone = change.execute(statements.DELETE_OLD, (self._target, older_than, most)).fetchall()
+            change.raise_runs([(run_id, number, number) for run_id, number in gone])
             return len(gone)
 
         purged = 0
@@ -303,18 +291,18 @@ class PostgresQueue:
 
     def learn_sequence(self, run_id: str, sequence: int) -> None:
         if self.known_sequence(run_id) < sequence:
-            self._change(lambda connection: self._raise_runs(connection, [(run_id, sequence, 0)]))
+            self._change(lambda change: change.raise_runs([(run_id, sequence, 0)]))
 
     def note(self, name: str, value: bytes) -> None:
         values = (self._target, name, value)
-        self._change(lambda connection: connection.execute(statements.WRITE_NOTE, values))
+        self._change(lambda change: change.execute(statements.WRITE_NOTE, values))
 
     def notes(self) -> dict[str, bytes]:
         return dict(self._look(statements.SELECT_NOTES, self._target))
 
     def forget(self, *names: str) -> None:
         values = (self._target, list(names))
-        self._change(lambda connection: connection.execute(statements.DELETE_NOTES, values))
+        self._change(lambda change: change.execute(statements.DELETE_NOTES, values))
 
     def status(self, now: float) -> QueueStatus:
         ranks = [each.rank for each in Priority]
@@ -358,7 +346,7 @@ class PostgresQueue:
         prepared = [each for mine, _ in works for each in mine]
         of_each = [terms for mine, terms in works for _ in mine]
         outcomes, numbers = take_in(self._database, self._target, prepared, of_each)
-        self._remember(numbers)
+        self._next_numbers.remember(numbers)
         answers = iter(outcomes)
         return [[next(answers) for _ in mine] for mine, _ in works]
 
@@ -367,12 +355,12 @@ class PostgresQueue:
             lambda connection: connection.execute(statement.encode(), values).fetchall()
         )
 
-    def _change(self, work: Callable[[Connection], T]) -> T:
+    def _change(self, work: Callable[[Change], T]) -> T:
         """Carry out `work` as one transaction, unless this thread was to drain and another has taken over."""
 
         def guarded(connection: Connection, _: bool) -> T:
             self._lease.check(connection)
-            return work(connection)
+            return work(Change(connection, self._target, self._clock.now()))
 
         return self._database.change(guarded)
 
@@ -387,58 +375,6 @@ class PostgresQueue:
         *columns, body = rows[0]
         return ItemRow._make(columns), body
 
-    def _lock_rows(self, connection: Connection, checkpoint_ids: Iterable[str]) -> list[ItemRow]:
-        """Return the rows of these checkpoints, which nobody else changes until the end."""
-        values = (self._target, list(checkpoint_ids))
-        return [ItemRow._make(row) for row in connection.execute(statements.LOCK_ITEMS.encode(), values)]
-
-    def _lock_known(self, connection: Connection, checkpoint_id: str) -> ItemRow:
-        rows = self._lock_rows(connection, [checkpoint_id])
-        if not rows:
-            raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool")
-        return rows[0]
-
-    def _deliver(
-        self,
-        connection: Connection,
-        statement: str,
-        rows: Sequence[ItemRow],
-        outcomes: Mapping[str, Delivery],
-        status: Progress,
-    ) -> None:
-        """Let the receipts say where the checkpoints have arrived."""
-        if not rows:
-            return
-        changes, numbers = [], []
-        for row in rows:
-            each = outcomes[row.checkpoint_id]
-            seal = row._replace(sequence=each.sequence).sealed().seal
-            changes.append((row.arrival, each.sequence, seal, each.file_path, each.commit_sha, each.blob_sha))
-            numbers.append((row.run_id, max(row.sequence, each.sequence), 0))
-        values = (str(status), self._clock.now(), *columns_of(changes))
-        connection.execute(statement.encode(), values)
-        self._raise_runs(connection, numbers)
-
-    def _raise_runs(self, connection: Connection, runs: Sequence[tuple[str, int, int]]) -> None:
-        """See to it that `highest` and `floor` of these runs are at least these."""
-        if runs:
-            connection.execute(statements.RAISE_RUNS, (self._target, *columns_of(runs)))
-
-    def _set_status(self, connection: Connection, row: ItemRow, status: Progress, reason: str | None) -> None:
-        connection.execute(statements.SET_STATUS, (str(status), reason, self._clock.now(), row.arrival))
-
-    def _count(
-        self,
-        connection: Connection,
-        depth: int = 0,
-        bytes_more: int = 0,
-        set_aside: int = 0,
-        set_aside_bytes: int = 0,
-    ) -> None:
-        """Add these to the totals."""
-        values = (self._target, depth, bytes_more, set_aside, set_aside_bytes)
-        connection.execute(statements.ADD_TO_TOTAL, values)
-
     def _read_totals(self, connection: Connection) -> Totals:
         return Totals(*(connection.execute(statements.SELECT_TOTAL, (self._target,)).fetchone() or ()))
 
@@ -446,20 +382,7 @@ class PostgresQueue:
         """Raise SpoolUnwritable where an outage of the database could not be bridged."""
         free_bytes = free_disk_bytes(self._folder)
         if free_bytes < self._limits.min_free_bytes + size_bytes:
-            raise SpoolUnwritable(
-                f"the disk of {self._folder} has {free_bytes:,} bytes left, and "
-                f"{self._limits.min_free_bytes:,} must stay free; "
-                "free some space on it, or choose another disk with HOLDFAST_DATA_DIR"
-            )
-
-    def _likely_number(self, run_id: str) -> int:
-        return self._next_numbers.get(run_id, 1)
-
-    def _remember(self, numbers: Mapping[str, RunNumbers]) -> None:
-        """Let the next guesses begin where these numbers end."""
-        if len(self._next_numbers) > _MAX_REMEMBERED:
-            self._next_numbers.clear()
-        self._next_numbers |= {run_id: each.highest + 1 for run_id, each in numbers.items()}
+            raise too_full(self._folder, free_bytes, self._limits)
 
 
 def _find_target(database: Database, name: str) -> int:
