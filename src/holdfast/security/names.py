@@ -10,11 +10,14 @@ _TELLING = re.compile(
 )
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
 
-# The same, roughly, over raw text: whether it is worthwhile to look at the names one by one.
+# The same over raw text, with what may stand between the words of a name: whether it is worthwhile to look at
+# the names one by one. It finds each name that is telling, unless one of these words is pulled apart itself.
+_BETWEEN = r'(?:[^a-z0-9"\\]|\\u[0-9a-f]{4}|\\[^u])*'
 ANCHOR = (
-    r"(?i)(?:pass|pwd|secret|key|token|authorization|bearer|cookie|credential|string|dsn|otp|pin)"
-    r'[^"\\]{0,24}"\s*:'
-)
+    r"(?i)(?:pass_(?:word|wd|phrase|code)|pwd|secrets?|(?:api|access|secret|private|signing|encryption)_keys?"
+    r"|token|(?:auth|access|refresh)_tokens|authorization|bearer|cookies?|credentials?|connection_string|dsn|otp"
+    r'|pin_code)(?:_(?:value|text|hash|header|string|[0-9]+))?_"\s*:'
+).replace("_", _BETWEEN)
 
 
 def is_telling(name: str) -> bool:
