@@ -55,7 +55,8 @@ def play_rotation(folder: Path, seed: int, on_kill: Callable[[], None] = lambda:
             "HOLDFAST_ENCRYPTION_KEY": "\n".join(map(json.dumps, filter(None, (new, old)))),
         }
         kills = 0
-        while not _rotate(both, chance.uniform(0.2, LONGEST_LIFE_S)):
+        # Each life may be longer than the one before, so that it comes to its end on a busy machine as well.
+        while not _rotate(both, chance.uniform(0.2, LONGEST_LIFE_S) * (1 + kills / 4)):
             kills += 1
             on_kill()
             _check({**both, "HOLDFAST_DATA_DIR": str(folder / f"look-{kills}")})
