@@ -29,6 +29,7 @@ class KnownClaim:
     owner: str = ""
     expires_at: float | None = None
     is_released: bool = False
+    heard_at: float = 0.0
 
     def check(self, fence: int, now: float) -> None:
         """Raise Fenced unless the holder with this fence drives the run."""
@@ -74,6 +75,7 @@ class KnownClaims:
         if known is not None:
             known.check(fence, self._now())
         if known is None or fence > known.fence:
+            self.forget_ended()
             self._note(KnownClaim(run_id, fence, is_ours=False))
 
     def check(self, run_id: str, fence: int, look: Callable[[str], Claim | None]) -> None:
@@ -113,11 +115,13 @@ class KnownClaims:
         before = self.find(known.run_id)
         if before and before.fence > known.fence:
             return  # told late: whoever learned of it was frozen meanwhile
-        self._spool.note(NOTE + known.run_id, orjson.dumps(asdict(known)))
+        heard = replace(known, heard_at=self._now())
+        self._spool.note(NOTE + known.run_id, orjson.dumps(asdict(heard)))
 
 
 def _has_ended(known: KnownClaim, moment: float) -> bool:
-    return known.expires_at is not None and known.expires_at < moment
+    # Of a claim whose end nobody here knows, every checkpoint with its fence tells anew.
+    return (known.heard_at if known.expires_at is None else known.expires_at) < moment
 
 
 def _parse(note: bytes | None) -> KnownClaim | None:

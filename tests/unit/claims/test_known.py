@@ -75,3 +75,14 @@ def test_claims_that_ended_long_ago_are_forgotten(known: KnownClaims, clock: Vir
     clock.time += 24 * 3600
     known.forget_ended()
     assert known.find("r") is None
+
+
+def test_fences_of_claims_whose_end_is_not_known_are_not_remembered_for_ever(
+    known: KnownClaims, clock: VirtualClock
+) -> None:
+    """A sidecar that others send their fences to sees one run after the other, for years."""
+    for number in range(5):
+        known.admit(f"run-{number}", 1)
+        clock.time += 25 * 3600
+
+    assert [number for number in range(5) if known.find(f"run-{number}")] == [4]
