@@ -212,6 +212,10 @@ class RepositoryCache:
         }
         self._keep_record("runs", (listed.commit_sha, runs))
 
+    def knows_runs(self) -> bool:
+        """Whether we have seen or written any run ourselves."""
+        return self._disk.get("runs") is not None or any(True for _ in self._disk.keys("folder/"))
+
     def known_runs(self) -> list[str]:
         """Return the runs that we have seen or written ourselves."""
         run_list = self.run_list()

@@ -13,6 +13,7 @@ from holdfast.library.sharded import merge_runs
 
 if TYPE_CHECKING:
     from holdfast.format.index import Index
+    from holdfast.repository.catalog import RunLine
     from holdfast.repository.findings import Report
     from holdfast.repository.reader import Reader, RunSummary
     from holdfast.stats.figures import Statistics
@@ -55,6 +56,12 @@ class Reading(OpenLibrary):
             for reader in readers
             for run in reader.list_runs(is_resumable=resumable, workflow=workflow, is_waiting=review)
         )
+
+    def waiting(self) -> list["RunLine"]:
+        """Return every run that waits for a person, with why and since when, the longest wait first."""
+        found = [line for shard in self._assembly.shards for line in shard.reader.list_waiting()]
+        lines = {line.summary.run_id: line for line in found}
+        return sorted(lines.values(), key=lambda line: line.review.since if line.review else "")
 
     def checkpoints(self, run_id: str, *, limit: int | None = None) -> "Index":
         """Return every checkpoint of a run, stored or spooled, or the newest `limit`. Raises UnknownRun."""

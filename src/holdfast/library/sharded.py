@@ -20,9 +20,9 @@ def merge_runs(runs: Iterable["RunSummary"]) -> list["RunSummary"]:
     """
     merged: dict[str, RunSummary] = {}
     for run in sorted(runs, key=lambda run: (run.last_updated, run.run_id), reverse=True):
-        newer = merged.get(run.run_id)
-        total = run.checkpoint_count + (newer.checkpoint_count if newer else 0)
-        merged[run.run_id] = replace(newer or run, checkpoint_count=total)
+        if newer := merged.get(run.run_id):
+            run = replace(newer, checkpoint_count=newer.checkpoint_count + run.checkpoint_count)
+        merged[run.run_id] = run
     return list(merged.values())
 
 

@@ -1,6 +1,6 @@
 """The catalog: every run that is stored or spooled, in a line each, without a request for each."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -25,9 +25,11 @@ from holdfast.repository.queued import SpooledRun, open_item
 from holdfast.repository.snapshot import check_owner, read_index
 from holdfast.repository.sources import RunSource
 from holdfast.repository.stored_run import StoredRun
-from holdfast.styles.review import Past, find_review, is_stopped, is_waiting, open_reviewed
+from holdfast.styles.review import Past, find_review, is_stopped, open_reviewed, waits_for
 
 _READ_AT_ONCE = 100
+# About half a kilobyte each.
+MOST_KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,40 @@ class RunSummary:
     checkpoint_count: int
     last_updated: str
     workflow: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run in a list, and what it waits for that needs a person."""
+
+    summary: RunSummary
+    review: Review | None
+
+
+class KnownLines:
+    """What was made of the indexes of stored runs, in memory, so that a list reads only those that changed.
+
+    A line belongs to the tree that it was made of, and goes when the run has another one, or is gone.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[str, RunLine]] = {}
+
+    def of(self, runs: Mapping[str, ListedRun]) -> dict[str, RunLine]:
+        """Return the lines of those runs that are as they were."""
+        kept = self._kept
+        known = {run_id: kept[run_id] for run_id in runs if run_id in kept}
+        return {run_id: line for run_id, (sha, line) in known.items() if sha == _origin(runs[run_id])}
+
+    def keep(self, runs: Mapping[str, ListedRun], lines: Mapping[str, RunLine]) -> None:
+        """Remember the lines of these runs, and no others."""
+        listed = ((run_id, _origin(runs[run_id]), line) for run_id, line in lines.items())
+        self._kept = dict(islice(((run_id, (sha, line)) for run_id, sha, line in listed if sha), MOST_KEPT))
+
+
+def _origin(run: ListedRun) -> str:
+    """Return what a run's line is made of: all its files, or its index where those are not known."""
+    return run.tree_sha or run.index_sha or ""
 
 
 def read_indexes(
@@ -85,33 +121,47 @@ def read_archived(source: RunSource, runs: Mapping[str, ListedRun], layout: Layo
     return sorted(archived, key=lambda run: (run.last_updated, run.run_id), reverse=True)
 
 
-Line = tuple[str, RunSummary | None]
+class Catalog:
+    """Every run, stored or spooled, in a line each, as of one look.
 
-
-def summarise_runs(
-    read_each: Callable[[Callable[[Index], Line]], Iterable[Line]],
-    pending: Sequence[QueueItem],
-    spool: Queue,
-    *,
-    is_waiting_only: bool = False,
-) -> list[RunSummary]:
-    """Return every run, stored or spooled, the one last written to first; or those that wait for a person.
-
-    `read_each` reads the indexes, and returns what it is told to make of each: only a line is kept of it,
-    however long the run. `pending` is what waited before: what has left the spool since is in them.
+    The spool is looked at before the repository: what has left it since is in the indexes.
     """
-    spooled: dict[str, list[QueueItem]] = {}
-    for item in pending:
-        spooled.setdefault(item.run_id, []).append(item)
 
-    def summarise(index: Index) -> Line:
-        run = _KnownRun(index, spooled.get(index.run_id, []), spool)
-        return index.run_id, run.summarise() if not is_waiting_only or run.is_waiting() else None
+    def __init__(self, spool: Queue, known: KnownLines) -> None:
+        self._spool = spool
+        self._known = known
+        self._pending: dict[str, list[QueueItem]] = {}
+        for item in spool.pending():
+            self._pending.setdefault(item.run_id, []).append(item)
 
-    lines = dict(read_each(summarise))
-    lines |= dict(summarise(Index(run_id)) for run_id in spooled if run_id not in lines)
-    summaries = [summary for summary in lines.values() if summary]
-    return sorted(summaries, key=lambda run: (run.last_updated, run.run_id), reverse=True)
+    def read(
+        self, source: RunSource, runs: Mapping[str, ListedRun], cache: RepositoryCache, layout: Layout
+    ) -> list[RunLine]:
+        """Return the stored runs; only those indexes are read that changed, or that the spool adds to.
+
+        One of them is in memory at a time, and only a line is kept of it, however long the run.
+        """
+        kept = self._known.of(runs)
+        lines = {run_id: line for run_id, line in kept.items() if run_id not in self._pending}
+        changed = {run_id: run for run_id, run in runs.items() if run_id not in lines}
+        for index in read_indexes(source, changed, cache, layout):
+            lines[index.run_id] = line = self._line(index)
+            if index.run_id not in self._pending:
+                kept[index.run_id] = line
+        self._known.keep(runs, kept)
+        return list(lines.values())
+
+    def with_spooled(self, stored: Iterable[RunLine]) -> list[RunLine]:
+        """Return these runs and those that are only spooled yet, the one last written to first."""
+        lines = {line.summary.run_id: line for line in stored}
+        lines |= {run_id: self._line(Index(run_id)) for run_id in self._pending if run_id not in lines}
+        return sorted(
+            lines.values(), key=lambda line: (line.summary.last_updated, line.summary.run_id), reverse=True
+        )
+
+    def _line(self, index: Index) -> RunLine:
+        run = _KnownRun(index, self._pending.get(index.run_id, ()), self._spool)
+        return RunLine(run.summarise(), run.waits_for())
 
 
 def is_workflow(stored: str | None, wanted: str) -> bool:
@@ -152,15 +202,16 @@ class _KnownRun:
             workflow=(newest.header.workflow if newest else None) or index.workflow,
         )
 
-    def is_waiting(self) -> bool:
-        """Whether a person must decide before it goes on."""
+    def waits_for(self) -> Review | None:
+        """Return what a person must decide before it goes on, if anything."""
         if self._newest is None:
-            return is_waiting(self._index)
+            return waits_for(self._index)
         if self._is_stopped():
-            return False
+            return None
         waiting = SpooledRun(self._spool, self._index.run_id, [], [], {})
         held = carry_spooled(self._index.review, self._added, waiting)
-        return isinstance(find_review(open_reviewed(self._newest), Past(self._index.entries, held)), Review)
+        found = find_review(open_reviewed(self._newest), Past(self._index.entries, held))
+        return found if isinstance(found, Review) else None
 
     def _is_stopped(self) -> bool:
         """Whether a review has stopped it: of what is spooled, only reviews are opened."""

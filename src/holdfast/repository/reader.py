@@ -1,10 +1,10 @@
 """Reads what is stored and what is still spooled, as one, and from the local copy when GitHub is away."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from holdfast.cache.local_copy import RepositoryCache
+from holdfast.cache.local_copy import ListedRun, RepositoryCache
 from holdfast.errors import (
     GatewayError,
     HoldfastError,
@@ -27,16 +27,18 @@ from holdfast.jsontext.members import parse_document
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.repository.catalog import (
+    Catalog,
+    KnownLines,
+    RunLine,
     RunSummary,
     is_workflow,
     read_archived,
     read_indexes,
-    summarise_runs,
 )
 from holdfast.repository.past import look_back
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.run_list import list_known_runs, list_runs
-from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, GitHubSource
+from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, GitHubSource, RunSource
 from holdfast.repository.stored_run import StoredRun
 from holdfast.security.trust import Trust
 from holdfast.styles.lateness import tell_late
@@ -46,6 +48,7 @@ from holdfast.styles.review import Past, find_review, open_reviewed
 __all__ = ["History", "Loaded", "Reader", "RunSummary"]
 
 ResultT = TypeVar("ResultT")
+Runs = Mapping[str, ListedRun]
 
 # What makes us read the local copy instead. GitHub answers 404 to those who may not see a repository.
 _AWAY = (Unavailable, Throttled, Refused, Missing)
@@ -94,6 +97,7 @@ class Reader:
     now: Callable[[], float] | None = None
     old_after_s: float | None = None
     trust: Trust = field(default_factory=Trust)
+    lines: KnownLines = field(default_factory=KnownLines)
     source: GitHubSource | None = None
     """What is read from, if that is to be the same commit for several questions."""
 
@@ -112,13 +116,22 @@ class Reader:
         `workflow` is the path of a workflow, the end of one, or its name; those that wait for a person are
         `is_waiting`.
         """
-        pending = self.spool.pending()
+        lines = self.list_waiting() if is_waiting else self._lines()
         return [
-            run
-            for run in summarise_runs(self._read_each, pending, self.spool, is_waiting_only=is_waiting)
-            if (run.resumable or not is_resumable)
-            and (workflow is None or is_workflow(run.workflow, workflow))
+            line.summary
+            for line in lines
+            if (line.summary.resumable or not is_resumable)
+            and (workflow is None or is_workflow(line.summary.workflow, workflow))
         ]
+
+    def list_waiting(self) -> list[RunLine]:
+        """Return the runs that wait for a person, each with what it waits for."""
+        return [line for line in self._lines() if line.review]
+
+    def _lines(self) -> list[RunLine]:
+        catalog = Catalog(self.spool, self.lines)
+        stored = self._use_list(lambda source, runs: catalog.read(source, runs, self.cache, self.layout))
+        return catalog.with_spooled(stored)
 
     def list_indexes(self) -> list[Index]:
         """Return the index of every stored run, without segments; of those known here if GitHub is away."""
@@ -347,12 +360,17 @@ class Reader:
 
     def _read_each(self, look: Callable[[Index], ResultT]) -> list[ResultT]:
         """Return what `look` makes of the index of every stored run; one is in memory at a time."""
-        github = self._github(is_hasty=bool(self.cache.known_runs()))
+        return self._use_list(
+            lambda source, runs: list(map(look, read_indexes(source, runs, self.cache, self.layout)))
+        )
+
+    def _use_list(self, use: Callable[[RunSource, Runs], list[ResultT]]) -> list[ResultT]:
+        """Return what `use` makes of the list of stored runs; of those known here if GitHub is away."""
+        github = self._github(is_hasty=self.cache.knows_runs())
         try:
-            return list(map(look, read_indexes(github, list_runs(github), self.cache, self.layout)))
+            return use(github, list_runs(github))
         except _AWAY as error:
-            known = list_known_runs(self.cache)
-            found = list(map(look, read_indexes(self._cached(), known, self.cache, self.layout)))
+            found = use(self._cached(), list_known_runs(self.cache))
             is_all_there_is = not found and not self.spool.pending()
             if is_all_there_is and not isinstance(error, Missing):
                 raise

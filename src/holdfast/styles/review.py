@@ -109,12 +109,18 @@ def is_stopped(index: Index) -> bool:
 
 def is_waiting(index: Index) -> bool:
     """Whether a run waits for a person, as far as its index tells."""
+    return waits_for(index) is not None
+
+
+def waits_for(index: Index) -> Review | None:
+    """Return what a run waits for that needs a person, as far as its index tells."""
     if index.status is RunStatus.COMPLETED or is_stopped(index):
-        return False
+        return None
+    if isinstance(index.review, Review):
+        return index.review
     reviewed = _last_review(index.entries)
-    return index.review is not None or any(
-        entry.trigger in _KINDS for entry in index.entries if entry.sequence > reviewed
-    )
+    opener = next((e for e in index.entries if e.sequence > reviewed and e.trigger in _KINDS), None)
+    return _unread(opener, f"checkpoint {opener.sequence} says so") if opener else None
 
 
 def opened_by(moment: Reviewed) -> Review | None:
@@ -175,19 +181,19 @@ def _open_before(newest: Reviewed, past: Past) -> Held | None:
     since = [entry for entry in entries if entry.sequence > reviewed]
     opener = next((entry for entry in since if entry.trigger in _KINDS), None)
     if opener:
-        return _read_review(opener, past) or Review(
-            _KINDS[opener.trigger],
-            "its checkpoint cannot be read",
-            opener.phase,
-            opener.timestamp,
-            opener.checkpoint_id,
-        )
+        return _read_review(opener, past) or _unread(opener, "its checkpoint cannot be read")
     gates = [entry for entry in since if entry.trigger == Trigger.GATE_DECISION]
     return _read_review(gates[-1], past) if gates and not _has_gates(newest.state) else None
 
 
 def _is_stop(entry: IndexEntry) -> bool:
     return entry.trigger == Trigger.REVIEW and entry.status == RunStatus.FAILED
+
+
+def _unread(opener: IndexEntry, reason: str) -> Review:
+    """Return what a checkpoint makes its run wait for, by what the index says of it."""
+    kind = _KINDS[opener.trigger]
+    return Review(kind, reason, opener.phase, opener.timestamp, opener.checkpoint_id)
 
 
 def _read_review(entry: IndexEntry, past: Past) -> Review | None:

@@ -233,3 +233,74 @@ def test_of_a_run_only_its_line_is_kept_while_all_are_listed(
 
     assert len(names(workshop)) == runs
     assert (len(read), most <= 2) == (runs, True)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The runs whose index was read, in order."""
+    opened: list[str] = []
+
+    def read_noted(content: bytes, path: str, run_id: str) -> Index:
+        opened.append(run_id)
+        return read_index(content, path, run_id)
+
+    monkeypatch.setattr(catalog, "read_index", read_noted)
+    return opened
+
+
+def test_a_list_reads_only_the_indexes_that_changed(
+    workshop: Workshop, repository: MemoryGateway, opened: list[str]
+) -> None:
+    for run_id in ("a", "b", "c"):
+        repository.write_as_someone_else(BRANCH, files_of(run_id))
+    assert names(workshop) == ["c", "b", "a"]
+    opened.clear()
+
+    assert names(workshop) == ["c", "b", "a"]
+    assert opened == []
+
+    changed = files_of("b", status="completed", moment="2026-11-17T10:00:00Z")
+    repository.write_as_someone_else(BRANCH, {**changed, **dict.fromkeys(files_of("c"))})
+
+    assert [(run.run_id, run.status) for run in workshop.reader.list_runs()] == [
+        ("b", "completed"),
+        ("a", "in_progress"),
+    ]
+    assert opened == ["b"]
+
+
+def test_a_run_with_something_in_the_spool_is_never_told_from_memory(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    repository.write_as_someone_else(BRANCH, files_of("a"))
+    assert workshop.reader.list_runs()[0].checkpoint_count == 1
+
+    workshop.save("a", status="completed")
+
+    for _ in range(2):
+        (run,) = workshop.reader.list_runs()
+        assert (run.checkpoint_count, run.status) == (2, "completed")
+
+
+def test_what_is_remembered_of_runs_has_a_limit(
+    workshop: Workshop, repository: MemoryGateway, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "MOST_KEPT", 2)
+    for run_id in ("a", "b", "c"):
+        repository.write_as_someone_else(BRANCH, files_of(run_id))
+    names(workshop)
+    opened.clear()
+
+    assert names(workshop) == ["c", "b", "a"]
+    assert opened == ["c"]
+
+
+def test_a_damaged_run_is_made_anew_once(
+    workshop: Workshop, repository: MemoryGateway, opened: list[str]
+) -> None:
+    repository.write_as_someone_else(BRANCH, files_of("a") | {"checkpoints/a/index.json": b"{"})
+    assert names(workshop) == ["a"]
+    opened.clear()
+
+    assert names(workshop) == ["a"]
+    assert opened == []
