@@ -107,6 +107,23 @@ def test_a_run_goes_back_for_an_agent_once(hf: Holdfast) -> None:
     assert any("has gone back for that before: a person must decide" in each for each in again.warnings)
 
 
+@pytest.mark.parametrize(("decision", "status"), [("retry", "pending"), ("continue", "completed")])
+def test_a_run_whose_agent_is_given_up_waits_for_a_person(hf: Holdfast, decision: str, status: str) -> None:
+    with hf.run("r", style="agents", autosave_s=None) as run, run.agent("planner"):
+        pass
+    fail_again(hf, 8)
+
+    for _ in range(2):  # in the spool, and stored
+        assert [line.review.reason for line in hf.waiting() if line.review] == ["coder failed too often"]
+        assert hf.resume("r").resume_at == "human_review"
+        hf.drain()
+    hf.review("r", decision)
+
+    assert hf.waiting() == []
+    plan = hf.resume("r")
+    assert (plan.needs_review, plan.state["progress"]["agents"]["coder"]["status"]) == (False, status)
+
+
 @pytest.mark.parametrize("way", ["recorder", "checkpoint"])
 def test_a_completed_run_starts_the_clean_up(tmp_path: Path, way: str) -> None:
     with opened(tmp_path, delete_completed=True) as hf:

@@ -28,6 +28,7 @@ MAX_BLOB_BYTES = MAX_BYTES // 32
 # The index names older files as well, with their blobs.
 MAX_FILES_OF_OUR_WRITES = 200
 MAX_DISBELIEVED = 10_000
+MAX_WRITTEN_RUNS = 10_000
 
 # A member of a checkpoint that is neither sealed nor elsewhere.
 _CLEAR_STATE = re.compile(rb'"(?:state_snapshot|context_fields)"\s*+:\s*+(?!\{\s*"\$(?:sealed|parts?)"\s*:)')
@@ -88,6 +89,7 @@ class RepositoryCache:
         reserve_bytes = min_free_bytes + MAX_BLOB_BYTES
         self._disk = BestEffortCache(folder, max_bytes=MAX_BYTES, min_free_bytes=reserve_bytes)
         self._disbelieved: set[str] = set()
+        self._written: dict[str, ListedRun] = {}
 
     def close(self) -> None:
         """Let go of the files."""
@@ -176,6 +178,11 @@ class RepositoryCache:
 
     def note_writes(self, run_id: str, written: Mapping[str, RemoteFile | None]) -> None:
         """Remember what we wrote to, or (None) deleted from, the folder of a run."""
+        if index := written.get(INDEX):
+            self._written.pop(run_id, None)
+            self._written[run_id] = ListedRun("", index.sha, None)
+            if len(self._written) > MAX_WRITTEN_RUNS:
+                del self._written[next(iter(self._written))]
         known = self.folder(run_id)
         files = _recent(known.files) if known else {}
         for name, file in written.items():
@@ -204,8 +211,14 @@ class RepositoryCache:
 
         return self._recall("runs", read)
 
+    def last_listed(self) -> dict[str, ListedRun]:
+        """Return the runs as we last listed them, with what this process itself has written since."""
+        known = self.run_list()
+        return {**(known.runs if known else {}), **self._written}
+
     def keep_run_list(self, listed: RunList) -> None:
         """Remember the runs."""
+        self._written = {}
         runs = {
             run_id: (run.tree_sha, run.index_sha, run.latest_sha, run.is_headless, run.summary_sha)
             for run_id, run in listed.runs.items()
@@ -215,6 +228,15 @@ class RepositoryCache:
     def knows_runs(self) -> bool:
         """Whether we have seen or written any run ourselves."""
         return self._disk.get("runs") is not None or any(True for _ in self._disk.keys("folder/"))
+
+    def preserved(self, commit_sha: str) -> frozenset[str] | None:
+        """Return the runs that are never cleaned up, as of this commit, if that is known."""
+        known = self._recall("preserved", lambda stored: (stored[0], frozenset(stored[1])))
+        return known[1] if known and known[0] == commit_sha else None
+
+    def keep_preserved(self, commit_sha: str, runs: Iterable[str]) -> None:
+        """Remember the runs that are never cleaned up."""
+        self._keep_record("preserved", (commit_sha, sorted(runs)))
 
     def known_runs(self) -> list[str]:
         """Return the runs that we have seen or written ourselves."""

@@ -11,9 +11,9 @@ from holdfast.format.review import Review
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.members import parse_document
 from holdfast.jsontext.parse import parse_exact
-from holdfast.styles import phases, tasks
+from holdfast.styles import agents, phases, tasks
 from holdfast.styles.resume import trigger_in_force
-from holdfast.styles.review import failed_gate
+from holdfast.styles.review import failed_gate, open_reviewed
 from holdfast.styles.values import as_mapping, as_sequence
 
 DECISIONS = ("continue", "retry", "stop")
@@ -51,7 +51,7 @@ def write_review(newest: Envelope, review: Review, decided: ReviewDecision) -> b
         "review": {"decision": decided.decision, "note": decided.note, "by": decided.by},
         "reviewed": {**review.to_mapping(), "trigger": trigger},
     }
-    state = {} if is_stopped else _settled(_state_of(newest), review, decided)
+    state = {} if is_stopped else _settled(newest, review, decided)
     return carry_on(newest, header, state=state, context=context)
 
 
@@ -72,8 +72,13 @@ def _state_of(envelope: Envelope) -> Mapping[str, Any]:
     return as_mapping(parse_exact(text))
 
 
-def _settled(state: Mapping[str, Any], review: Review, decided: ReviewDecision) -> dict[str, Any]:
+def _lost_agents(envelope: Envelope) -> list[str]:
+    return agents.lost_agents(as_mapping(open_reviewed(envelope).state.get("progress")))
+
+
+def _settled(newest: Envelope, review: Review, decided: ReviewDecision) -> dict[str, Any]:
     """Return the members of the state that change so that nothing in it waits any more."""
+    state = _state_of(newest)
     changed: dict[str, Any] = {}
     if as_mapping(state.get("circuit_breaker_state")):
         changed["circuit_breaker_state"] = _closed(state["circuit_breaker_state"])
@@ -82,6 +87,8 @@ def _settled(state: Mapping[str, Any], review: Review, decided: ReviewDecision) 
     progress = as_mapping(state.get("progress"))
     if tasks.cut_off(progress):
         changed["progress"] = tasks.settle(progress, are_done=decided.decision == "continue")
+    if lost := _lost_agents(newest):
+        changed["progress"] = agents.settle(progress, lost, are_done=decided.decision == "continue")
     if review.kind == "gate" and decided.decision == "retry":
         outputs = as_mapping(state.get("phase_outputs"))
         kept = {name: each for name, each in outputs.items() if not _is_same(name, review.phase)}

@@ -57,9 +57,13 @@ class Reading(OpenLibrary):
             for run in reader.list_runs(is_resumable=resumable, workflow=workflow, is_waiting=review)
         )
 
-    def waiting(self) -> list["RunLine"]:
-        """Return every run that waits for a person, with why and since when, the longest wait first."""
-        found = [line for shard in self._assembly.shards for line in shard.reader.list_waiting()]
+    def waiting(self, *, ask: bool = True) -> list["RunLine"]:
+        """Return every run that waits for a person, with why and since when, the longest wait first.
+
+        Without `ask`, GitHub is not asked: what others did since the runs were last listed is not in it.
+        """
+        readers = [shard.reader for shard in self._assembly.shards]
+        found = [line for reader in readers for line in reader.list_waiting(is_asking=ask)]
         lines = {line.summary.run_id: line for line in found}
         return sorted(lines.values(), key=lambda line: line.review.since if line.review else "")
 
@@ -142,6 +146,10 @@ class Reading(OpenLibrary):
         It costs one request less than to ask for both. Raises like `resume`.
         """
         return self._reader(run_id).look_at(run_id, newest=limit)
+
+    def is_preserved(self, run_id: str) -> bool | None:
+        """Whether a run is never cleaned up, as of the commit last seen; None if that cannot be known now."""
+        return self._reader(run_id).is_preserved(run_id)
 
     def validate(self, run_id: str) -> "Report":
         """Return everything that is wrong with a run: files, integrity, index, numbers, parts, spool.

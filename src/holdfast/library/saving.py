@@ -152,7 +152,7 @@ class Saving(Reading):
 
         `keep` marks it so that it is not deleted on success. A run that has ended in this way already is left
         as it is. Clean up after the next drain. Raises UnknownRun, InvalidCheckpoint for another status, and
-        DecisionRefused where a review has stopped the run, which is then no success.
+        DecisionRefused where it is to be a success but waits for a review, or one has stopped it.
         """
         from holdfast.format.completion import is_final, write_final
 
@@ -160,7 +160,7 @@ class Saving(Reading):
         if not self._assembly.settings.enabled:
             return _disabled(_new_id(), run_id)
         if wanted is RunStatus.COMPLETED:
-            self._refuse_stopped(run_id)
+            self._refuse_stopped(run_id, is_end=True)
         newest = self.checkpoint(run_id)
         if not is_final(newest, wanted, is_kept=keep):
             return self.submit(write_final(newest, wanted, is_kept=keep))
@@ -173,14 +173,16 @@ class Saving(Reading):
             file_path=self._assembly.layout.checkpoint_path(run_id, newest.sequence, newest.header.trigger),
         )
 
-    def _refuse_stopped(self, run_id: str) -> None:
-        """Raise DecisionRefused if a review has stopped the run."""
-        from holdfast.format.review import Stop
-        from holdfast.styles.review import tell_stop
+    def _refuse_stopped(self, run_id: str, *, is_end: bool = False) -> None:
+        """Raise DecisionRefused if a review has stopped the run, or must decide before it can end well."""
+        from holdfast.format.review import Review, Stop
+        from holdfast.styles.review import tell_review, tell_stop
 
         _, held = self._reader(parse_run_name(run_id)).load_reviewed(run_id)
         if isinstance(held, Stop):
             raise DecisionRefused("stopped", tell_stop(held, run_id))
+        if is_end and isinstance(held, Review):
+            raise DecisionRefused("waits_for_review", tell_review(held, run_id))
 
     def import_spool(self, folder: Path) -> ImportReport:
         """Take in what `export_spool` wrote, here or elsewhere; doing it again changes nothing."""

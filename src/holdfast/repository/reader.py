@@ -8,6 +8,7 @@ from holdfast.cache.local_copy import ListedRun, RepositoryCache
 from holdfast.errors import (
     GatewayError,
     HoldfastError,
+    IntegrityFailure,
     Missing,
     Refused,
     Throttled,
@@ -17,10 +18,11 @@ from holdfast.errors import (
 from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope
 from holdfast.format.ids import At
 from holdfast.format.index import Index
-from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout
+from holdfast.format.paths import INDEX, LATEST, PRESERVED_RUNS, SUMMARY, Layout
+from holdfast.format.preserved_list import parse_preserved
 from holdfast.format.review import Held
 from holdfast.format.stored_file import entry_of
-from holdfast.github.calls import Gateway
+from holdfast.github.calls import Gateway, ReadFile
 from holdfast.github.presence import GraphqlPresence
 from holdfast.importing.formats import recognise
 from holdfast.jsontext.members import parse_document
@@ -124,9 +126,18 @@ class Reader:
             and (workflow is None or is_workflow(line.summary.workflow, workflow))
         ]
 
-    def list_waiting(self) -> list[RunLine]:
-        """Return the runs that wait for a person, each with what it waits for."""
-        return [line for line in self._lines() if line.review]
+    def list_waiting(self, *, is_asking: bool = True) -> list[RunLine]:
+        """Return the runs that wait for a person, each with what it waits for.
+
+        Unless it `is_asking`, GitHub is not asked: the runs are those last listed, and those written here.
+        """
+        lines = self._lines() if is_asking else self._known_lines()
+        return [line for line in lines if line.review]
+
+    def _known_lines(self) -> list[RunLine]:
+        catalog = Catalog(self.spool, self.lines)
+        stored = catalog.read(self._cached(), self.cache.last_listed(), self.cache, self.layout)
+        return catalog.with_spooled(stored)
 
     def _lines(self) -> list[RunLine]:
         catalog = Catalog(self.spool, self.lines)
@@ -145,6 +156,28 @@ class Reader:
         except Missing:
             return []
         return [run for run in every if workflow is None or is_workflow(run.workflow, workflow)]
+
+    def is_preserved(self, run_id: str) -> bool | None:
+        """Whether a run is never cleaned up, as of the commit that was last seen; None if nobody knows now.
+
+        GitHub is asked once for each commit.
+        """
+        head = self.cache.head()
+        if head is None:
+            return None
+        known = self.cache.preserved(head.commit_sha)
+        if known is None:
+            path = f"{self.layout.base_path}/{PRESERVED_RUNS}"
+            try:
+                content = (self.hasty or self.gateway).perform(ReadFile(path, head.commit_sha)).content
+                known = parse_preserved(content, path)
+            except Missing:
+                known = frozenset()
+            except (GatewayError, IntegrityFailure) as error:
+                log.warning("preserved_runs_not_read", cause=str(error))
+                return None
+            self.cache.keep_preserved(head.commit_sha, known)
+        return run_id in known
 
     def read_summary(self, run_id: str) -> bytes:
         """Return what is left of an archived run. Raises UnknownRun if it is not archived."""

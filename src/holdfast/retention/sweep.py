@@ -265,16 +265,17 @@ class Sweeper:
         )
 
 
-def try_sweep(sweeper: Sweeper) -> None:
+def try_sweep(sweeper: Sweeper) -> SweepReport | None:
     """Sweep after the end of a run. What stands in the way is logged: the next sweep does it."""
     try:
         report = sweeper.sweep()
     except HoldfastError as error:
         log.warning("cleanup_postponed", cause=str(error))
-        return
+        return None
     log.info("cleaned_up", runs=len(report.done), commits=len(report.commits))
     if report.rest_because:
         log.warning("cleanup_postponed", cause=report.rest_because)
+    return report
 
 
 def _is_worth_another(error: GatewayError) -> bool:

@@ -10,14 +10,16 @@ from urllib.parse import quote
 from holdfast.errors import InvalidSettings
 from holdfast.github.tokens import TokenSource
 from holdfast.settings import Settings
-from holdfast.sidecar.problems import Doorway, Problem
+from holdfast.sidecar.problems import Doorway, LostForm, Problem
 from holdfast.sidecar.sessions import Sessions
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 OPEN_PATHS = frozenset({"/healthz"})
 EVENTS = "/v1/events"
-LOGIN = "/ui/login"
+LOGIN, LOGOUT = "/ui/login", "/ui/logout"
 OPEN_PAGES = (LOGIN, "/ui/static/")
+# The codes of those to whom not even the name of the repository is told.
+STRANGERS = frozenset({"several_hosts", "foreign_host", "foreign_origin"})
 # What a browser says of a request that its user typed in, or that one of our own pages made.
 OWN_SITES = frozenset({b"none", b"same-origin"})
 
@@ -72,7 +74,15 @@ class Access:
         self._sessions = sessions
         self._needs_token = settings.api_token is not None or settings.api_token_file is not None
 
-    def check(self, path: str, hosts: Sequence[bytes], headers: dict[bytes, bytes]) -> None:
+    def check(
+        self,
+        path: str,
+        hosts: Sequence[bytes],
+        headers: dict[bytes, bytes],
+        *,
+        query: bytes = b"",
+        is_form: bool = False,
+    ) -> None:
         """Raise the Problem of a request that may not be answered. `hosts` are all its Host headers."""
         if len(hosts) > 1:
             raise Problem(400, "several_hosts", "Send one Host header.")
@@ -90,34 +100,31 @@ class Access:
         if origin is not None and origin.decode("latin-1").lower() not in own:
             raise Problem(403, "foreign_origin", "Pages of other origins may not call this sidecar.")
         if _header(headers, b"sec-fetch-site", b"none") not in OWN_SITES:
-            if _is_page(path) and _header(headers, b"sec-fetch-dest") == b"document":
+            if is_page(path) and _header(headers, b"sec-fetch-dest") == b"document":
                 raise Doorway()
             raise Problem(403, "foreign_origin", "Pages of other sites may not call this sidecar.")
-        if not self._needs_token or path in OPEN_PATHS or self._is_known(headers):
+        if path in OPEN_PATHS or path.startswith(OPEN_PAGES) or self.is_known(path, headers):
             return
-        if not self._is_logged_in(path, headers):
-            raise Problem(
-                401,
-                "token_needed",
-                "Send the sidecar's token (HOLDFAST_API_TOKEN) as Authorization: Bearer …",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
+        if is_page(path) and self._sessions is not None:
+            raise _lead_to_login(path, query, is_form=is_form)
+        raise Problem(
+            401,
+            "token_needed",
+            "Send the sidecar's token (HOLDFAST_API_TOKEN) as Authorization: Bearer …",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
 
-    def _is_logged_in(self, path: str, headers: dict[bytes, bytes]) -> bool:
-        """Whether someone who is logged in asks for a page. Raises the Problem that leads to the login.
+    def is_known(self, path: str, headers: dict[bytes, bytes]) -> bool:
+        """Whether a request comes from someone who may look: by the token, or for pages by a session.
 
-        Only pages take a session: the API itself is for those who send the token with each request.
+        The API itself is for those who send the token with each request.
         """
-        if self._sessions is None or not (_is_page(path) or path == EVENTS):
-            return False
-        if path.startswith(OPEN_PAGES) or self._sessions.is_known(headers.get(b"cookie", b"")):
+        if not self._needs_token or self._has_token(headers):
             return True
-        if _is_page(path):
-            wanted = f"?next={quote(path)}" if path.startswith("/ui/") else ""
-            raise Problem(303, "login_needed", "Log in first.", headers={"Location": LOGIN + wanted})
-        return False
+        takes_session = self._sessions is not None and (is_page(path) or path == EVENTS)
+        return takes_session and self._sessions.is_known(headers.get(b"cookie", b""))
 
-    def _is_known(self, headers: dict[bytes, bytes]) -> bool:
+    def _has_token(self, headers: dict[bytes, bytes]) -> bool:
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         token = self._tokens.token()
         if not token or scheme.lower() != b"bearer":
@@ -125,8 +132,18 @@ class Access:
         return hmac.compare_digest(_digest(given.strip()), _digest(token.encode()))
 
 
-def _is_page(path: str) -> bool:
+def is_page(path: str) -> bool:
+    """Whether a person looks at this address."""
     return path == "/" or path.startswith("/ui/")
+
+
+def _lead_to_login(path: str, query: bytes, *, is_form: bool) -> Problem:
+    if is_form and path != LOGOUT:
+        lost = "Your session has ended, so nothing was done. Log in, then do it again."
+        return LostForm(401, "session_ended", lost)
+    asked = f"{path}?{query.decode('latin-1')}" if query else path
+    wanted = f"?next={quote(asked)}" if asked.startswith("/ui/") and not is_form else ""
+    return Problem(303, "login_needed", "Log in first.", headers={"Location": LOGIN + wanted})
 
 
 def _header(headers: dict[bytes, bytes], name: bytes, default: bytes = b"") -> bytes:

@@ -70,12 +70,18 @@ class EventFeed:
         missed = b"event: missed\ndata: {}\n\n" if has_missed else b""
         return newest, missed + b"".join(kept)
 
-    async def follow(self, last_id: int | None) -> AsyncGenerator[bytes, None]:
+    def check_followers(self) -> None:
+        """Have every follower asked again whether it may stay, from any thread."""
+        self._wake()
+
+    async def follow(
+        self, last_id: int | None, may_stay: Callable[[], bool] = lambda: True
+    ) -> AsyncGenerator[bytes, None]:
         """Yield what happens from `last_id` on, and now and then a comment that shows that we are there."""
         self.followers += 1
         try:
             yield b"retry: 3000\n\n"
-            while not self.is_ended:
+            while not self.is_ended and may_stay():
                 last_id, text = self.since(last_id)
                 if text:
                     yield text
@@ -112,19 +118,21 @@ class EventFeed:
 class EventRoutes:
     """Answers those who follow along."""
 
-    def __init__(self, feed: EventFeed) -> None:
+    def __init__(self, feed: EventFeed, may_follow: Callable[[str, dict[bytes, bytes]], bool]) -> None:
         self._feed = feed
+        self._may_follow = may_follow
 
     def routes(self) -> list[Route]:
         """Return the route."""
         return [Route("/v1/events", self.follow, methods=["GET"])]
 
     async def follow(self, request: Request) -> Response:
-        """Answer with events, for as long as the caller stays."""
+        """Answer with events, for as long as the caller stays, and may."""
+        path, headers = request.url.path, dict(request.scope["headers"])
         if self._feed.followers >= MOST_FOLLOWERS:
             raise unavailable("too_many_followers", f"{MOST_FOLLOWERS} follow already; try again later.")
         return StreamingResponse(
-            self._feed.follow(_last_id(request)),
+            self._feed.follow(_last_id(request), lambda: self._may_follow(path, headers)),
             media_type="text/event-stream",
             headers={"X-Accel-Buffering": "no"},
         )

@@ -2,19 +2,20 @@
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Any
 from uuid import uuid4
 
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from holdfast.logs import log
 from holdfast.metrics import Metrics
-from holdfast.sidecar.access import Access
+from holdfast.sidecar.access import Access, is_page
 from holdfast.sidecar.bodies import answer_and_linger
 from holdfast.sidecar.problems import Problem, invalid, problem_of, unavailable
 
@@ -31,6 +32,9 @@ _ROUTINE = frozenset({"/healthz", "/readyz", "/metrics", "/v1/runs/{run_id}/chec
 _CUT_SHORT = frozenset({401, 403})
 _SAFE_HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
+Show = Callable[[Request, Problem], Awaitable[Response]]
+"""Makes a page of a problem, for a person who looks."""
+
 
 class Guard:
     """Lets a request through to its route if it may pass, and turns every error into a problem."""
@@ -43,6 +47,7 @@ class Guard:
         *,
         is_stopping: Callable[[], bool],
         is_debugging: bool,
+        show: Show | None = None,
     ) -> None:
         self._router = Router(routes, redirect_slashes=False, default=_find_nothing)
         self._methods: dict[str, set[str]] = {}
@@ -52,6 +57,7 @@ class Guard:
         self._metrics = metrics
         self._is_stopping = is_stopping
         self._is_debugging = is_debugging
+        self._show = show
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -65,27 +71,32 @@ class Guard:
             log.info("client_went_away")
         except HTTPException:
             # All that Starlette itself refuses: a method that the path does not have.
-            await self._answer(_wrong_method(self._methods[_path(scope)]), exchange)
+            await self._answer(_wrong_method(self._methods[_path(scope)]), scope, exchange)
         except Exception as error:
-            await self._answer(error, exchange)
+            await self._answer(error, scope, exchange)
         finally:
             self._record(scope, exchange)
 
     def _admit(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
         hosts = [value for name, value in scope["headers"] if name == b"host"]
-        self._access.check(scope["path"], hosts, headers)
+        is_form = scope["method"] not in _READING
+        query = scope.get("query_string", b"")
+        self._access.check(scope["path"], hosts, headers, query=query, is_form=is_form)
         if _ENCODED_SEPARATOR.search(scope.get("raw_path", b"")):
             raise invalid("run_id", "a run_id has no slash in it, not even an encoded one")
         if self._is_stopping() and scope["method"] not in _READING:
             raise unavailable("stopping", "The sidecar is about to end; send this again in a few seconds.")
 
-    async def _answer(self, error: Exception, exchange: "_Exchange") -> None:
+    async def _answer(self, error: Exception, scope: Scope, exchange: "_Exchange") -> None:
         problem = problem_of(error)
         if problem.status == 500:
             log.error("request_failed", exc_info=error)
         if exchange.status is not None:
             raise error  # half an answer is out: only closing the connection tells the client
-        await exchange.answer(problem)
+        response = problem.response(exchange.request_id)
+        if self._show and problem.status >= 400 and is_page(scope["path"]):
+            response = await self._show(Request(scope, exchange.receive), problem)
+        await exchange.answer(problem, response)
 
     def _record(self, scope: Scope, exchange: "_Exchange") -> None:
         route = _path(scope)
@@ -163,17 +174,14 @@ class _Exchange:
             message["headers"] = [*message.get("headers", ()), self._identity, *_SAFE_HEADERS]
         await self._send(message)
 
-    async def answer(self, problem: Problem) -> None:
+    async def answer(self, problem: Problem, response: Response) -> None:
         """Send a problem; if the body is still under way, the connection is closed after it."""
         self.problem = problem
         is_body_left = not self._is_body_read and self._has_body()
-        if is_body_left:
-            problem.headers["Connection"] = "close"
-        response = problem.response(self.request_id)
         start: dict[str, Any] = {
             "type": "http.response.start",
             "status": problem.status,
-            "headers": response.raw_headers,
+            "headers": [*response.raw_headers, *([(b"connection", b"close")] if is_body_left else [])],
         }
         if not is_body_left:
             await self.send(start)

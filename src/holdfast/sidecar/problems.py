@@ -86,6 +86,14 @@ class Problem(Exception):
         return Response(orjson.dumps(document), self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
 
+class LostForm(Problem):
+    """The answer to a form that was not carried out: its page shows what was typed."""
+
+    def __init__(self, status: int, code: str, detail: str, typed: Mapping[str, str] | None = None) -> None:
+        super().__init__(status, code, detail)
+        self.typed = typed
+
+
 class Doorway(Problem):
     """The answer to a link on another site: an empty page that leads on to the one that was asked for.
 

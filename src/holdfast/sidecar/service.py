@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -14,7 +16,7 @@ from holdfast.format.triggers import Priority
 from holdfast.library import Holdfast
 from holdfast.logs import log
 from holdfast.metrics import Metrics
-from holdfast.retention.sweep import try_sweep
+from holdfast.retention.sweep import SweepReport, try_sweep
 from holdfast.sidecar.bodies import BodyReader
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.drainer import Drainer, Drainers
@@ -42,8 +44,19 @@ DATABASE_THREADS = 1
 THREADS_GRACE_S = 0.25
 # The worker tells of what it verified; of what it set aside, or of another process's work, nobody does.
 FOLLOW_EVERY_S = 0.5
+MOST_CLEANUPS = 20
 
 _SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED, Progress.DISABLED})
+
+
+@dataclass(frozen=True, slots=True)
+class CleanUp:
+    """What a clean-up has deleted, when, and why it began."""
+
+    at: float
+    because: str
+    files: int
+    runs: tuple[str, ...]
 
 
 class Service:
@@ -94,6 +107,8 @@ class Service:
             publish=self.events.publish,
             now=assembly.clock.now,
         )
+        self.cleanups: deque[CleanUp] = deque(maxlen=MOST_CLEANUPS)
+        """The last clean-ups of this process, the newest first."""
         self._verified_count = 0
         self._background: list[asyncio.Task[None]] = []
         holdfast.on_spooled = self._spooled
@@ -175,9 +190,18 @@ class Service:
         while self._untidy and not self.is_stopping:
             shard = self._untidy.pop()
             try:
-                await self.call(try_sweep, shard.sweeper)
+                report = await self.call(try_sweep, shard.sweeper)
             except Problem as error:
                 log.warning("cleanup_postponed", cause=error.detail)
+            else:
+                self.note_cleanup(report, "a run had ended")
+
+    def note_cleanup(self, report: SweepReport | None, because: str) -> None:
+        """Remember what a clean-up did, so that people can see it."""
+        if report and report.commits:
+            files = sum(len(run.delete) for run in report.done)
+            runs = tuple(run.run_id for run in report.done if run.delete)
+            self.cleanups.appendleft(CleanUp(self.assembly.clock.now(), because, files, runs))
 
     def announce(self) -> None:
         """Wake whoever follows a checkpoint, from any thread."""

@@ -116,7 +116,9 @@ def even_interpreter() -> Iterator[None]:
 
 def build_app(service: Service, load_tools: LoadTools | None = None) -> Guard:
     """Return the application that serves `service`."""
+    access = Access(service.assembly.settings, service.assembly.api_tokens, service.sessions)
     pages = DashboardPages(service)
+    actions = DashboardActions(service, pages)
     routes = [
         *SubmitEndpoint(service).routes(),
         *CheckpointRoutes(service).routes(),
@@ -124,18 +126,18 @@ def build_app(service: Service, load_tools: LoadTools | None = None) -> Guard:
         *ClaimRoutes(service).routes(),
         *UpkeepRoutes(service).routes(),
         *HealthRoutes(service).routes(),
-        *EventRoutes(service.events).routes(),
+        *EventRoutes(service.events, access.is_known).routes(),
         *AgentEndpoint(service, load_tools).routes(),
         *pages.routes(),
-        *DashboardActions(service, pages).routes(),
+        *actions.routes(),
     ]
-    access = Access(service.assembly.settings, service.assembly.api_tokens, service.sessions)
     return Guard(
         routes,
         access,
         service.metrics,
         is_stopping=lambda: service.is_stopping,
         is_debugging=service.assembly.settings.log_level == "debug",
+        show=actions.refuse,
     )
 
 

@@ -1,6 +1,6 @@
 """Agents: specialists that work side by side, phase by phase. A failed one is restarted, three times."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.format.triggers import Trigger
@@ -49,6 +49,25 @@ def most_recoveries(progress: Mapping[str, Any]) -> int:
 def has_stepped_back(agent: str, progress: Mapping[str, Any]) -> bool:
     """Whether a run has gone back once because of this agent."""
     return agent in as_sequence(progress.get("stepped_back_for"))
+
+
+def lost_agents(progress: Mapping[str, Any]) -> list[str]:
+    """Return the agents that failed too often, also after the run had gone back for them."""
+    most = most_recoveries(progress)
+    return [
+        agent
+        for agent in failed_agents(progress)
+        if has_stepped_back(agent, progress) and recoveries_of(agent, progress, {}) >= most
+    ]
+
+
+def settle(progress: Mapping[str, Any], lost: Sequence[str], *, are_done: bool) -> Document:
+    """Return the progress once a person has said whether the run goes on without what its lost agents do."""
+    agents = dict(as_mapping(progress.get("agents")))
+    fresh = {"status": _COMPLETED if are_done else "pending", "recovery_attempts": 0}
+    agents |= {agent: {**as_mapping(agents[agent]), **fresh} for agent in lost}
+    kept = [agent for agent in as_sequence(progress.get("stepped_back_for")) if agent not in lost]
+    return {**progress, "agents": agents, "stepped_back_for": kept}
 
 
 def failed_agents(progress: Mapping[str, Any]) -> list[str]:

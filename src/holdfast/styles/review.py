@@ -16,8 +16,9 @@ from holdfast.format.index import Index, IndexEntry
 from holdfast.format.review import Held, Review, ReviewKind, Stop
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.members import parse_document
+from holdfast.styles.agents import lost_agents
 from holdfast.styles.phases import name_phase, parse_ordinal
-from holdfast.styles.values import as_mapping, as_sequence
+from holdfast.styles.values import as_mapping, as_sequence, name_all
 
 HUMAN_REVIEW = "human_review"
 
@@ -30,7 +31,7 @@ _FAILED_TOO = frozenset({"no_go", "nogo", "stop", "halt", "escalate", "escalated
 _GATE = re.compile(r"(?:gate_)?(.+?)(?:_gate)?")
 # A checkpoint of another trigger, and without any of these in it, says nothing of a review.
 TELLING = frozenset({Trigger.CIRCUIT_BREAKER, Trigger.ESCALATION, Trigger.REVIEW, Trigger.ROLLBACK})
-SIGNS = (b'"circuit_breaker_state"', b'"gate_history"')
+SIGNS = (b'"circuit_breaker_state"', b'"gate_history"', b'"stepped_back_for"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,8 @@ def opened_by(moment: Reviewed) -> Review | None:
         return _review("escalation", _reason_of(moment) or "it was escalated to a person", header)
     gate = failed_gate(state)
     if gate is None:
-        return None
+        lost = lost_agents(as_mapping(state.get("progress")))
+        return _review("escalation", f"{name_all(lost)} failed too often", header) if lost else None
     phase, reason = _gate_phase(gate, moment), f"the gate {gate.get('gate_id')} decided {gate['decision']}"
     return _review("gate", reason, header, phase)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from html import escape, unescape
 from pathlib import Path
 
 import httpx
@@ -40,10 +41,16 @@ def shown(sidecar: RunningSidecar) -> RunningSidecar:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSidecar]:
-    """A sidecar with a token."""
+def with_token(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSidecar]:
     with running_sidecar(tmp_path_factory.mktemp("guarded"), api_token="the-token") as running:
         yield running
+
+
+@pytest.fixture
+def guarded(with_token: RunningSidecar) -> RunningSidecar:
+    """A sidecar with a token, and nobody who is logged in."""
+    with_token.client.cookies.clear()
+    return with_token
 
 
 def mark_of(page: httpx.Response) -> str:
@@ -234,7 +241,7 @@ def test_a_link_on_another_site_leads_through_an_empty_page(guarded: RunningSide
 
 
 def test_an_address_cannot_make_a_page_say_something(shown: RunningSidecar) -> None:
-    page = shown.client.get("/ui/runs?said=Your+token+was+stolen")
+    page = shown.client.get("/ui/settings?said=Your+token+was+stolen")
 
     assert "stolen" not in page.text
     assert 'class="said"' not in page.text
@@ -305,3 +312,141 @@ def test_a_run_that_is_not_known_is_said_to_be_not_known(shown: RunningSidecar) 
 
     assert page.status_code == 404
     assert "there is no run &#39;nobody&#39;" in page.text
+
+
+def store(sidecar: RunningSidecar, run_id: str, **fields: object) -> None:
+    body = {"trigger": "manual", **fields}
+    answer = sidecar.client.post(f"/v1/runs/{run_id}/checkpoints?wait=verified", json=body)
+    assert answer.status_code == 201, answer.text
+
+
+def test_the_overview_tells_why_a_run_waits_and_since_when_and_follows_along_by_itself(
+    tmp_path: Path,
+) -> None:
+    with running_sidecar(tmp_path) as sidecar:
+        store(sidecar, "other", state={})
+        sidecar.client.get("/")
+        journal = sidecar.assembly.embedded.emulator.journal
+
+        opened = {"circuit_breaker_state": {"status": "open", "reason": "5 errors"}}
+        store(sidecar, "stuck", trigger="circuit_breaker", state=opened)
+        since = sidecar.client.get("/v1/runs/stuck/resume").json()["review"]["since"]
+        store(sidecar, "stuck", state=opened)
+        before = len(journal)
+        fragment = sidecar.client.get("/ui/fragments/overview").text
+        assert len(journal) == before
+
+        page = sidecar.client.get("/").text
+
+        for text in (fragment, page):
+            assert "circuit breaker: 5 errors" in text
+            assert f'since <time datetime="{since}"' in text
+            assert ">other<" not in text
+
+
+def log_in(sidecar: RunningSidecar) -> dict[str, str]:
+    answer = sidecar.client.post("/ui/login", data={"token": "the-token"})
+    return {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
+
+
+def test_who_logs_out_hears_no_more_events(guarded: RunningSidecar) -> None:
+    cookie = log_in(guarded)
+    mark = mark_of(guarded.client.get("/", headers=cookie))
+
+    with guarded.client.stream("GET", "/v1/events", headers=cookie) as stream:
+        pieces = stream.iter_text()
+        assert next(pieces) == "retry: 3000\n\n"
+        guarded.client.post("/ui/logout", data={"mark": mark}, headers=cookie)
+        assert list(pieces) == []  # the stream ends
+
+
+def test_a_link_keeps_its_query_through_the_login(guarded: RunningSidecar) -> None:
+    wanted = "/ui/runs?q=nightly%20build&status=failed"
+    led = guarded.client.get(wanted).headers["location"]
+    found = re.search(r'name="next" value="([^"]*)"', guarded.client.get(led).text)
+    assert found
+    entered = guarded.client.post("/ui/login", data={"token": "the-token", "next": unescape(found[1])})
+
+    assert entered.headers["location"] == wanted
+
+
+def test_what_was_typed_is_shown_again_after_the_session_has_ended(guarded: RunningSidecar) -> None:
+    typed = {"mark": "x", "decision": "continue", "note": HOSTILE}
+    answer = guarded.client.post("/ui/runs/a/review", data=typed)
+
+    assert answer.status_code == 401
+    assert "Your session has ended, so nothing was done" in answer.text
+    assert escape(HOSTILE) in answer.text.replace("&#34;", "&quot;").replace("&#39;", "&#x27;")
+    assert "<script>alert" not in answer.text
+    assert 'href="/ui/runs/a"' in answer.text
+    assert guarded.client.post("/ui/logout", data={}).headers["location"] == "/ui/login"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/ui/nothing", 404),
+        ("PUT", "/ui/runs", 405),
+        ("POST", "/ui/runs/shown/review", 415),
+        ("POST", "/ui/runs/..x/review", 422),
+        ("GET", "/ui/static/nothing.css", 404),
+    ],
+)
+def test_refusals_are_pages(shown: RunningSidecar, method: str, path: str, status: int) -> None:
+    page = shown.client.request(method, path)
+
+    assert page.status_code == status
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert 'role="alert"' in page.text
+
+
+def test_a_stranger_is_told_nothing_of_the_repository(shown: RunningSidecar, guarded: RunningSidecar) -> None:
+    foreign = shown.client.get("/", headers={"Host": "evil.example"})
+    login = guarded.client.get("/ui/login")
+
+    assert (foreign.status_code, login.status_code) == (403, 200)
+    for page in (foreign, login):
+        assert "holdfast/checkpoints" not in page.text
+        assert 'name="mark"' not in page.text
+
+
+def test_a_page_tells_whether_its_run_is_preserved(sidecar: RunningSidecar) -> None:
+    store(sidecar, "dear", state={})
+    pages = [sidecar.client.get("/ui/runs/dear").text]
+    act(sidecar, "preserve", "dear")
+    pages.append(sidecar.client.get("/ui/runs/dear").text)
+    journal = sidecar.assembly.embedded.emulator.journal
+    before = len(journal)
+    sidecar.client.get("/ui/runs/dear")
+
+    assert ["This run is preserved" in page for page in pages] == [False, True]
+    assert ["This run is not preserved" in page for page in pages] == [True, False]
+    assert len(journal) - before <= 1  # whether the branch has moved
+
+
+def test_a_run_that_waits_is_not_completed_past_its_review(sidecar: RunningSidecar) -> None:
+    store(sidecar, "held", trigger="escalation", state={})
+
+    assert "Not done: the run waits for a person" in act(sidecar, "complete", "held", status="completed")
+    refused = sidecar.client.post("/v1/runs/held/complete")
+    assert (refused.status_code, refused.json()["code"]) == (409, "waits_for_review")
+
+    assert act(sidecar, "review", "held", decision="stop").startswith("Decided: stop.")
+    assert "Not done: the run was stopped" in act(sidecar, "complete", "held", status="completed")
+    page = sidecar.client.get("/ui/runs/held").text
+    assert '<span class="badge failed">' in page
+
+
+def test_the_end_of_a_run_says_that_a_clean_up_follows_and_what_it_deleted(tmp_path: Path) -> None:
+    with running_sidecar(tmp_path, keep_checkpoints=1) as sidecar:
+        for number in range(3):
+            store(sidecar, "trimmed", state={"number": number})
+        store(sidecar, "ended", state={})
+
+        assert "a clean-up by the rules follows" in act(sidecar, "complete", "ended")
+        for _ in range(500):  # the clean-up follows once the end is stored
+            told = sidecar.client.get("/ui/retention").text
+            if "because a run had ended" in told:
+                break
+
+        assert re.search(r"files of \d+ runs \(<span class=\"names\">[^<]*trimmed", told), told

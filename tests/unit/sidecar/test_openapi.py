@@ -54,7 +54,7 @@ def test_it_has_every_route_and_no_other() -> None:
         *ClaimRoutes(service).routes(),
         *UpkeepRoutes(service).routes(),
         *HealthRoutes(service).routes(),
-        *EventRoutes(service.events).routes(),
+        *EventRoutes(service.events, lambda *_: True).routes(),
         *DashboardPages(service).routes(),
         *DashboardActions(service, DashboardPages(service)).routes(),
     ]

@@ -1,7 +1,8 @@
 """What a person does on a page: logging in, and deciding. Each action says what it did."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -12,18 +13,22 @@ from starlette.routing import Route
 from holdfast.errors import HoldfastError
 from holdfast.format.receipt import Receipt
 from holdfast.sidecar import parameters
+from holdfast.sidecar.access import STRANGERS
 from holdfast.sidecar.bodies import BodyReader
 from holdfast.sidecar.checkpoints import json_response
 from holdfast.sidecar.dashboard.pages import DashboardPages
 from holdfast.sidecar.dashboard.rendering import HEADERS, page
 from holdfast.sidecar.dashboard.views import run_link
-from holdfast.sidecar.problems import Problem, problem_of
+from holdfast.sidecar.problems import TITLES, LostForm, Problem, problem_of
 from holdfast.sidecar.service import Service
 from holdfast.sidecar.sessions import cookie_header
 
 MOST_FORM_BYTES = 64 * 1024
 LONGEST_NOTE = 2000
-_OWN_PAGE = re.compile(r"/ui/[A-Za-z0-9._~/%-]*")
+_OWN_PAGE = re.compile(r"/ui/[A-Za-z0-9._~/%-]*(\?[A-Za-z0-9._~/%=&+:@-]*)?")
+_OF_A_RUN = re.compile(r"(/ui/runs/[^/]+)/.*")
+# What a form has of ours, or must not be shown again.
+_UNTYPED = frozenset({"mark", "token", "next"})
 
 Form = dict[str, str]
 
@@ -80,6 +85,7 @@ class DashboardActions:
         """End the session."""
         await self._marked_form(request)
         self._service.sessions.log_out(_cookies(request))
+        self._service.events.check_followers()
         answer = RedirectResponse("/ui/login", 303, headers=HEADERS)
         answer.headers["Set-Cookie"] = cookie_header("", is_secure=_is_secure(request))
         return answer
@@ -95,6 +101,7 @@ class DashboardActions:
         report = await self._try(self._holdfast.cleanup)
         if isinstance(report, str):
             return self._back("/ui/retention", report)
+        self._service.note_cleanup(report, "someone asked for it here")
         files = sum(len(run.delete) for run in report.done)
         rest = f" Left for later: {report.rest_because}." if report.rest_because else ""
         return self._back("/ui/retention", f"Deleted {files} files of {len(report.done)} runs.{rest}")
@@ -113,7 +120,7 @@ class DashboardActions:
     async def _try(self, work: Callable[[], Any]) -> Any:
         """Return what `work` returns, or the sentence of its error."""
         try:
-            return await self._service.call(work)
+            return await self._service.call_saving(work)
         except (HoldfastError, Problem) as error:
             return f"Not done: {problem_of(error).detail}"
 
@@ -131,7 +138,9 @@ class DashboardActions:
 
     def _complete(self, run_id: str, form: Form) -> str:
         status = form.get("status", "completed")
-        return f"The run is {status}. {_saved(self._holdfast.complete(run_id, status))}"
+        saved = _saved(self._holdfast.complete(run_id, status))
+        after = "Once that is stored, a clean-up by the rules follows; Retention will tell what it deleted."
+        return f"The run is {status}. {saved} {after}"
 
     def _preserve(self, run_id: str, form: Form) -> str:
         if form.get("remove"):
@@ -150,8 +159,31 @@ class DashboardActions:
         self, request: Request, problem: str = "", status: int = 200, form: Form | None = None
     ) -> Response:
         wanted = (form or request.query_params).get("next", "")
-        values = {**await self._pages.frame(request, "Log in"), "problem": problem, "next": wanted}
+        values = {**self._pages.frame(request, "Log in"), "problem": problem, "next": wanted}
         return page("login.html", values, status)
+
+    async def refuse(self, request: Request, problem: Problem) -> Response:
+        """Show a problem as a page: a person reads it. What was typed into a form is not lost."""
+        is_stranger = problem.code in STRANGERS
+        values = self._pages.frame(request, TITLES[problem.status], is_stranger=is_stranger)
+        typed: Mapping[str, str] = {}
+        if isinstance(problem, LostForm):
+            typed = await self._typed(request) if problem.typed is None else problem.typed
+        of_run = _OF_A_RUN.fullmatch(request.url.path)
+        values |= {
+            "detail": problem.detail,
+            "typed": {name: text for name, text in typed.items() if text and name not in _UNTYPED},
+            "back": (of_run[1] if of_run else request.url.path) if isinstance(problem, LostForm) else "",
+        }
+        answer = page("problem.html", values, problem.status)
+        answer.headers.update(problem.headers)
+        return answer
+
+    async def _typed(self, request: Request) -> Form:
+        """Return what is in a form that nobody carries out."""
+        with suppress(Problem):
+            return await self._form(request)
+        return {}
 
     def _enter(self, request: Request, session: str, wanted: str) -> Response:
         # Only to pages of ours, whatever the address of the login said.
@@ -179,7 +211,8 @@ class DashboardActions:
         """Return a form of our own. Raises Problem for one that another page has made."""
         form = await self._form(request)
         if not self._service.sessions.is_marked(_cookies(request), form.get("mark", "")):
-            raise Problem(403, "foreign_form", "This form is not ours, or too old; reload the page.")
+            told = "This form is not ours, or too old, so nothing was done. Open the page again."
+            raise LostForm(403, "foreign_form", told, form)
         return form
 
 

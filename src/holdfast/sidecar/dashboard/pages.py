@@ -1,6 +1,7 @@
 """The pages that only show: overview, runs, a run, a checkpoint, a comparison, retention, settings."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
@@ -13,12 +14,14 @@ from holdfast.errors import HoldfastError, UnknownRun
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.index import Index
 from holdfast.format.receipt import Receipt
+from holdfast.presentation.documents import run_document
 from holdfast.presentation.settings_table import settings_rows
 from holdfast.presentation.sweeps import sweep_document
+from holdfast.repository.catalog import RunLine
 from holdfast.sidecar import parameters
 from holdfast.sidecar.dashboard import tree, views
-from holdfast.sidecar.dashboard.rendering import page, static_file
-from holdfast.sidecar.problems import Problem, problem_of
+from holdfast.sidecar.dashboard.rendering import HEADERS, MEDIA_TYPE, page, render, static_file
+from holdfast.sidecar.problems import Problem
 from holdfast.sidecar.service import Service
 from holdfast.styles.resume import ResumePlan
 
@@ -26,6 +29,9 @@ MOST_CHANGES = 500
 MOST_REVIEWS = 20
 # A value that is shown whole; what is larger can be downloaded.
 MOST_SHOWN_BYTES = 512 * 1024
+
+# Pages that follow along ask for the same thing at the same time.
+FRAGMENT_S = 1.0
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -37,6 +43,8 @@ class DashboardPages:
         self._service = service
         self._holdfast = service.holdfast
         self._settings = service.assembly.settings
+        self._fragment: asyncio.Task[str] | None = None
+        self._fragment_at = 0.0
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -52,27 +60,15 @@ class DashboardPages:
             ("/ui/retention", self.retention),
             ("/ui/settings", self.settings),
         ]
-        routes = [Route(path, self._shown(handler), methods=["GET"]) for path, handler in shown]
+        routes = [Route(path, handler, methods=["GET"]) for path, handler in shown]
         return [*routes, Route("/ui/static/{name}", self.static, methods=["GET"])]
 
-    def _shown(self, handler: Handler) -> Handler:
-        """Return the handler with its errors as pages: a person reads them."""
-
-        async def answer(request: Request) -> Response:
-            try:
-                return await handler(request)
-            except (HoldfastError, Problem) as error:
-                problem = problem_of(error)
-                values = await self.frame(request, "Not to be shown")
-                return page("problem.html", {**values, "detail": problem.detail}, problem.status)
-
-        return answer
-
-    async def frame(self, request: Request, title: str) -> dict[str, Any]:
-        """Return what every page has around it."""
+    def frame(self, request: Request, title: str, *, is_stranger: bool = False) -> dict[str, Any]:
+        """Return what every page has around it; a stranger is told nothing."""
         cookies = request.headers.get("cookie", "").encode("latin-1")
         sessions = self._service.sessions
         return {
+            "is_known": not is_stranger and sessions.is_known(cookies),
             "title": title,
             "repository": self._service.assembly.repository,
             "branch": self._settings.branch,
@@ -95,17 +91,25 @@ class DashboardPages:
 
     async def overview(self, request: Request) -> Response:
         """Show how things stand, what waits for a person first."""
-        values = {**await self.frame(request, "Overview"), **await self._now()}
+        values = {**self.frame(request, "Overview"), **await self._now()}
         try:
-            waiting = await self._service.call(self._holdfast.runs, review=True)
-            values |= {"reviews": waiting[:MOST_REVIEWS], "review_count": len(waiting), "reviews_unknown": ""}
+            waiting = await self._service.call(self._holdfast.waiting)
         except HoldfastError as error:
-            values |= {"reviews": [], "review_count": 0, "reviews_unknown": str(error)}
-        return page("overview.html", values)
+            return page("overview.html", {**values, **_tell_waiting([]), "reviews_unknown": str(error)})
+        return page("overview.html", {**values, **_tell_waiting(waiting)})
 
-    async def overview_fragment(self, request: Request) -> Response:
-        """Show the part of the overview that this machine knows by itself, for pages that follow along."""
-        return page("overview_now.html", {**await self.frame(request, "Overview"), **await self._now()})
+    async def overview_fragment(self, _request: Request) -> Response:
+        """Show what this machine knows by itself, for pages that follow along: one answer for all of them."""
+        made = self._fragment
+        is_old = self._service.assembly.clock.now() - self._fragment_at >= FRAGMENT_S
+        if made is None or (made.done() and is_old):
+            self._fragment_at = self._service.assembly.clock.now()
+            self._fragment = made = asyncio.create_task(self._render_fragment())
+        return Response(await asyncio.shield(made), headers=HEADERS, media_type=MEDIA_TYPE)
+
+    async def _render_fragment(self) -> str:
+        waiting = await self._service.call_local(self._holdfast.waiting, ask=False)
+        return render("overview_now.html", {**await self._now(), **_tell_waiting(waiting)})
 
     async def _now(self) -> dict[str, Any]:
         status = await self._service.call_local(self._holdfast.status)
@@ -125,7 +129,7 @@ class DashboardPages:
             self._holdfast.runs, review=query.is_review, archived=query.is_archived
         )
         selected = views.select_runs(runs, query)
-        return page("runs.html", {**await self.frame(request, "Runs"), "query": query, "selected": selected})
+        return page("runs.html", {**self.frame(request, "Runs"), "query": query, "selected": selected})
 
     async def run(self, request: Request) -> Response:
         """Show the way that a run went, and where it goes on."""
@@ -136,7 +140,9 @@ class DashboardPages:
             return await self._archived(request, run_id, error)
         entries = list(index.entries)
         spooled = await self._service.call_local(self._spooled, run_id)
-        values = {**await self.frame(request, run_id), "run_id": run_id, "index": index}
+        is_preserved = await self._service.call(self._holdfast.is_preserved, run_id)
+        values = {**self.frame(request, run_id), "run_id": run_id, "index": index}
+        values |= {"status": run_document(index).status, "is_preserved": is_preserved}
         values |= {"plan": plan, "way": views.draw_way(plan) if plan else None, "no_plan": no_plan}
         selected = views.select_entries(run_id, entries, views.parse_page(request.query_params))
         dots = views.draw_timeline(run_id, entries, spooled)
@@ -157,7 +163,7 @@ class DashboardPages:
             summary = await self._service.call(self._holdfast.summary, run_id)
         except UnknownRun:
             raise unknown from None
-        values = {**await self.frame(request, run_id), "run_id": run_id}
+        values = {**self.frame(request, run_id), "run_id": run_id}
         return page("archived.html", {**values, "root": tree.build_tree(tree.parse(summary))})
 
     def _spooled(self, run_id: str) -> set[str]:
@@ -171,7 +177,7 @@ class DashboardPages:
         words = request.query_params.get("q", "")[:200]
         pointer = request.query_params.get("at", "")
         made = await self._service.call_local(_show_state, envelope, words, pointer)
-        values = await self.frame(request, f"{run_id} #{envelope.sequence}")
+        values = self.frame(request, f"{run_id} #{envelope.sequence}")
         values |= {"run_id": run_id, "header": envelope.header, "size": len(envelope.content)}
         values |= {
             "receipt": receipt,
@@ -221,7 +227,7 @@ class DashboardPages:
             }
             for change in patch.changes[:MOST_CHANGES]
         ]
-        values = await self.frame(request, f"{run_id}: {first} to {second}")
+        values = self.frame(request, f"{run_id}: {first} to {second}")
         values |= {"run_id": run_id, "first": first, "second": second}
         return page("diff.html", values | {"changes": changes, "total": len(patch.changes)})
 
@@ -229,12 +235,13 @@ class DashboardPages:
         """Show what a clean-up would do, and why."""
         report = await self._service.call(self._holdfast.cleanup, dry_run=True)
         document = sweep_document(report, self._service.assembly.layout, is_dry_run=True)
-        return page("retention.html", {**await self.frame(request, "Retention"), "sweep": asdict(document)})
+        values = {"sweep": asdict(document), "cleanups": list(self._service.cleanups)}
+        return page("retention.html", {**self.frame(request, "Retention"), **values})
 
     async def settings(self, request: Request) -> Response:
         """Show the settings in force."""
         rows = settings_rows(self._settings)
-        return page("settings.html", {**await self.frame(request, "Settings"), "rows": rows})
+        return page("settings.html", {**self.frame(request, "Settings"), "rows": rows})
 
     async def static(self, request: Request) -> Response:
         """Return a file that pages need."""
@@ -243,6 +250,10 @@ class DashboardPages:
             raise Problem(404, "no_such_address", "There is no such file.")
         content, media_type = found
         return Response(content, media_type=media_type)
+
+
+def _tell_waiting(waiting: Sequence[RunLine]) -> dict[str, Any]:
+    return {"reviews": waiting[:MOST_REVIEWS], "review_count": len(waiting), "reviews_unknown": ""}
 
 
 def _show_state(envelope: Envelope, words: str, pointer: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+MEDIA_TYPE = "text/html; charset=utf-8"
 # No script but our own files, nothing from elsewhere, in nobody's frame.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -52,7 +53,7 @@ def render(template: str, values: dict[str, Any]) -> str:
 
 def page(template: str, values: dict[str, Any], status: int = 200) -> Response:
     """Return a page as an answer."""
-    return Response(render(template, values), status, headers=HEADERS, media_type="text/html; charset=utf-8")
+    return Response(render(template, values), status, headers=HEADERS, media_type=MEDIA_TYPE)
 
 
 @cache

@@ -24,11 +24,18 @@ function showTimes(root) {
 
 const waiting = new Map();
 
-// Fetch a part of the page again, at most once in a while, whatever happens in between.
+// Whether someone is at this part just now: a link has the focus, or text is being copied.
+function isInUse(part) {
+  const chosen = getSelection();
+  return part.contains(document.activeElement) || (!chosen.isCollapsed && chosen.containsNode(part, true));
+}
+
+// Fetch a part of the page again, at most once in a while, whatever happens in between. What nobody sees waits.
 function refresh(part) {
   if (waiting.has(part)) return;
   waiting.set(part, setTimeout(async () => {
     waiting.delete(part);
+    if (document.hidden || isInUse(part)) { refresh(part); return; }
     const answer = await fetch(part.dataset.src, { headers: { Accept: "text/html" } });
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -43,11 +50,16 @@ function follow() {
   const live = document.getElementById("live");
   const parts = [...document.querySelectorAll("[data-src]")];
   const run = document.querySelector("[data-run]");
+  const runs = document.querySelector("[data-runs]");
   const news = document.getElementById("news");
-  if (!live || (!parts.length && !run)) return;
+  if (!live || (!parts.length && !run && !runs)) return;
   const feed = new EventSource("/v1/events");
   feed.onopen = () => { live.textContent = "Live: this page follows along."; };
-  feed.onerror = () => { live.textContent = "Not live: trying to reach the sidecar again."; };
+  feed.onerror = () => {
+    live.textContent = feed.readyState === EventSource.CLOSED
+      ? "Not live any more: reload the page, and log in again if you are asked to."
+      : "Not live: trying to reach the sidecar again.";
+  };
   for (const kind of ["spooled", "verified", "refused", "budget", "outage", "drained", "missed"]) {
     feed.addEventListener(kind, (event) => {
       for (const part of parts) {
@@ -55,6 +67,7 @@ function follow() {
       }
       const told = JSON.parse(event.data);
       if (run && told.run_id === run.dataset.run) tellOfRun(kind, told, news);
+      if (runs && kind === "spooled") tellOfRuns(told, news);
     });
   }
   addEventListener("pagehide", () => feed.close());
@@ -66,12 +79,25 @@ function tellOfRun(kind, told, news) {
     row.textContent = kind === "verified" ? "stored" : kind;
     return;
   }
-  news.hidden = false;
-  news.textContent = `Checkpoint ${told.sequence_number} is ${kind}. `;
+  say(news, `Checkpoint ${told.sequence_number} is ${kind}. `, location.pathname);
+}
+
+function tellOfRuns(told, news) {
+  const row = document.querySelector(`[data-row="${CSS.escape(told.run_id)}"]`);
+  if (!row) {
+    say(news, `There is something new of ${told.run_id}. `, location.href);
+    return;
+  }
+  row.querySelector("time").setAttribute("datetime", new Date().toISOString());
+  showTimes(row);
+}
+
+function say(news, text, address) {
   const link = document.createElement("a");
-  link.href = location.pathname;
+  link.href = address;
   link.textContent = "Show it";
-  news.append(link);
+  news.replaceChildren(text, link);
+  news.hidden = false;
 }
 
 showTimes(document);
