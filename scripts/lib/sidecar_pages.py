@@ -7,6 +7,7 @@ import statistics
 import time
 import urllib.request
 from pathlib import Path
+from random import random
 from typing import Any
 
 from benchmarks.states import encode
@@ -27,6 +28,9 @@ LONG_RUN = "long-run"
 PAGES = {"overview": "/", "runs": "/ui/runs", "run": f"/ui/runs/{LONG_RUN}"}
 VISITS = 15
 OPEN_PAGES = 100
+FRAGMENT = "/ui/fragments/overview"
+# As in live.js.
+SOON_S = 2.0
 SAVERS = 4
 # Well below what a disk takes: what is measured is how long one waits, not how much goes through.
 SAVE_EVERY_S = 0.02
@@ -136,14 +140,30 @@ async def save_for_a_while(url: str, tally: Tally) -> None:
 
 
 async def follow(url: str) -> int:
-    """Follow along as an open page does, until this is cancelled; return how many bytes were heard."""
+    """Follow along as an open overview does, until this is cancelled; return how many bytes were heard.
+
+    After an event it asks for its fragment again, as its script does: not before SOON_S, and not twice.
+    """
     host, _, port = url.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(f"GET /v1/events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
     heard = 0
+    refreshing: asyncio.Task[None] | None = None
     try:
-        while piece := await reader.read(65536):
-            heard += len(piece)
+        async with Connection(url) as connection:
+            while piece := await reader.read(65536):
+                heard += len(piece)
+                if b"event:" in piece and (refreshing is None or refreshing.done()):
+                    refreshing = asyncio.create_task(refresh(connection))
     except asyncio.CancelledError:
         writer.close()
+        if refreshing:
+            refreshing.cancel()
     return heard
+
+
+async def refresh(connection: Connection) -> None:
+    """Ask for what an open overview shows, a while after something happened."""
+    await asyncio.sleep(SOON_S + SOON_S * random())
+    status, _ = await connection.call("GET", FRAGMENT, b"")
+    assert status == 200

@@ -25,6 +25,8 @@ HOSTILE = "<img src=x onerror=alert(1)><script>alert(1)</script>\"'&\u202e"
 TOKEN = "the-token"
 KEPT = 8
 BURST = 400
+BATCH = 60
+LARGE_BYTES = 30_000_000
 STYLES = ("phases", "layers", "agents", "tasks", "steps")
 CHECKS: list[Callable[["Visitor"], None]] = []
 
@@ -115,6 +117,8 @@ def pages(visitor: Visitor) -> dict[str, str]:
         "retention": f"{visitor.url}/ui/retention",
         "settings": f"{visitor.url}/ui/settings",
         "problem": visitor.run("nobody", ""),
+        "hostile": visitor.run("hostile", "/checkpoints/1"),
+        "large": visitor.run("large", "/checkpoints/1"),
     }
 
 
@@ -133,6 +137,10 @@ def every_page_is_accessible_in_light_and_dark_and_on_a_phone(visitor: Visitor) 
                     "document.documentElement.scrollWidth - document.documentElement.clientWidth"
                 )
                 assert overflow <= 0, f"{name} is {overflow} pixels too wide at {width}"
+            page.click("text=Log out")
+            page.evaluate(visitor.axe)
+            found = page.evaluate("async () => (await axe.run()).violations.map(v => v.id)")
+            assert not found, f"login, {scheme}, {width}: {found}"
 
 
 @check
@@ -230,20 +238,34 @@ def a_login_link_logs_in_once(visitor: Visitor) -> None:
 @check
 def a_run_is_rolled_back_preserved_completed_and_deleted(visitor: Visitor) -> None:
     with visitor.page() as page:
-        page.goto(visitor.run("doomed", ""))
-        for summary, fill, button, said in (
-            ("Roll back", ("at", "1"), "Roll back", "Rolled back to checkpoint 1."),
-            ("Preserve", None, "Never clean up", "Retention will never touch this run."),
-            ("Preserve", None, "Clean up again", "Retention may clean up this run again."),
-            ("Complete", None, "End the run", "The run is completed."),
-            ("Delete", ("name", "doomed"), "Delete for good", "Deleted doomed."),
-        ):
-            page.click(f"summary:text-is('{summary}')")
-            form = page.locator("details[open]", has_text=summary)
-            if fill:
-                form.locator(f"input[name={fill[0]}]").fill(fill[1])
-            form.locator(f"button:text-is('{button}')").click()
-            assert page.inner_text("main .said").startswith(said), page.inner_text("main .said")
+        do_everything(page, visitor, "doomed")
+
+
+@check
+def everything_can_be_done_without_javascript(visitor: Visitor) -> None:
+    with visitor.page(java_script_enabled=False) as page:
+        do_everything(page, visitor, "doomed-too")
+        page.goto(visitor.run("tripped-four", ""))
+        page.click("text=Retry what failed")
+        assert page.inner_text("main .said").startswith("Decided: retry.")
+
+
+def do_everything(page: Page, visitor: Visitor, run_id: str) -> None:
+    """Carry out each action of a run's page; each must say what it did."""
+    page.goto(visitor.run(run_id, ""))
+    for summary, fill, button, said in (
+        ("Roll back", ("at", "1"), "Roll back", "Rolled back to checkpoint 1."),
+        ("Preserve", None, "Never clean up", "Retention will never touch this run."),
+        ("Preserve", None, "Clean up again", "Retention may clean up this run again."),
+        ("Complete", None, "End the run", "The run is completed."),
+        ("Delete", ("name", run_id), "Delete for good", f"Deleted {run_id}."),
+    ):
+        form = page.locator("details", has=page.locator(f"summary:text-is('{summary}')"))
+        page.click(f"summary:text-is('{summary}')")
+        if fill:
+            form.locator(f"input[name={fill[0]}]").fill(fill[1])
+        form.locator(f"button:text-is('{button}')").click()
+        assert page.inner_text("main .said").startswith(said), page.inner_text("main .said")
 
 
 @check
@@ -261,15 +283,97 @@ def pages_follow_along(visitor: Visitor) -> None:
 
 
 @check
-def everything_can_be_read_and_done_without_javascript(visitor: Visitor) -> None:
+def everything_can_be_read_without_javascript(visitor: Visitor) -> None:
     with visitor.page(java_script_enabled=False) as page:
         for address in pages(visitor).values():
             page.goto(address)
             assert page.locator("h1").count() == 1
+
+
+@check
+def the_list_of_runs_that_wait_follows_along(visitor: Visitor) -> None:
+    with visitor.page() as page:
+        page.goto(visitor.url)
+        page.wait_for_function("document.getElementById('live').textContent.startsWith('Live')")
+        submit(visitor.sidecar, "stuck", trigger="escalation", state={"escalation": "which door?"})
+        page.wait_for_selector("a:text-is('stuck')")
+        assert "escalation: which door?" in page.inner_text(".attention"), page.inner_text(".attention")
+        page.goto(f"{visitor.url}/ui/runs")
+        page.wait_for_function("document.getElementById('live').textContent.startsWith('Live')")
+        submit(visitor.sidecar, "brand-new", state={})
+        page.wait_for_selector("#news:not([hidden])")
+        assert "brand-new" in page.inner_text("#news")
+
+
+@check
+def runs_are_searched_filtered_sorted_and_turned(visitor: Visitor) -> None:
+    with visitor.page() as page:
+        page.goto(f"{visitor.url}/ui/runs?sort=run_id")
+        assert page.locator("tbody tr").count() == 50
+        page.click("a[rel=next]")
+        assert "page 2 of" in page.inner_text("main")
+        page.fill("input[name=q]", "batch-07")
+        page.click("text=Show")
+        assert page.locator("tbody tr").count() == 1
+        page.goto(f"{visitor.url}/ui/runs")
+        page.check("input[name=review]")
+        page.click("text=Show")
+        assert "tripped-five" in page.inner_text("tbody")
+        assert "batch" not in page.inner_text("tbody")
+
+
+@check
+def times_are_in_the_readers_zone_with_utc_beside(visitor: Visitor) -> None:
+    with visitor.page(timezone_id="Asia/Tokyo", locale="en-GB") as page:
         page.goto(visitor.run("followed", ""))
-        page.click("summary:text-is('Preserve')")
-        page.click("text=Never clean up")
-        assert "never touch" in page.inner_text("main .said")
+        moment = page.locator("tbody time").first
+        text, utc = moment.inner_text(), moment.get_attribute("datetime") or ""
+        hour = (int(utc[11:13]) + 9) % 24
+        assert f"{hour:02d}{utc[13:19]}" in text, (text, utc)
+        assert f"{utc[11:19]} UTC" in text, (text, utc)
+        assert re.search(r"(second|minute|hour)s? ago|now", text), text
+
+
+@check
+def a_large_state_is_opened_searched_and_downloaded(visitor: Visitor) -> None:
+    with visitor.page() as page:
+        answer = page.goto(visitor.run("large", "/checkpoints/1"))
+        assert answer
+        assert len(answer.body()) < 100_000
+        rows = page.locator("details:has(> summary > .key:text-is('rows'))")
+        is_open = rows.get_attribute("open") is not None
+        rows.locator("> summary").click()
+        assert (rows.get_attribute("open") is not None) is not is_open
+        page.click("li:has(> .key:text-is('blob')) a:text-is('whole')")
+        assert "Cut here" in page.inner_text("main")
+        page.goto(visitor.run("large", "/checkpoints/1"))
+        page.fill("input[name=q]", "needle")
+        page.click("main form[role=search] button")
+        assert page.inner_text(".found a") == "/hay"
+        page.goto(visitor.run("large", "/checkpoints/1"))
+        with page.expect_download() as download:
+            page.click("text=Download")
+        assert download.value.suggested_filename == "large-1.json"
+        assert Path(download.value.path()).stat().st_size > LARGE_BYTES
+
+
+@check
+def what_was_typed_is_not_lost_when_the_session_ends(visitor: Visitor) -> None:
+    with visitor.page() as page:
+        page.goto(visitor.run("tripped-five", ""))
+        page.wait_for_function("document.getElementById('live').textContent.startsWith('Live')")
+        other = page.context.new_page()
+        other.goto(visitor.url)
+        other.click("text=Log out")
+        page.wait_for_function("document.getElementById('live').textContent.startsWith('Not live any more')")
+        page.fill("input[name=note]", "because of the moon")
+        page.click("button:text-is('Continue')")
+        assert "nothing was done" in page.inner_text("main")
+        assert "because of the moon" in page.inner_text("main")
+        page.click("text=Open the page again")
+        page.fill("input[name=token]", TOKEN)
+        page.click("main button")
+        assert page.inner_text("h1").startswith("tripped-five")
 
 
 @check
@@ -282,6 +386,13 @@ def the_keyboard_is_enough(visitor: Visitor) -> None:
         for _ in range(4):
             page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.closest('main') !== null")
+        page.goto(visitor.run("followed", ""))
+        page.locator("summary:text-is('Preserve')").focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("main .said:not([hidden])")
+        assert "never touch" in page.inner_text("main .said")
 
 
 def submit(sidecar: RunningSidecar, run_id: str, *, is_awaited: bool = True, **fields: Any) -> None:
@@ -307,14 +418,18 @@ def fill(sidecar: RunningSidecar) -> None:
             kept["state"] = kept.pop("state_snapshot", None) or kept.get("state", {})
             submit(sidecar, f"{style}-run", **kept)
     submit(sidecar, "hostile", phase=HOSTILE, workflow=HOSTILE, state={HOSTILE: [HOSTILE]})
-    for run_id in ("tripped", "tripped-too", "tripped-three"):
+    for run_id in ("tripped", *(f"tripped-{number}" for number in ("too", "three", "four", "five"))):
         tripped = {"circuit_breaker_state": {"status": "open", "reason": "three failures in a row"}}
         submit(sidecar, run_id, trigger="circuit_breaker", phase="phase_2_build", state=tripped)
     # More than retention keeps.
     for number in range(KEPT + 4):
         submit(sidecar, "many", state={"number": number})
-    for run_id in ("doomed", "followed"):
+    for run_id in ("doomed", "doomed-too", "followed"):
         submit(sidecar, run_id, state={"answer": 42})
+    rows = [{"number": number} for number in range(500_000)]
+    submit(sidecar, "large", state={"blob": "x" * (LARGE_BYTES - 9_000_000), "hay": "needle", "rows": rows})
+    for number in range(BATCH):
+        submit(sidecar, f"batch-{number:02d}", is_awaited=number == BATCH - 1, workflow="nightly.yml")
 
 
 def draw(visitor: Visitor, folder: Path) -> None:

@@ -211,10 +211,9 @@ class RepositoryCache:
 
         return self._recall("runs", read)
 
-    def last_listed(self) -> dict[str, ListedRun]:
-        """Return the runs as we last listed them, with what this process itself has written since."""
-        known = self.run_list()
-        return {**(known.runs if known else {}), **self._written}
+    def written_runs(self) -> dict[str, ListedRun]:
+        """Return the runs that this process itself has written to since they were last listed."""
+        return dict(self._written)
 
     def keep_run_list(self, listed: RunList) -> None:
         """Remember the runs."""

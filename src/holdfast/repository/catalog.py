@@ -1,6 +1,6 @@
 """The catalog: every run that is stored or spooled, in a line each, without a request for each."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -22,6 +22,7 @@ from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.repository.past import carry_spooled
 from holdfast.repository.queued import SpooledRun, open_item
+from holdfast.repository.run_list import find_known_run
 from holdfast.repository.snapshot import check_owner, read_index
 from holdfast.repository.sources import RunSource
 from holdfast.repository.stored_run import StoredRun
@@ -66,6 +67,11 @@ class KnownLines:
         kept = self._kept
         known = {run_id: kept[run_id] for run_id in runs if run_id in kept}
         return {run_id: line for run_id, (sha, line) in known.items() if sha == _origin(runs[run_id])}
+
+    def beside(self, written: Mapping[str, ListedRun]) -> dict[str, RunLine]:
+        """Return all lines but those of runs that have been written to since."""
+        lines = {run_id: line for run_id, (_, line) in self._kept.items() if run_id not in written}
+        return lines | self.of(written)
 
     def keep(self, runs: Mapping[str, ListedRun], lines: Mapping[str, RunLine]) -> None:
         """Remember the lines of these runs, and no others."""
@@ -127,12 +133,18 @@ class Catalog:
     The spool is looked at before the repository: what has left it since is in the indexes.
     """
 
-    def __init__(self, spool: Queue, known: KnownLines) -> None:
+    def __init__(
+        self, spool: Queue, known: KnownLines, *, triggers: Container[Trigger] | None = None
+    ) -> None:
+        """With `triggers`, no run of the spool is looked into that has none of these there."""
         self._spool = spool
         self._known = known
+        items = spool.pending()
+        telling = {item.run_id for item in items if triggers is None or item.trigger in triggers}
         self._pending: dict[str, list[QueueItem]] = {}
-        for item in spool.pending():
-            self._pending.setdefault(item.run_id, []).append(item)
+        for item in items:
+            if item.run_id in telling:
+                self._pending.setdefault(item.run_id, []).append(item)
 
     def read(
         self, source: RunSource, runs: Mapping[str, ListedRun], cache: RepositoryCache, layout: Layout
@@ -149,6 +161,19 @@ class Catalog:
             if index.run_id not in self._pending:
                 kept[index.run_id] = line
         self._known.keep(runs, kept)
+        return list(lines.values())
+
+    def recall(self, source: RunSource, cache: RepositoryCache, layout: Layout) -> list[RunLine]:
+        """Return the stored runs by what is in memory, and what this process has written since.
+
+        So this costs little, however many runs there are; what others wrote since is not in it.
+        """
+        written = cache.written_runs()
+        lines = self._known.beside(written)
+        changed = {run_id: run for run_id, run in written.items() if run_id not in lines}
+        changed |= {run_id: run for run_id in self._pending if (run := find_known_run(cache, run_id))}
+        for index in read_indexes(source, changed, cache, layout):
+            lines[index.run_id] = self._line(index)
         return list(lines.values())
 
     def with_spooled(self, stored: Iterable[RunLine]) -> list[RunLine]:

@@ -45,7 +45,7 @@ from holdfast.repository.stored_run import StoredRun
 from holdfast.security.trust import Trust
 from holdfast.styles.lateness import tell_late
 from holdfast.styles.resume import ResumePlan, Source, plan_resume
-from holdfast.styles.review import Past, find_review, open_reviewed
+from holdfast.styles.review import TELLING, Past, find_review, open_reviewed
 
 __all__ = ["History", "Loaded", "Reader", "RunSummary"]
 
@@ -129,15 +129,14 @@ class Reader:
     def list_waiting(self, *, is_asking: bool = True) -> list[RunLine]:
         """Return the runs that wait for a person, each with what it waits for.
 
-        Unless it `is_asking`, GitHub is not asked: the runs are those last listed, and those written here.
+        Unless it `is_asking`, GitHub is not asked: the runs are those that were last listed, those written
+        here since, and those whose trigger tells of a review while they are still spooled.
         """
-        lines = self._lines() if is_asking else self._known_lines()
-        return [line for line in lines if line.review]
-
-    def _known_lines(self) -> list[RunLine]:
-        catalog = Catalog(self.spool, self.lines)
-        stored = catalog.read(self._cached(), self.cache.last_listed(), self.cache, self.layout)
-        return catalog.with_spooled(stored)
+        if is_asking:
+            return [line for line in self._lines() if line.review]
+        catalog = Catalog(self.spool, self.lines, triggers=TELLING)
+        stored = catalog.recall(self._cached(), self.cache, self.layout)
+        return [line for line in catalog.with_spooled(stored) if line.review]
 
     def _lines(self) -> list[RunLine]:
         catalog = Catalog(self.spool, self.lines)

@@ -47,10 +47,19 @@ def list_known_runs(cache: RepositoryCache) -> Mapping[str, ListedRun]:
     known = cache.run_list()
     runs = dict(known.runs) if known else {}
     for run_id in cache.known_runs():
-        if folder := cache.folder(run_id):
-            index, latest = folder.files.get(INDEX), folder.files.get(LATEST)
-            runs[run_id] = ListedRun("", index.sha if index else None, latest.sha if latest else None)
+        if run := find_known_run(cache, run_id):
+            runs[run_id] = run
     return runs
+
+
+def find_known_run(cache: RepositoryCache, run_id: str) -> ListedRun | None:
+    """Return a run as it was last seen or written; None if it was not."""
+    folder = cache.folder(run_id)
+    if folder is None:
+        known = cache.run_list()
+        return known.runs.get(run_id) if known else None
+    index, latest = folder.files.get(INDEX), folder.files.get(LATEST)
+    return ListedRun("", index.sha if index else None, latest.sha if latest else None)
 
 
 def _list_trees(source: GitHubSource) -> dict[str, str]:

@@ -121,8 +121,9 @@ class Access:
         """
         if not self._needs_token or self._has_token(headers):
             return True
-        takes_session = self._sessions is not None and (is_page(path) or path == EVENTS)
-        return takes_session and self._sessions.is_known(headers.get(b"cookie", b""))
+        if self._sessions is None or not (is_page(path) or path == EVENTS):
+            return False
+        return self._sessions.is_known(headers.get(b"cookie", b""))
 
     def _has_token(self, headers: dict[bytes, bytes]) -> bool:
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")

@@ -304,3 +304,27 @@ def test_a_damaged_run_is_made_anew_once(
 
     assert names(workshop) == ["a"]
     assert opened == []
+
+
+def test_what_waits_is_told_without_asking_anyone(
+    workshop: Workshop, repository: MemoryGateway, opened: list[str]
+) -> None:
+    for run_id in ("a", "b", "c"):
+        repository.write_as_someone_else(BRANCH, files_of(run_id))
+    workshop.reader.list_runs()
+    opened.clear()
+    workshop.save("a", trigger="circuit_breaker")
+    workshop.save("b", trigger="manual", state={"n": 2})
+
+    def told() -> list[tuple[str, str]]:
+        repository.calls.clear()
+        lines = workshop.reader.list_waiting(is_asking=False)
+        assert repository.calls == []
+        return [(line.summary.run_id, line.review.kind) for line in lines if line.review]
+
+    assert told() == [("a", "circuit_breaker")]  # by its trigger, while it is spooled
+    assert opened == ["a"]
+    workshop.worker.drain()
+    assert told() == [("a", "circuit_breaker")]  # by the index that was written here
+    workshop.save("a", trigger="review", status="in_progress")
+    assert told() == []

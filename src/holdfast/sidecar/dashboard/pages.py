@@ -31,7 +31,7 @@ MOST_REVIEWS = 20
 MOST_SHOWN_BYTES = 512 * 1024
 
 # Pages that follow along ask for the same thing at the same time.
-FRAGMENT_S = 1.0
+FRAGMENT_S = 2.0
 
 Handler = Callable[[Request], Awaitable[Response]]
 

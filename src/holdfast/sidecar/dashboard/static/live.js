@@ -1,7 +1,8 @@
 // Local times, ages, and pages that follow along. Without this script everything can be read by reloading.
 "use strict";
 
-const SOON_MS = 2000;
+// Pages that hear of the same thing do not all ask at the same moment.
+const SOON_MS = 2000 + 2000 * Math.random();
 
 function age(seconds) {
   const ahead = seconds < 0;
@@ -17,7 +18,9 @@ function showTimes(root) {
     if (Number.isNaN(moment.getTime())) continue;
     const local = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
     const utc = moment.toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC");
-    time.textContent = `${local} (${utc.slice(11)}, ${age((Date.now() - moment) / 1000)})`;
+    const beside = document.createElement("span");
+    beside.textContent = ` (${utc.slice(11)}, ${age((Date.now() - moment) / 1000)})`;
+    time.replaceChildren(local, beside);
     time.title = utc;
   }
 }
