@@ -23,6 +23,8 @@ LEAST_RATIO = 0.4
 DRAIN_S = 900.0
 # A look lists all that waits, in the process that has to drain it.
 LOOK_EVERY_S = 3.0
+# The sidecar closes a connection that was not used for 75 s, and a client that waits may wait longer.
+LONGEST_IDLE_S = 60.0
 REPOSITORY = "load/checkpoints"
 _LIMITS = ("WRITE_INTERVAL_S", "CONTENT_PER_MINUTE", "CONTENT_PER_HOUR")
 UNLIMITED = {f"HOLDFAST_{name}": "0" for name in _LIMITS}
@@ -194,18 +196,26 @@ class Connection:
         self._port = int(port)
 
     async def __aenter__(self) -> Self:
-        self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
+        await self._open()
         return self
+
+    async def _open(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
+        self._used_at = time.perf_counter()
 
     async def __aexit__(self, *_: object) -> None:
         self._writer.close()
 
     async def call(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
         """Return the status and the body of the answer."""
+        if time.perf_counter() - self._used_at > LONGEST_IDLE_S:
+            self._writer.close()
+            await self._open()
         head = f"{method} {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Length: {len(body)}\r\n"
         self._writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n" + body)
         answer = await self._reader.readuntil(b"\r\n\r\n")
         length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        self._used_at = time.perf_counter()
         return int(answer[9:12]), await self._reader.readexactly(length)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from sidecar_hostile import play_hostile
 from sidecar_load import measure
 from sidecar_pages import measure_pages
-from sidecar_soak import soak
+from sidecar_soak import CHECKPOINTS_PER_RUN, soak
 
 
 def main() -> int:
@@ -19,6 +19,9 @@ def main() -> int:
     parser.add_argument("--write-mode", choices=("contents", "commit"), default="contents")
     parser.add_argument("--soak", action="store_true", help="see whether memory, files and threads stay flat")
     parser.add_argument("--rate", type=float, help="saves a second in --soak; default: as many as drain")
+    parser.add_argument(
+        "--per-run", type=int, default=CHECKPOINTS_PER_RUN, help="checkpoints of each run in --soak"
+    )
     parser.add_argument("--picture", type=Path, help="where --soak draws an SVG")
     parser.add_argument(
         "--hostile", action="store_true", help="hanging GitHub, trailers, slow bodies, many parts"
@@ -32,7 +35,14 @@ def main() -> int:
             return measure_pages(Path(name))
         if arguments.soak:
             seconds = arguments.seconds or 300.0
-            return soak(Path(name), seconds, arguments.write_mode, arguments.rate, arguments.picture)
+            return soak(
+                Path(name),
+                seconds,
+                arguments.write_mode,
+                rate=arguments.rate,
+                per_run=arguments.per_run,
+                picture=arguments.picture,
+            )
         return measure(Path(name), arguments.clients, arguments.seconds or 30.0, arguments.write_mode)
 
 

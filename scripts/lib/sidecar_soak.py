@@ -28,6 +28,7 @@ from soak_samples import MOST_GROWTH, Samples, draw_samples
 CLIENTS = 8
 READERS = 2
 FOLLOWERS = 4
+# What is remembered of so many runs at most fills up sooner with shorter ones, and belongs to the warm-up.
 CHECKPOINTS_PER_RUN = 50
 # What is spooled is held in memory in part: with more than this waiting, the clients wait.
 MOST_SPOOLED = 2000
@@ -44,11 +45,19 @@ class Soak:
     """Everyone who calls the sidecar at `url`, until the time is over."""
 
     def __init__(
-        self, url: str, api_url: str, pid: int, seconds: float, rate: float | None, picture: Path | None
+        self,
+        url: str,
+        api_url: str,
+        pid: int,
+        seconds: float,
+        *,
+        rate: float | None,
+        per_run: int,
+        picture: Path | None,
     ) -> None:
         self.tally, self.samples, self.events = Tally(), Samples(), 0
         self._url, self._api_url, self._pid, self._rate = url, api_url, pid, rate
-        self._picture = picture
+        self._picture, self._per_run = picture, per_run
         self._began = time.perf_counter()
         self._deadline = self._began + seconds
         self._gate, self._numbers = asyncio.Event(), itertools.count()
@@ -109,7 +118,7 @@ class Soak:
         async with Connection(self._url) as connection:
             async for _ in self._until_over():
                 run_id = f"soak-{next(self._numbers)}"
-                for sequence in range(1, CHECKPOINTS_PER_RUN + 1):
+                for sequence in range(1, self._per_run + 1):
                     await self._gate.wait()
                     if self._is_over():
                         return
@@ -145,12 +154,14 @@ class Soak:
             writer.close()
 
 
-def soak(folder: Path, seconds: float, write_mode: str, rate: float | None, picture: Path | None) -> int:
+def soak(
+    folder: Path, seconds: float, write_mode: str, *, rate: float | None, per_run: int, picture: Path | None
+) -> int:
     """Work for so long, print and draw how the process fared, and judge."""
     github, api_url = start_github(folder)
     sidecar, url = start_sidecar(folder, api_url, write_mode)
     try:
-        play = Soak(url, api_url, sidecar.pid, seconds, rate, picture)
+        play = Soak(url, api_url, sidecar.pid, seconds, rate=rate, per_run=per_run, picture=picture)
         asyncio.run(play.work())
         left = wait_until_drained(url)
         play.look(left)
