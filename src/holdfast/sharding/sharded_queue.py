@@ -35,6 +35,7 @@ class ShardedQueue:
             queue = self._choose(new_item.run_id)
             shares.setdefault(id(queue), (queue, []))[1].append(place)
         outcomes: dict[int, PutOutcome] = {}
+        # One commit for each shard that has something in it: each spool is drained, moved and lost by itself.
         for queue, places in shares.values():
             mine = [new_items[place] for place in places]
             outcomes.update(zip(places, _put(queue, mine, persistence, are_new, len(shares)), strict=True))
