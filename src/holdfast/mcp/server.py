@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
+from typing import Any
 
 from anyio.to_thread import run_sync
 from mcp.server.fastmcp import FastMCP
@@ -22,10 +23,21 @@ _READS = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
 _ADDS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, openWorldHint=False)
 
 
+class _StrictServer(FastMCP):
+    """Refuses arguments that a tool does not take, which would be passed over else: an agent must be told."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+        known = {tool.name: list(tool.inputSchema["properties"]) for tool in await self.list_tools()}
+        unknown = [each for each in arguments if each not in known.get(name, arguments)]
+        if unknown:
+            raise ToolError(f"{name} takes no {', '.join(unknown)}; it takes {', '.join(known[name])}")
+        return await super().call_tool(name, arguments)
+
+
 def build_server(holdfast: Holdfast) -> FastMCP:
     """Return a server whose tools work on `holdfast`."""
     tools = AgentTools(holdfast)
-    server = FastMCP("holdfast", instructions=_INSTRUCTIONS, log_level="WARNING")
+    server = _StrictServer("holdfast", instructions=_INSTRUCTIONS, log_level="WARNING")
     every: dict[Callable[..., str], ToolAnnotations] = {
         tools.save_checkpoint: _ADDS,
         tools.resume_run: _READS,

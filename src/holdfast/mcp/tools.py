@@ -16,7 +16,7 @@ _MOST_CHANGES = 40
 _MOST_LISTED = 50
 
 RunName = Annotated[str, Field(description="Name of the run, such as build-42: letters, digits, . _ -")]
-At = Annotated[str, Field(description="Number or id of a checkpoint, such as 7")]
+At = Annotated[str | int, Field(description="Number or id of a checkpoint, such as 7")]
 Path = Annotated[
     str | None, Field(description="JSON Pointer to the part to show, as a $cut names it: /state/messages/0")
 ]

@@ -85,10 +85,10 @@ def test_official_client_lists_and_calls_every_tool(tmp_path: Path) -> None:
         assert plan["state"] == {"done": ["plan", "draft"]}
         shown = await call(session, "show_checkpoint", run_id="build-42", at="1", path="/state_snapshot/done")
         assert shown == ["plan"]
-        diff = await call(session, "diff_checkpoints", run_id="build-42", first="1", second="2")
+        diff = await call(session, "diff_checkpoints", run_id="build-42", first=1, second="2")
         assert {"op": "add", "path": "/state_snapshot/done/1", "value": "draft"} in diff["changes"]
 
-        await call(session, "rollback_run", run_id="build-42", at="1", note="the draft was wrong")
+        await call(session, "rollback_run", run_id="build-42", at=1, note="the draft was wrong")
         assert (await call(session, "resume_run", run_id="build-42"))["state"]["done"] == ["plan"]
         await call(session, "complete_run", run_id="build-42")
         assert (await call(session, "resume_run", run_id="build-42"))["resumable"] is False
@@ -106,6 +106,9 @@ def test_bad_arguments_are_errors_of_the_tool_that_say_what_to_do(tmp_path: Path
         assert "nothing at" in await fail(session, "show_checkpoint", run_id="r", path="/state_snapshot/b")
         assert "number" in await fail(session, "rollback_run", run_id="r", at="yesterday")
         assert "status" in await fail(session, "complete_run", run_id="r", status="paused")
+        told = await fail(session, "save_checkpoint", run_id="r", state={}, stage="two")
+        assert "stage" in told
+        assert "phase" in told  # among those that it takes
         assert await fail(session, "no_such_tool")
 
     talk(tmp_path, use)
