@@ -96,10 +96,11 @@ class _Admission:
         if self._touched:
             say(statements.TOUCH_ITEMS, (now, self._touched))
         if self._rows:
-            rows, bodies = columns_of(self._rows)
+            text = write_rows([row for row, _ in self._rows])
+            bodies = [body for _, body in self._rows]
             highest = [(run_id, each.highest, each.floor) for run_id, each in self.numbers.items()]
             added = (after.depth - before.depth, after.bytes - before.bytes, 0, 0)
-            values = (target, write_rows(rows), bodies, target, *columns_of(highest), target, *added)
+            values = (target, text, bodies, target, *columns_of(highest), target, *added)
             say(statements.TAKE_IN.encode(), values)
 
     def _settle(self, prepared: Prepared | HoldfastError, terms: PutTerms) -> PutOutcome:
