@@ -304,6 +304,10 @@ class Claimer:
 
         self.hf._put_admitted = put_later  # type: ignore[method-assign]
 
+    def close(self) -> None:
+        """End the process that it is by now."""
+        self.hf.close()
+
     def _skew(self) -> float:
         return self.random.uniform(-_LONGEST_SKEW_S, _LONGEST_SKEW_S)
 
@@ -504,7 +508,8 @@ def open_stage(seed: int, table: ClaimTable | None = None) -> Iterator[Stage]:
     place = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
     with TemporaryDirectory(prefix="holdfast-claims-", dir=place) as folder, ExitStack() as stack:
         stage = Stage(seed, Path(folder), table)
-        stack.callback(lambda: [claimer.hf.close() for claimer in stage.claimers])
+        for claimer in stage.claimers:
+            stack.callback(claimer.close)
         yield stage
 
 
