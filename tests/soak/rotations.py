@@ -52,6 +52,7 @@ def play_rotation(folder: Path, seed: int, on_kill: Callable[[], None] = lambda:
         _fill(environment, old, chance)
         both = {
             **environment,
+            "HOLDFAST_LOW_BUDGET": "0",  # a rotation leaves the last of the budget to checkpoints
             "HOLDFAST_ENCRYPTION_KEY": "\n".join(map(json.dumps, filter(None, (new, old)))),
         }
         kills = 0

@@ -8,7 +8,7 @@ from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 from holdfast.format.checkpoint import Envelope, draft_from_text, open_stored, stamp
 from holdfast.format.index import Index, IndexEntry, parse_index
 from holdfast.format.stored_file import entry_of, open_checkpoint, split_batch
-from holdfast.importing.formats import recognise
+from holdfast.importing.formats import name_format
 from holdfast.jsontext.members import Document, parse_document
 from holdfast.jsontext.parse import parse_exact
 from holdfast.styles.resume import find_flaws
@@ -125,7 +125,7 @@ def _check_submission(content: bytes, path: str) -> Report:
 
 
 def _tell_format(content: bytes) -> list[str]:
-    found = recognise(parse_exact(content))
+    found = name_format(parse_exact(content))
     return [f"it looks like {found}: holdfast import takes it in"] if found else []
 
 

@@ -24,7 +24,7 @@ from holdfast.format.review import Held
 from holdfast.format.stored_file import entry_of
 from holdfast.github.calls import Gateway, ReadFile
 from holdfast.github.presence import GraphqlPresence
-from holdfast.importing.formats import recognise
+from holdfast.importing.formats import name_format
 from holdfast.jsontext.members import parse_document
 from holdfast.logs import log
 from holdfast.queue import Queue
@@ -442,7 +442,7 @@ def _tell_native(envelope: Envelope) -> list[str]:
     """Return a warning if the state is a checkpoint of another system, whose progress nobody reads there."""
     if envelope.header.phase != UNNAMED_PHASE or b'"progress"' in envelope.content:
         return []
-    found = recognise(parse_document(envelope.content).outline().get("state_snapshot"))
+    found = name_format(parse_document(envelope.content).outline().get("state_snapshot"))
     if found is None:
         return []
     return [f"the state looks like {found}: take it in with holdfast import, so that the run goes on there"]

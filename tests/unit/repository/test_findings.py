@@ -76,11 +76,14 @@ def test_every_wrong_checkpoint_of_a_batch_is_told_and_a_wrong_count() -> None:
     assert [finding.path for finding in report.findings] == ["f.json#0", "f.json#2", "f.json"]
 
 
-def test_native_file_is_recognised_and_sent_to_import() -> None:
-    report = check((FIXTURES / "natives/task_state.json").read_bytes())
+@pytest.mark.parametrize(
+    ("name", "words"), [("task_state", "a task state"), ("agentic_loop", "an agentic-loop checkpoint")]
+)
+def test_native_file_is_recognised_and_sent_to_import(name: str, words: str) -> None:
+    report = check((FIXTURES / "natives" / f"{name}.json").read_bytes())
 
     assert not report.is_valid
-    assert "holdfast import" in report.notes[-1]
+    assert report.notes[-1] == f"it looks like {words}: holdfast import takes it in"
 
 
 @pytest.mark.parametrize(

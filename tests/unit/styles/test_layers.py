@@ -47,6 +47,17 @@ def test_layers_before_the_saved_one_are_done_even_without_a_record_of_their_tas
     assert point.warnings == ()
 
 
+def test_a_task_of_a_layer_that_is_done_is_not_completed_if_its_record_says_so() -> None:
+    failed = [{"task_id": "clean"}, {"task_id": "geocode", "status": "failed"}]
+    progress = {"layer_index": 2, "dag_structure": {"layers": LAYERS}, "tasks": failed}
+
+    point = plan(saved("layers", **progress), Today())
+
+    assert point.completed == ("clean", "load")
+    assert point.remaining == ("geocode", "report")
+    assert "geocode" in point.warnings[0]
+
+
 def test_layer_that_is_recorded_in_part_is_told() -> None:
     point = plan_of(2, "load", "clean")
 

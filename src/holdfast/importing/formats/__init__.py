@@ -8,7 +8,7 @@ from holdfast.importing.formats import agent_loops, builds, dag_rows, earlier_se
 from holdfast.importing.formats.conversion import Builder, Conversion
 from holdfast.jsontext.parse import parse_exact
 
-__all__ = ["FORMATS", "Conversion", "convert", "recognise", "split_documents"]
+__all__ = ["FORMATS", "Conversion", "convert", "name_format", "recognise", "split_documents"]
 
 
 def _is_checkpoint(document: Mapping[str, Any]) -> bool:
@@ -84,6 +84,16 @@ def recognise(document: Any) -> str | None:
     if not isinstance(document, dict):
         return None
     return next((name for name, (is_one, _) in FORMATS.items() if is_one(document)), None)
+
+
+def name_format(document: Any) -> str | None:
+    """Return what a document looks like, such as "an agentic-loop checkpoint"; None if nobody knows it.
+
+    >>> name_format({"execution_state": {}, "completed_steps": []})
+    'an earlier workflow checkpoint'
+    """
+    found = recognise(document)
+    return found and f"{'an' if found[0] in 'aeiou' else 'a'} {found}"
 
 
 def convert(document: Any, *, run_id: str | None = None) -> Conversion:
