@@ -9,7 +9,7 @@ COPY src src
 # The driver of the shared queue, too: HOLDFAST_DATABASE_URL then needs nothing more.
 RUN python -m venv /venv \
     && awk '/^[^ ]/ {wanted = /^psycopg/} wanted' scripts/hashes.txt > postgres.txt \
-    && /venv/bin/pip install --no-cache-dir --require-hashes --requirement scripts/requirements.txt \
+    && /venv/bin/pip install --no-cache-dir --no-deps --require-hashes --requirement scripts/requirements.txt \
     && /venv/bin/pip install --no-cache-dir --no-deps --require-hashes --requirement postgres.txt \
     && /venv/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 

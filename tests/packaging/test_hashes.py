@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "scripts"
@@ -55,9 +56,20 @@ def test_the_image_and_the_action_install_by_hash_alone() -> None:
     image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     action = (SCRIPTS / "lib" / "action_environment.py").read_text(encoding="utf-8")
 
-    assert "--require-hashes --requirement scripts/requirements.txt" in image
+    assert "--no-deps --require-hashes --requirement scripts/requirements.txt" in image
     assert "--no-deps --no-build-isolation ." in image
     assert '"--require-hashes"' in action
+
+
+def test_everything_that_is_pinned_is_watched() -> None:
+    watching = YAML(typ="safe").load((ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8"))
+
+    watched = {
+        (each["package-ecosystem"], folder)
+        for each in watching["updates"]
+        for folder in each.get("directories", [each.get("directory")])
+    }
+    assert watched == {("github-actions", "/"), ("pip", "/"), ("pip", "/scripts"), ("docker", "/")}
 
 
 def test_pip_refuses_a_file_whose_hash_is_another_one(tmp_path: Path) -> None:

@@ -67,7 +67,9 @@ def _play(kind: str, folder: Path, url: str, seed: int) -> Forked:
         _, problems = program.communicate(timeout=LONGEST_LIFE_S + 30)
         _wait_for_all(folder)
     ended = f"ended with {program.returncode}: {problems.decode()[-4000:]}"
-    assert program.returncode != -signal.SIGALRM, ended  # whoever hangs is ended so, killed or not
+    # Whoever hangs is ended by its alarm, and says where it was: the program, or what others of it have left.
+    assert program.returncode != -signal.SIGALRM, ended
+    assert b"(most recent call first)" not in problems, ended
     assert played.kills or program.returncode == 0, ended
     assert b"a process failed" not in problems, problems.decode()[-2000:]
     with suppress(FileNotFoundError):
