@@ -223,6 +223,7 @@ class Workplace:
         except Killed:
             self.crashes += 1
             self.end()
+            self._let_lease_run_out()
         finally:
             Doom(None)
 
@@ -233,9 +234,14 @@ class Workplace:
     def _freeze(self) -> None:
         """Stand still for so long that another machine may take over, then go on as if nothing had been."""
         self.freezes += 1
-        with psycopg.connect(self._database_url or "", autocommit=True) as connection:
-            connection.execute("update holdfast_lease set expires_at = clock_timestamp()")
+        self._let_lease_run_out()
         self._world.sleep(self._random.choice((10.0, 60.0, 1000.0)))
+
+    def _let_lease_run_out(self) -> None:
+        """Let another machine take over; whoever drains just then is as if it had been frozen."""
+        if self._database_url:
+            with psycopg.connect(self._database_url, autocommit=True) as connection:
+                connection.execute("update holdfast_lease set expires_at = clock_timestamp()")
 
     def end(self) -> None:
         """End the process, if one runs."""
