@@ -31,7 +31,8 @@ def encode_value(value: Any, serde: SerializerProtocol) -> Any:
 def _encode_plain(value: Any) -> orjson.Fragment | None:
     """Return a value as JSON; None if it is none, or might be taken for what stands for one."""
     text = dump_plain(value)
-    if text is None or (b'"$' in text and _NAME_WITH_DOLLAR.search(text)):
+    # One byte is looked for in no time, two take half as long as encoding.
+    if text is None or (b"$" in text and _NAME_WITH_DOLLAR.search(text)):
         return None
     return orjson.Fragment(text)
 

@@ -107,25 +107,25 @@ class Redactor:
 
     def _searches(self) -> tuple["_Search", "_Search"]:
         """Return what is looked for in what may be sealed, and in what stays readable."""
-        secrets = tuple(sorted({secret for secret in self.secrets() if len(secret) >= _SHORTEST}))
-        return _Search(self.mode, secrets), _Search(self.readable_mode or self.mode, secrets)
+        return _make_searches(self.mode, self.readable_mode or self.mode, tuple(self.secrets()))
 
 
 def _pop_listed(given: dict[str, Text]) -> tuple[Redacted, ...]:
     """Take out and return what a checkpoint lists as redacted; a sealed list stays where it is."""
-    if is_sealed(given.get(REDACTED_MEMBER, b"")):
+    if REDACTED_MEMBER not in given or is_sealed(given[REDACTED_MEMBER]):
         return ()
-    return parse_redacted(given.pop(REDACTED_MEMBER, b"[]"))
+    return parse_redacted(given.pop(REDACTED_MEMBER))
 
 
 def _is_clean(draft: Draft, search: "_Search") -> bool:
     """Whether nothing in a checkpoint is worth a look, found out in one pass; of a large one nobody knows."""
     if draft.size_bytes > _MOST_AT_ONCE:
         return False
-    named = (getattr(draft.header, name) for name in ("run_id", *_READABLE))
-    texts = [text.encode() for text in named if text]
-    members = (piece for name, text in draft.texts.items() for piece in (_quoted(name) + b":", text, b"\n"))
-    return not search.is_suspect(b"".join((b"\n".join((*texts, b"")), *members)))
+    header = draft.header
+    pieces: list[Text] = [f"{header.run_id}\n{header.phase}\n{header.workflow or ''}\n".encode()]
+    for name, text in draft.texts.items():
+        pieces += (_quoted(name), b":", text, b"\n")
+    return not search.is_suspect(b"".join(pieces))
 
 
 @dataclass
@@ -271,6 +271,14 @@ class _Search:
         for start, end, kind in _find_by_rules(whole):
             if start >= offset:
                 yield start - offset, end - offset, kind
+
+
+@lru_cache(maxsize=8)
+def _make_searches(
+    mode: RedactMode, readable_mode: RedactMode, held: tuple[str, ...]
+) -> tuple[_Search, _Search]:
+    secrets = tuple(sorted({secret for secret in held if len(secret) >= _SHORTEST}))
+    return _Search(mode, secrets), _Search(readable_mode, secrets)
 
 
 def _find_by_rules(text: bytes) -> Iterator[tuple[int, int, str]]:
