@@ -104,6 +104,16 @@ def test_what_was_put_is_there_after_reopening(open_queue: OpenQueue) -> None:
     assert second.receipt(receipt.checkpoint_id) == receipt
 
 
+def test_writing_back_changes_nothing_that_can_be_read(open_queue: OpenQueue) -> None:
+    spool = open_queue()
+    spool.put(FakeEntry(content=b"first"))
+
+    spool.write_back()
+
+    (item,) = open_queue().pending()
+    assert spool.read(item) == b"1:first"
+
+
 def test_critical_goes_first_and_within_a_priority_the_order_of_arrival_holds(
     spool: Queue, clock: VirtualClock
 ) -> None:

@@ -307,6 +307,10 @@ class Queue(Protocol):
         """Have `wake` called when another process has put something, as far as that can be heard."""
         ...
 
+    def write_back(self) -> None:
+        """Do now what a later put would have to wait for, while others may put. Raises SpoolError."""
+        ...
+
     def trouble(self) -> str | None:
         """Return what is wrong while checkpoints are accepted all the same, as one sentence."""
         ...

@@ -206,6 +206,10 @@ class FallbackQueue(CommonQueue):
         if self._shared:
             self._shared.listen(wake)
 
+    def write_back(self) -> None:
+        if self._is_local:
+            self._local.write_back()
+
     def close(self) -> None:
         if not self._closed.is_set() and self._is_local:
             self._try_to_move()

@@ -94,6 +94,10 @@ class QueueFolder:
         """Return what `work` reads, read again if the file had to be replaced meanwhile."""
         return self._use(lambda file: file.look(work))
 
+    def write_back(self) -> None:
+        """Write the log back to the file, beside the commits."""
+        self._use(lambda file: file.write_back())
+
     def compact(self) -> None:
         """Give the space of deleted rows back to the disk."""
         self._use(lambda file: file.compact())

@@ -84,6 +84,20 @@ class SqliteFile:
             except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 raise self._explain(error) from error
 
+    def write_back(self) -> None:
+        """Write the log back to the file, as far as nobody needs it, while others may go on to commit.
+
+        A commit then finds a short log, and need not do so itself.
+        """
+        self._check_open(self.failure)
+        self._check_in_place()
+        try:
+            # A connection of its own: whoever reads or commits meanwhile need not wait for this.
+            with connected(self.path) as connection:
+                connection.execute("pragma wal_checkpoint(passive)").fetchall()
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            raise self._explain(error) from error
+
     def compact(self) -> None:
         """Give the space of deleted rows back to the disk."""
         self._alone(self._vacuum)

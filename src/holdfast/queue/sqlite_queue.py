@@ -304,6 +304,9 @@ class SqliteQueue(CommonQueue):
     def listen(self, wake: Callable[[], None]) -> None:
         """Do nothing: who drains looks by itself, which costs little."""
 
+    def write_back(self) -> None:
+        self._folder.write_back()
+
     def trouble(self) -> str | None:
         return None
 

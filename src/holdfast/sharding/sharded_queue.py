@@ -164,6 +164,10 @@ class ShardedQueue:
         for queue in self._open_all():
             queue.listen(wake)
 
+    def write_back(self) -> None:
+        for queue in self._open_all():
+            queue.write_back()
+
     def trouble(self) -> str | None:
         troubles = (queue.trouble() for queue in self._open_all())
         return next((trouble for trouble in troubles if trouble), None)

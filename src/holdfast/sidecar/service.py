@@ -27,6 +27,7 @@ from holdfast.sidecar.problems import Problem
 from holdfast.sidecar.sessions import Sessions
 from holdfast.sidecar.threads import BoundedThreads, Threads
 from holdfast.sidecar.watch import Watch
+from holdfast.sidecar.write_back import WriteBack
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,6 +81,7 @@ class Service:
         self.bodies = BodyReader(assembly.settings.max_body_bytes, is_setting=True)
         threads = DATABASE_THREADS if assembly.settings.database_url else 1
         self.intake = GroupCommit(holdfast.submit_all, on_committed=self._committed, threads=threads)
+        self._write_back = WriteBack(assembly.spool.write_back, on_disk_failed=self.fail)
         self.drainer = Drainers(
             [
                 Drainer(
@@ -130,6 +132,7 @@ class Service:
             self._loop.create_task(each) for each in (self.watch.run(), stay_lean(self.call_local))
         ]
         self.intake.start()
+        self._write_back.start()
         self.drainer.start()
         self.assembly.spool.listen(lambda: self.drainer.wake(is_urgent=False))
         for shard in self.assembly.shards:
@@ -142,7 +145,8 @@ class Service:
         The drainer is joined by its owner. A read that hangs cannot be ended, only left behind.
         """
         self.intake.close()
-        have_ended = [each.close(THREADS_GRACE_S) for each in (self._local, self._savers, self._readers)]
+        threads = (self._write_back, self._local, self._savers, self._readers)
+        have_ended = [each.close(THREADS_GRACE_S) for each in threads]
         return all(have_ended)
 
     @property
@@ -221,6 +225,7 @@ class Service:
 
     def _committed(self, outcomes: Sequence[Outcome], priorities: Sequence[Priority]) -> None:
         self._courtesy.note(len(outcomes))
+        self._write_back.note(len(outcomes))
         for outcome in outcomes:
             if isinstance(outcome, DiskFailed):
                 self.fail(outcome)

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,35 @@ def store(file: SqliteFile, name: str, size_bytes: int = 1) -> None:
 
 def names(file: SqliteFile) -> list[str]:
     return file.look(lambda database: [name for (name,) in database.execute(SELECT)])
+
+
+def test_what_the_log_holds_is_written_back_beside_the_commits(file: SqliteFile, tmp_path: Path) -> None:
+    store(file, "a")
+
+    file.write_back()
+
+    alone = tmp_path / "alone.db"
+    alone.write_bytes(file.path.read_bytes())  # without its log
+    with closing(sqlite3.connect(alone)) as database:
+        assert database.execute(SELECT).fetchall() == [("a",)]
+
+
+def test_the_log_is_written_back_beside_a_look_and_a_change(file: SqliteFile) -> None:
+    store(file, "a")
+
+    def look(database: sqlite3.Connection) -> list[str]:
+        file.write_back()
+        return [name for (name,) in database.execute(SELECT)]
+
+    assert file.look(look) == ["a"]
+    assert file.change(look) == ["a"]
+
+
+def test_a_closed_file_has_nothing_written_back(file: SqliteFile) -> None:
+    file.close()
+
+    with pytest.raises(SpoolUnwritable, match="it was closed"):
+        file.write_back()
 
 
 def ask(file: SqliteFile, pragma: str) -> list[object]:

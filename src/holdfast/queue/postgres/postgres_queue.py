@@ -333,6 +333,9 @@ class PostgresQueue(CommonQueue):
     def listen(self, wake: Callable[[], None]) -> None:
         self._news.listen(wake)
 
+    def write_back(self) -> None:
+        """Do nothing: the database sees to its log itself."""
+
     def trouble(self) -> str | None:
         return None
 
