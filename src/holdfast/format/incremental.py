@@ -87,7 +87,7 @@ def _walk(body: bytes, start: int, end: int, place: Place, least_bytes: int) -> 
         if place == (_STATE,) and name in _KEPT:
             continue
         if place != (_STATE,) or name not in _KEPT_BUT_FOR_MEMBERS:
-            yield Member((*place, name), begins, ends, sha256_hex(body[begins:ends]))
+            yield Member((*place, name), begins, ends, sha256_hex(memoryview(body)[begins:ends]))
         yield from _walk(body, begins, ends, (*place, name), least_bytes)
 
 
@@ -161,7 +161,7 @@ class PartChooser:
                 continue
             files = self._parts_of_known(body, member, checkpoint_id)
             if files is None and member.place in replaced:
-                files = make_parts(body[member.start : member.end], self.style)
+                files = make_parts(memoryview(body)[member.start : member.end], self.style)
             if files:
                 known.append((member, files))
                 taken_until = member.end
@@ -190,7 +190,7 @@ class PartChooser:
         is_seen = is_seen or checkpoint_id in self._chosen_for
         if not is_seen and not may_be_packed and not self._is_there(part_name(member.digest), checkpoint_id):
             return None
-        files = make_parts(body[member.start : member.end], self.style)
+        files = make_parts(memoryview(body)[member.start : member.end], self.style)
         return files if is_seen or all(self._is_there(name, checkpoint_id) for name in files.files) else None
 
     def _is_there(self, name: str, checkpoint_id: str) -> bool:

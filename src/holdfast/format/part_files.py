@@ -53,18 +53,22 @@ def part_name(digest: str) -> str:
     return f"{PARTS}/{digest}.json"
 
 
-def make_parts(text: bytes, style: PartStyle) -> PartFiles:
-    """Return the files of a member's text. The same text always gives the same."""
+def make_parts(text: bytes | memoryview, style: PartStyle) -> PartFiles:
+    """Return the files of a member's text. The same text always gives the same.
+
+    A large text is given as a view of what it is a part of, so that it is not in memory a third time.
+    """
     files: dict[str, bytes] = {}
-    references = [_make_part(piece, style, files) for piece in _cut(text)]
+    references = [_make_part(piece, style, files) for piece in _cut(memoryview(text))]
     return PartFiles(files, references[0] if len(references) == 1 else {"$parts": references})
 
 
-def _make_part(piece: bytes, style: PartStyle, files: dict[str, bytes]) -> Reference:
+def _make_part(piece: memoryview, style: PartStyle, files: dict[str, bytes]) -> Reference:
     limit = style.compress_from_bytes
-    packed = gzip.compress(piece, _LEVEL, mtime=0) if limit is not None and len(piece) >= limit else piece
-    is_packed = len(packed) < _WORTH_SHARE * len(piece)
-    content = packed if is_packed else piece
+    is_large = limit is not None and len(piece) >= limit
+    packed = gzip.compress(piece, _LEVEL, mtime=0) if is_large else None
+    is_packed = packed is not None and len(packed) < _WORTH_SHARE * len(piece)
+    content = packed if packed is not None and is_packed else bytes(piece)
     digest = sha256_hex(content)
     name = part_name(digest) + (".gz" if is_packed else "")
     files[name] = content
@@ -72,7 +76,7 @@ def _make_part(piece: bytes, style: PartStyle, files: dict[str, bytes]) -> Refer
     return {**reference, "encoding": _GZIP} if is_packed else reference
 
 
-def _cut(text: bytes) -> Iterator[bytes]:
+def _cut(text: memoryview) -> Iterator[memoryview]:
     """Yield the text in pieces of at most MAX_FILE_BYTES, none of which ends within a character."""
     start = 0
     while len(text) - start > MAX_FILE_BYTES:
@@ -81,7 +85,7 @@ def _cut(text: bytes) -> Iterator[bytes]:
             end -= 1
         yield text[start:end]
         start = end
-    yield text[start:] if start else text
+    yield text[start:]
 
 
 def list_files(reference: Any) -> list[Reference]:

@@ -143,7 +143,7 @@ class _Shrinking:
         return size_bytes - 256 - len(self._style.run_folder) - len(orjson.dumps(place))
 
     def _take(self, start: int, end: int, place: tuple[str, ...]) -> None:
-        made = make_parts(self._body[start:end], self._style)
+        made = make_parts(memoryview(self._body)[start:end], self._style)
         self.parts |= made.files
         self.places.append(list(place))
         self._excess_bytes -= self._saving(end - start, place)

@@ -214,7 +214,7 @@ def canonical_sha256(text: bytes) -> str:
     return sha256_hex(canonical(text))
 
 
-def sha256_hex(content: bytes) -> str:
+def sha256_hex(content: bytes | memoryview) -> str:
     """Return the SHA-256 digest of `content` in lower-case hexadecimal."""
     return sha256(content).hexdigest()
 
