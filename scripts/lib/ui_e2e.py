@@ -275,12 +275,12 @@ def do_everything(page: Page, visitor: Visitor, run_id: str) -> None:
 def pages_follow_along(visitor: Visitor) -> None:
     with visitor.page() as page:
         page.goto(visitor.run("followed", ""))
-        page.wait_for_function("document.getElementById('live').textContent.startsWith('Live')")
+        page.wait_for_selector("#live:text-matches('^Live')")
         submit(visitor.sidecar, "followed", state={"new": True})
         page.wait_for_selector("#news:not([hidden])")
         assert re.match(r"Checkpoint 2 is \w+\.", page.inner_text("#news"))
         page.goto(visitor.url)
-        page.wait_for_function("document.getElementById('live').textContent.startsWith('Live')")
+        page.wait_for_selector("#live:text-matches('^Live')")
         with page.expect_response(lambda answer: "fragments" in answer.url):
             submit(visitor.sidecar, "followed", state={"new": 2})
 
@@ -297,12 +297,12 @@ def everything_can_be_read_without_javascript(visitor: Visitor) -> None:
 def the_list_of_runs_that_wait_follows_along(visitor: Visitor) -> None:
     with visitor.page() as page:
         page.goto(visitor.url)
-        page.wait_for_function("document.getElementById('live').textContent.startsWith('Live')")
+        page.wait_for_selector("#live:text-matches('^Live')")
         submit(visitor.sidecar, "stuck", trigger="escalation", state={"escalation": "which door?"})
         page.wait_for_selector("a:text-is('stuck')")
         assert "escalation: which door?" in page.inner_text(".attention"), page.inner_text(".attention")
         page.goto(f"{visitor.url}/ui/runs")
-        page.wait_for_function("document.getElementById('live').textContent.startsWith('Live')")
+        page.wait_for_selector("#live:text-matches('^Live')")
         submit(visitor.sidecar, "brand-new", state={})
         page.wait_for_selector("#news:not([hidden])")
         assert "brand-new" in page.inner_text("#news")
@@ -364,11 +364,11 @@ def a_large_state_is_opened_searched_and_downloaded(visitor: Visitor) -> None:
 def what_was_typed_is_not_lost_when_the_session_ends(visitor: Visitor) -> None:
     with visitor.page() as page:
         page.goto(visitor.run("tripped-five", ""))
-        page.wait_for_function("document.getElementById('live').textContent.startsWith('Live')")
+        page.wait_for_selector("#live:text-matches('^Live')")
         other = page.context.new_page()
         other.goto(visitor.url)
         other.click("text=Log out")
-        page.wait_for_function("document.getElementById('live').textContent.startsWith('Not live any more')")
+        page.wait_for_selector("#live:text-matches('^Not live any more')")
         page.fill("input[name=note]", "because of the moon")
         page.click("button:text-is('Continue')")
         assert "nothing was done" in page.inner_text("main")
