@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "scripts" / "constraints.txt"
+HASHES = ROOT / "scripts" / "hashes.txt"
 ENVIRONMENT = ROOT / ".venv"
 PYTHON = ENVIRONMENT / "bin" / "python"
 STAMP = ENVIRONMENT / "stamp.json"
@@ -54,7 +56,7 @@ def clean_variables() -> dict[str, str]:
 def fingerprint() -> str:
     """Return a digest of everything that the environment is made from."""
     digest = hashlib.sha256()
-    for source in (PYPROJECT, CONSTRAINTS, Path(__file__)):
+    for source in (PYPROJECT, HASHES, Path(__file__)):
         digest.update(hashlib.sha256(source.read_bytes()).digest())
     digest.update(os.fsencode(ROOT) + b"\0" + sys.version.encode())
     return digest.hexdigest()
@@ -90,16 +92,28 @@ def has_working_python() -> bool:
 
 def make() -> None:
     """Make the environment anew. The stamp comes last: a broken-off attempt is never taken for current."""
+    refuse_unpinned()
     remove_environment()
     try:
         venv.EnvBuilder(symlinks=True, with_pip=True).create(ENVIRONMENT)
     except subprocess.CalledProcessError as error:
         raise CannotMake(f"ensurepip failed: {error.output!r}") from error
-    pip_install("--constraint", str(CONSTRAINTS), *read_requirements())
+    # The list is whole; left to resolve, pip would ask for the hash of what a package wants with an extra.
+    # Compiling all of githubkit's models would take longer than all the rest.
+    pip_install("--no-compile", "--no-deps", "--require-hashes", "--requirement", str(HASHES))
     # Building without isolation takes the pinned build tools, which are installed by now.
     pip_install("--no-index", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
     stamp = {"fingerprint": fingerprint(), "distributions": sorted(installed_distributions())}
     STAMP.write_text(json.dumps(stamp, indent=1), encoding="utf-8")
+
+
+def refuse_unpinned() -> None:
+    """Raise CannotMake for what pyproject.toml asks for and nobody has pinned."""
+    pinned = set(re.findall(r"^([a-z0-9-]+)==", HASHES.read_text(encoding="utf-8"), re.MULTILINE))
+    names = {re.split(r"[^\w.-]", each)[0] for each in read_requirements()}
+    unpinned = {re.sub(r"[-_.]+", "-", name).lower() for name in names} - pinned
+    if unpinned:
+        raise CannotMake(f"{', '.join(sorted(unpinned))} is not in scripts/hashes.txt: run scripts/pin")
 
 
 def remove_environment() -> None:

@@ -12,10 +12,9 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from environment import CONSTRAINTS, PYPROJECT, ROOT, clean_variables, read_requirements
+from environment import CONSTRAINTS, HASHES, PYPROJECT, ROOT, clean_variables, read_requirements
 from releases import find_digests
 
-HASHES = ROOT / "scripts" / "hashes.txt"
 REQUIREMENTS = ROOT / "scripts" / "requirements.txt"
 PAGES_AT_ONCE = 8
 ACTION_REQUIREMENTS = ROOT / "scripts" / "action-requirements.txt"

@@ -52,13 +52,15 @@ def test_compiled_packages_have_the_hashes_of_wheels_for_more_than_this_machine(
     assert len(orjson) > 20
 
 
-def test_the_image_and_the_action_install_by_hash_alone() -> None:
+def test_the_image_the_action_and_the_setup_install_by_hash_alone() -> None:
     image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     action = (SCRIPTS / "lib" / "action_environment.py").read_text(encoding="utf-8")
+    setup = (SCRIPTS / "lib" / "environment.py").read_text(encoding="utf-8")
 
     assert "--no-deps --require-hashes --requirement scripts/requirements.txt" in image
     assert "--no-deps --no-build-isolation ." in image
     assert '"--require-hashes"' in action
+    assert '"--require-hashes", "--requirement", str(HASHES)' in setup
 
 
 def test_everything_that_is_pinned_is_watched() -> None:

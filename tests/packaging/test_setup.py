@@ -23,10 +23,12 @@ backend-path = ["."]
 [project]
 name = "tiny"
 version = "1.0"
-dependencies = ["pip"]
+dependencies = []
 [project.optional-dependencies]
 dev = []
 """
+
+NEEDY = PYPROJECT.replace("dependencies = []", 'dependencies = ["not-to-be-had>=1"]')
 
 BACKEND = '''\
 """Builds an installable wheel with no code in it."""
@@ -47,7 +49,7 @@ pytestmark = [pytest.mark.packaging, pytest.mark.timeout(300)]
 class Checkout:
     """A tiny project with the real set-up scripts."""
 
-    def __init__(self, root: Path, pyproject: str = PYPROJECT) -> None:
+    def __init__(self, root: Path, pyproject: str = PYPROJECT, hashes: str = "") -> None:
         self.root = root
         self.stamp = root / ".venv" / "stamp.json"
         (root / "scripts").mkdir(parents=True)
@@ -55,7 +57,7 @@ class Checkout:
         shutil.copytree(
             SCRIPTS / "lib", root / "scripts" / "lib", ignore=shutil.ignore_patterns("__pycache__")
         )
-        (root / "scripts" / "constraints.txt").write_text("")
+        (root / "scripts" / "hashes.txt").write_text(hashes)
         (root / "pyproject.toml").write_text(pyproject)
         (root / "backend.py").write_text(BACKEND)
 
@@ -161,9 +163,7 @@ def test_a_current_environment_is_reused_without_a_word(checkout: Checkout) -> N
     assert checkout.stamp.stat().st_mtime_ns == made_at
 
 
-@pytest.mark.parametrize(
-    "source", ["pyproject.toml", "scripts/constraints.txt", "scripts/lib/environment.py"]
-)
+@pytest.mark.parametrize("source", ["pyproject.toml", "scripts/hashes.txt", "scripts/lib/environment.py"])
 def test_a_change_of_what_it_is_made_from_makes_it_stale(checkout: Checkout, source: str) -> None:
     with altered(checkout.root / source):
         changed = checkout.is_current()
@@ -208,13 +208,22 @@ def test_an_environment_whose_python_is_gone_is_made_anew(checkout: Checkout) ->
 
 
 def test_what_cannot_be_installed_is_told_and_leaves_nothing_that_looks_current(tmp_path: Path) -> None:
-    checkout = Checkout(tmp_path / "tiny", PYPROJECT.replace('"pip"', '"not-to-be-had"'))
+    checkout = Checkout(tmp_path / "tiny", NEEDY, f"not-to-be-had==1.0 --hash=sha256:{'0' * 64}\n")
 
     code, words = checkout.set_up()
 
     assert (code, checkout.is_current()) == (1, False)
     assert "No matching distribution found for not-to-be-had" in words
     assert "could not make .venv: pip failed" in words
+
+
+def test_what_nobody_has_pinned_is_told_and_not_installed(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path / "tiny", NEEDY)
+
+    code, words = checkout.set_up()
+
+    assert (code, checkout.stamp.exists()) == (1, False)
+    assert "could not make .venv: not-to-be-had is not in scripts/hashes.txt: run scripts/pin" in words
 
 
 def test_a_python_that_does_not_work_is_refused_by_name(checkout: Checkout) -> None:
