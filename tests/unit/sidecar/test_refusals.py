@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from holdfast.errors import HoldfastError, SweepBusy, Throttled, Unavailable
+from holdfast.sidecar import bodies
 from tests.fakes.sidecar import RunningSidecar, running_sidecar
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -339,12 +340,23 @@ def test_a_token_in_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None
         assert (status("old"), status("new!")) == (401, 401)
 
 
-def test_whoever_may_not_come_in_is_not_listened_to(tmp_path: Path) -> None:
-    with running_sidecar(tmp_path, api_token="right") as guarded:
-        head = CHUNKED + b"Content-Length: 50000000\r\n\r\n"
-        answer = _send(guarded, head)  # which returns once the connection is closed
+def test_whoever_may_not_come_in_is_not_listened_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lingered: list[object] = []
 
-    assert answer.startswith(b"HTTP/1.1 401")
+    async def note(receive: object) -> None:
+        lingered.append(receive)
+
+    monkeypatch.setattr(bodies, "linger", note)
+    with running_sidecar(tmp_path, api_token="right") as guarded:
+        head = CHUNKED + b"Content-Length: 50000000\r\n"
+        # Each returns once the connection is closed.
+        unknown = _send(guarded, head + b"\r\n")
+        foreign = _send(guarded, head.replace(b"localhost", b"evil.example") + b"\r\n")
+        heard = list(lingered)
+        known = _send(guarded, head + b"Authorization: Bearer right\r\n\r\n")
+
+    assert (unknown[:12], foreign[:12], heard) == (b"HTTP/1.1 401", b"HTTP/1.1 403", [])
+    assert (known[:12], len(lingered)) == (b"HTTP/1.1 413", 1)
 
 
 def _press(sidecar: RunningSidecar, beginning: bytes, rest: bytes) -> bytes:

@@ -50,7 +50,7 @@ def test_beyond_the_bound_work_is_refused_with_a_time() -> None:
     hanging = Hanging()
 
     async def scene() -> Problem:
-        threads = BoundedThreads(1, "test", most_waiting=0)
+        threads = BoundedThreads(1, "test", most_waiting=0, longest_turn_s=10 * LONGEST_S)
         first = asyncio.create_task(threads.run(hanging))
         await asyncio.to_thread(hanging.is_begun.wait, LONGEST_S)
         with pytest.raises(Problem) as caught:
