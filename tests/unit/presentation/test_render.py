@@ -181,3 +181,12 @@ def test_an_output_that_is_full_is_not_taken_for_another_disk() -> None:
         writing_answer(),
     ):
         raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("style", [None, "bold"])
+def test_line_for_people_stays_one_line_whatever_is_in_it(
+    capfd: pytest.CaptureFixture[str], style: str | None
+) -> None:
+    Screen().say("stored as p\n::error::forged\x1b[2J", style=style)
+
+    assert capfd.readouterr().out == "stored as p\\n::error::forged\\x1b[2J\n"
