@@ -46,7 +46,7 @@ def test_canary_is_nowhere_outside_of_the_process(
     with opened(tmp_path, KEY, mode=mode, HOLDFAST_LOG_LEVEL="debug") as holdfast:
         holdfast.save("r", {"secret": CANARY}, context={"note": CANARY}, checkpoint_id=ID)
         holdfast.submit({"run_id": "r", "trigger": "manual", "state": [], "mine": CANARY})
-        large = {"rows": [f"{number} {CANARY}" for number in range(400_000)]}
+        large = {"rows": [f"{number} {CANARY}" for number in range(480_000)]}  # 20 MB
         holdfast.save("large", large)
         assert find_traces(tmp_path, CANARY) == []
         holdfast.export_spool(tmp_path / "export")

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.format.redacted import MARK
 from holdfast.security.jose import make_shared_key
-from tests.fakes.credentials import MAKERS, Forger
+from tests.fakes.credentials import MAKERS, Forger, make_all
 from tests.fakes.sidecar import RunningSidecar, running_sidecar
 from tests.fakes.traces import find_traces
 
@@ -26,6 +26,20 @@ def test_receipt_names_what_was_taken_out(sidecar: RunningSidecar) -> None:
     assert plan["state"] == {"key": MARK}
     assert any("give it anew" in warning for warning in plan["warnings"])
     assert token not in sidecar.client.get("/metrics").text
+
+
+def test_no_credential_of_the_corpus_reaches_the_metrics_or_the_log(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    corpus = make_all(seed=29, number=200)
+    with running_sidecar(tmp_path, log_level="debug") as sidecar:
+        for number, (_, text, _) in enumerate(corpus):
+            body = {"trigger": "manual", "context_fields": {"log": text}, "state": {text: [text]}}
+            answer = sidecar.client.post(f"/v1/runs/run-{number % 3}/checkpoints", json=body)
+            assert answer.status_code == 202
+        told = sidecar.client.get("/metrics").text + sidecar.client.get("/v1/status").text
+    told += "".join(capfd.readouterr())
+    assert [secret for _, _, secret in corpus if secret in told] == []
 
 
 def test_sealed_state_is_read_with_the_key_and_409_without(
