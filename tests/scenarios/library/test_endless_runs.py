@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.cache import local_copy
 from holdfast.drain import commits, stamper
-from holdfast.queue import sqlite_queue
+from holdfast.queue import common
 from holdfast.repository import runs
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
@@ -23,7 +23,7 @@ LIMITS = [
     (runs, "MAX_REMEMBERED_RUNS"),
     (commits, "MAX_REMEMBERED_RUNS"),
     (stamper, "_MOST_REMEMBERED"),
-    (sqlite_queue, "_MAX_REMEMBERED"),
+    (common, "_MAX_REMEMBERED"),
     (local_copy, "MAX_DISBELIEVED"),
 ]
 _RUN = re.compile(r"run-\d+-\d+")
