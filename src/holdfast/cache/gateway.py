@@ -1,13 +1,14 @@
 """A gateway that keeps a local copy of what it writes, so that it can be read while GitHub is away."""
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from holdfast.cache.local_copy import RepositoryCache
+from holdfast.cache.local_copy import OwnCommit, RepositoryCache, RunWrite
 from holdfast.format.git_ids import blob_sha
-from holdfast.format.paths import PARTS, Layout, is_single
+from holdfast.format.paths import PARTS, Layout, is_single, parse_sequences
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.calls import Call, CommitFiles, DeleteFile, Gateway, WriteFile
+from holdfast.github.records import Revision
 
 ResultT = TypeVar("ResultT")
 
@@ -23,21 +24,20 @@ class CachingGateway:
     def perform(self, call: Call[ResultT]) -> ResultT:
         """Return what GitHub answers to `call`, or raise a GatewayError."""
         result = self._inner.perform(call)
-        if isinstance(call, WriteFile):
-            self._keep({call.path: call.content})
-        elif isinstance(call, DeleteFile):
-            self._keep({call.path: None})
-        elif isinstance(call, CommitFiles):
-            self._keep({**dict.fromkeys(call.deletions), **call.additions})
+        written = _written_by(call)
+        if written and isinstance(result, Revision):
+            parent_sha = call.expected_head_sha if isinstance(call, CommitFiles) else result.parent_sha
+            self._keep(written, OwnCommit(result.commit_sha, parent_sha))
         return result
 
-    def _keep(self, written: Mapping[str, bytes | None]) -> None:
-        by_run: dict[str, dict[str, RemoteFile | None]] = {}
+    def _keep(self, written: Mapping[str, bytes | None], commit: OwnCommit) -> None:
+        by_run: dict[str, RunWrite] = {}
         blobs: dict[str, bytes] = {}
         for path, content in written.items():
             run_id, name = self._layout.parse_path(path)
             if not run_id:
                 continue
+            noted = by_run.setdefault(run_id, RunWrite())
             if name.startswith(f"{PARTS}/"):
                 if content is not None:
                     self._cache.keep_part(path, content)
@@ -46,10 +46,19 @@ class CachingGateway:
             if content is not None:
                 file = RemoteFile(blob_sha(content), len(content))
                 blobs[file.sha] = content
+                noted.highest_number = max(noted.highest_number, *parse_sequences(name)[-1:], 0)
             # The index, which is always written after it, names a single checkpoint together with its blob.
             if file is None or not is_single(name):
-                by_run.setdefault(run_id, {})[name] = file
+                noted.files[name] = file
         if blobs:
             self._cache.keep_blobs(blobs)
-        for run_id, files in by_run.items():
-            self._cache.note_writes(run_id, files)
+        self._cache.note_commit(commit, by_run)
+
+
+def _written_by(call: Call[Any]) -> Mapping[str, bytes | None]:
+    """Return what a call writes, by path; None for what it deletes."""
+    if isinstance(call, WriteFile):
+        return {call.path: call.content}
+    if isinstance(call, DeleteFile):
+        return {call.path: None}
+    return {**dict.fromkeys(call.deletions), **call.additions} if isinstance(call, CommitFiles) else {}

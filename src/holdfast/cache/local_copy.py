@@ -8,9 +8,9 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -34,6 +34,8 @@ MAX_WRITTEN_RUNS = 10_000
 _CLEAR_STATE = re.compile(rb'"(?:state_snapshot|context_fields)"\s*+:\s*+(?!\{\s*"\$(?:sealed|parts?)"\s*:)')
 _SEALED_PART = b'{"$sealed":'
 
+_LINEAGE = "lineage"
+
 ResultT = TypeVar("ResultT")
 
 
@@ -51,6 +53,48 @@ class Folder:
 
     commit_sha: str
     files: Mapping[str, RemoteFile]
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """`index.json` and `latest.json` of a run, as of a commit; none is named if that is not known.
+
+    No file has a checkpoint with a higher number than `highest_number`; None if that is not known. `lineage`
+    names the commits of ours, without any of others between them, of which the last to the run is one.
+    """
+
+    commit_sha: str
+    files: Mapping[str, RemoteFile]
+    highest_number: int | None = None
+    file_count: int = 0
+    lineage: str = ""
+
+    def after(self, written: "RunWrite", commit: "OwnCommit", lineage: str) -> "Ends":
+        """Return the same after a commit of ours."""
+        changed = {name: file for name, file in written.files.items() if name in (INDEX, LATEST)}
+        files = {name: file for name, file in {**self.files, **changed}.items() if file is not None}
+        if not self.commit_sha or self.commit_sha != commit.parent_sha:
+            return Ends("", files, None, self.file_count)
+        highest = None if self.highest_number is None else max(self.highest_number, written.highest_number)
+        return Ends(commit.commit_sha, files, highest, self.file_count, lineage)
+
+
+class OwnCommit(NamedTuple):
+    """A commit of ours, and the one that it was made on, "" if that is not known."""
+
+    commit_sha: str
+    parent_sha: str
+
+
+@dataclass(slots=True)
+class RunWrite:
+    """What a commit of ours wrote to, or (None) deleted from, the folder of a run.
+
+    Files of one checkpoint need not be among them: the index, which always follows, names them.
+    """
+
+    files: dict[str, RemoteFile | None] = field(default_factory=dict)
+    highest_number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,35 +198,59 @@ class RepositoryCache:
     def keep_folder(self, run_id: str, folder: Folder) -> None:
         """Remember the files of a run."""
         files = FileList.of(folder.files)
-        head = orjson.dumps((folder.commit_sha, files.highest_number))
-        self._keep_bytes(f"folder/{run_id}", head + files.to_bytes())
-        latest = folder.files.get(LATEST)
-        self._keep_record(f"newest/{run_id}", (len(files), latest.sha if latest else ""))
+        known = {name: folder.files[name] for name in (INDEX, LATEST) if name in folder.files}
+        ends = Ends(folder.commit_sha, known, files.highest_number, len(files))
+        self._keep_records(
+            {f"folder/{run_id}": _record_folder(folder.commit_sha, files), **_record(run_id, ends)}
+        )
 
-    def ends(self, run_id: str) -> Folder | None:
-        """Return `index.json` and `latest.json` of a run, as they were at a commit."""
-        return self._recall(f"ends/{run_id}", lambda known: Folder(known[0], _read_files(known[1])))
+    def ends(self, run_id: str) -> Ends | None:
+        """Return `index.json` and `latest.json` of a run, as we last saw or wrote them.
 
-    def keep_ends(self, run_id: str, ends: Folder) -> None:
+        If all that was committed since is our own, they are as of the last commit.
+        """
+        key = f"ends/{run_id}"
+        # At once: between two readings, one of our own commits might make the first one untrue.
+        found = self._disk.get_many([key, _LINEAGE])
+        ends = None if key in self._disbelieved else _understand(found.get(key), _read_ends)
+        lineage = None if _LINEAGE in self._disbelieved else _understand(found.get(_LINEAGE), _read_lineage)
+        is_current = ends and lineage and ends.lineage == lineage.name
+        return replace(ends, commit_sha=lineage.commit_sha) if ends and lineage and is_current else ends
+
+    def keep_ends(self, run_id: str, ends: Ends) -> None:
         """Remember `index.json` and `latest.json` of a run."""
-        self._keep_record(f"ends/{run_id}", (ends.commit_sha, _record_files(ends.files)))
+        self._keep_records(_record(run_id, ends))
 
     def has_latest(self, run_id: str) -> bool:
         """Whether the newest checkpoint of a run, as far as it is known, is here."""
-        sha = self._recall(f"newest/{run_id}", lambda known: str(known[1]))
-        return bool(sha) and self.blob(str(sha)) is not None
+        ends = self.ends(run_id)
+        latest = ends.files.get(LATEST) if ends else None
+        return latest is not None and self.blob(latest.sha) is not None
 
-    def file_count(self, run_id: str) -> int:
-        """Return how many files a run had when we last looked; 0 if it is not known."""
-        return self._recall(f"newest/{run_id}", lambda known: int(known[0])) or 0
+    def note_commit(self, commit: OwnCommit, written: Mapping[str, RunWrite]) -> None:
+        """Remember what a commit of ours changed, by run."""
+        known = self._recall_bytes(_LINEAGE, _read_lineage)
+        is_next = known is not None and commit.parent_sha == known.commit_sha
+        name = known.name if known and is_next else commit.commit_sha
+        records = {_LINEAGE: orjson.dumps((name, commit.commit_sha))}
+        for run_id, write in written.items():
+            ends = self.ends(run_id) or Ends("", {})
+            records |= _record(run_id, ends.after(write, commit, name))
+        self._keep_records(records)
+        for run_id, write in written.items():
+            if index := write.files.get(INDEX):
+                self._note_written(run_id, index)
+            if write.files:
+                files = FileList.of(self._folder_after(run_id, write.files))
+                self._keep_records({f"folder/{run_id}": _record_folder("", files)})
 
-    def note_writes(self, run_id: str, written: Mapping[str, RemoteFile | None]) -> None:
-        """Remember what we wrote to, or (None) deleted from, the folder of a run."""
-        if index := written.get(INDEX):
-            self._written.pop(run_id, None)
-            self._written[run_id] = ListedRun("", index.sha, None)
-            if len(self._written) > MAX_WRITTEN_RUNS:
-                del self._written[next(iter(self._written))]
+    def _note_written(self, run_id: str, index: RemoteFile) -> None:
+        self._written.pop(run_id, None)
+        self._written[run_id] = ListedRun("", index.sha, None)
+        if len(self._written) > MAX_WRITTEN_RUNS:
+            del self._written[next(iter(self._written))]
+
+    def _folder_after(self, run_id: str, written: Mapping[str, RemoteFile | None]) -> dict[str, RemoteFile]:
         known = self.folder(run_id)
         files = _recent(known.files) if known else {}
         for name, file in written.items():
@@ -193,7 +261,7 @@ class RepositoryCache:
         droppable = [name for name in files if name not in (INDEX, LATEST)]
         for name in droppable[: max(0, excess)]:
             del files[name]
-        self.keep_folder(run_id, Folder("", files))
+        return files
 
     def tree(self, sha: str) -> dict[str, RemoteFile] | None:
         """Return every file below a tree if it is here; named by its content, it never changes."""
@@ -226,7 +294,7 @@ class RepositoryCache:
 
     def knows_runs(self) -> bool:
         """Whether we have seen or written any run ourselves."""
-        return self._disk.get("runs") is not None or any(True for _ in self._disk.keys("folder/"))
+        return self._disk.get("runs") is not None or any(True for _ in self._disk.keys("ends/"))
 
     def preserved(self, commit_sha: str) -> frozenset[str] | None:
         """Return the runs that are never cleaned up, as of this commit, if that is known."""
@@ -240,7 +308,7 @@ class RepositoryCache:
     def known_runs(self) -> list[str]:
         """Return the runs that we have seen or written ourselves."""
         run_list = self.run_list()
-        seen = {key.removeprefix("folder/") for key in self._disk.keys("folder/")}
+        seen = {key.removeprefix("ends/") for key in self._disk.keys("ends/")}
         return sorted(seen.union(run_list.runs if run_list else ()))
 
     def view(self, run_id: str) -> RunSnapshot | None:
@@ -256,13 +324,14 @@ class RepositoryCache:
 
         return self._recall(f"view/{run_id}", read)
 
-    def keep_view(self, view: RunSnapshot) -> None:
-        """Remember how the run's folder stands."""
+    def keep_view(self, view: RunSnapshot, *, is_index_kept: bool = False) -> None:
+        """Remember how the run's folder stands; the blob of its index may have been kept already."""
         if view.index_sha is None:
             return
-        content = view.index.to_bytes()
-        if blob_sha(content) == view.index_sha:  # an index that others wrote is kept as it was read
-            self.keep_blob(view.index_sha, content)
+        if not is_index_kept:
+            content = view.index.to_bytes()
+            if blob_sha(content) == view.index_sha:  # an index that others wrote is kept as it was read
+                self.keep_blob(view.index_sha, content)
         names = [segment.name for segment in view.index.segments]
         segment_shas = {name: view.blobs[name] for name in names if name in view.blobs}
         known = (view.index_sha, view.latest_sha, view.latest_sequence, segment_shas)
@@ -310,12 +379,15 @@ class RepositoryCache:
 
     def _keep_record(self, key: str, record: object) -> None:
         """Keep a record in place of an earlier one, which is forgotten in any case."""
-        self._keep_bytes(key, orjson.dumps(record))
+        self._keep_records({key: orjson.dumps(record)})
 
-    def _keep_bytes(self, key: str, content: bytes) -> None:
-        if self._keep(key, content):
-            self._disbelieved.discard(key)
-        else:
+    def _keep_records(self, records: Mapping[str, bytes]) -> None:
+        """Keep records in place of earlier ones, all or none of them."""
+        is_kept = sum(map(len, records.values())) <= MAX_BLOB_BYTES and self._disk.set_many(records)
+        if is_kept:
+            self._disbelieved.difference_update(records)
+            return
+        for key in records:
             self._forget(key)
 
     def _forget(self, key: str) -> None:
@@ -331,11 +403,31 @@ class RepositoryCache:
         return self._recall_bytes(key, lambda stored: read(orjson.loads(stored)))
 
     def _recall_bytes(self, key: str, read: Callable[[bytes], ResultT]) -> ResultT | None:
-        stored = None if key in self._disbelieved else self._disk.get(key)
-        try:
-            return None if stored is None else read(stored)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, HoldfastError):
-            return None  # damaged, or of another version
+        return None if key in self._disbelieved else _understand(self._disk.get(key), read)
+
+
+class _Lineage(NamedTuple):
+    """Commits of ours, each made on the one before, by the name of the first, and the last of them."""
+
+    name: str
+    commit_sha: str
+
+
+def _understand(stored: bytes | None, read: Callable[[bytes], ResultT]) -> ResultT | None:
+    try:
+        return None if stored is None else read(stored)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, HoldfastError):
+        return None  # damaged, or of another version
+
+
+def _read_lineage(stored: bytes) -> _Lineage:
+    return _Lineage(*orjson.loads(stored))
+
+
+def _read_ends(stored: bytes) -> Ends:
+    commit_sha, files, *others = orjson.loads(stored)
+    highest_number, file_count, lineage = others
+    return Ends(commit_sha, _read_files(files), highest_number, file_count, lineage)
 
 
 def _is_sealed_part(content: bytes) -> bool:
@@ -355,6 +447,16 @@ def _recent(files: Mapping[str, RemoteFile]) -> dict[str, RemoteFile]:
 def _read_run(record: Any) -> ListedRun:
     tree_sha, index_sha, latest_sha, is_headless, summary_sha = record
     return ListedRun(tree_sha, index_sha, latest_sha, is_headless, summary_sha)
+
+
+def _record(run_id: str, ends: Ends) -> dict[str, bytes]:
+    counts = (ends.highest_number, ends.file_count)
+    known = (ends.commit_sha, _record_files(ends.files), *counts, ends.lineage)
+    return {f"ends/{run_id}": orjson.dumps(known)}
+
+
+def _record_folder(commit_sha: str, files: FileList) -> bytes:
+    return orjson.dumps((commit_sha, files.highest_number)) + files.to_bytes()
 
 
 def _record_files(files: Mapping[str, RemoteFile]) -> dict[str, tuple[str, int]]:

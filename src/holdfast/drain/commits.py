@@ -38,6 +38,16 @@ from holdfast.repository.runs import MAX_REMEMBERED_RUNS, Runs
 from holdfast.tracing import traces
 
 
+class _EveryPart:
+    """The names of the parts that our own last commit referred to: all of them are there."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+_EVERY_PART = _EveryPart()
+
+
 @dataclass
 class CommitWriter:
     """Writes checkpoints of many runs in one commit through GraphQL."""
@@ -55,6 +65,8 @@ class CommitWriter:
     admit: Admit = admit_all
     machine: str = field(default_factory=platform.node)
     _head_sha: str = ""
+    _left_behind: str = ""
+    """The commit that did not turn out to be the newest."""
     _views: dict[str, RunSnapshot] = field(default_factory=dict)
     _part_names: dict[str, Container[str]] = field(default_factory=dict)
     _graphql: GraphqlPresence = field(init=False)
@@ -94,7 +106,7 @@ class CommitWriter:
             try:
                 return self._commit(under_way)
             except GatewayError as error:
-                if is_worth_repeating(error):
+                if is_worth_repeating(error) or isinstance(error, Missing):
                     self._forget()
                 raise
 
@@ -106,22 +118,19 @@ class CommitWriter:
     def _commit(self, items: list[QueueItem]) -> dict[str, Delivery]:
         """Commit everything on top of the head we know; `items` is changed when numbers are."""
         run_ids = list(dict.fromkeys(item.run_id for item in items))
-        self._learn(run_ids)
+        if not self._recall(items):
+            self._learn(run_ids)
         write_plans = self._plan(run_ids, items)
         writes = [write for write_plan in write_plans.values() for write in _writes(write_plan)]
         if writes:
             self._send(write_plans, writes)
-        self._views.update(
-            {
-                run_id: plan.view_after(self._views[run_id], self.layout)
-                for run_id, plan in write_plans.items()
-            }
-        )
-        for run_id in write_plans:
-            self.runs.keep_outlines(self._views[run_id])
+        for run_id, write_plan in write_plans.items():
+            after = write_plan.view_after(self._views[run_id], self.layout)
+            self._views[run_id] = self.runs.keep_committed(after)
         for run_id in list(self._views)[:-MAX_REMEMBERED_RUNS]:
             if run_id not in write_plans:
                 del self._views[run_id]
+                self._part_names.pop(run_id, None)
         return {
             checkpoint_id: Delivery(
                 entry.sequence, entry.file_path, entry.blob_sha, self._head_sha, entry.ends_run
@@ -173,6 +182,26 @@ class CommitWriter:
             if stored.blob_sha != write.blob_sha:
                 raise Unverified(write.path, "what GitHub gives back is not what was sent")
 
+    def _recall(self, items: Sequence[QueueItem]) -> bool:
+        """Whether it is known how our own commits left these runs. Should others have written, that shows."""
+        lowest: dict[str, int] = {}
+        for item in items:
+            lowest[item.run_id] = min(item.sequence, lowest.get(item.run_id, item.sequence))
+        known = {run_id: self._views[run_id] for run_id in lowest if run_id in self._views}
+        found = {run_id: self.runs.recall(run_id, lowest[run_id]) for run_id in lowest if run_id not in known}
+        commits = {self._head_sha} if known or self._head_sha else set()
+        for run_id, recalled in found.items():
+            if recalled is None:
+                return False
+            known[run_id] = recalled[0]
+            commits.add(recalled[1])
+            self._part_names[run_id] = _EVERY_PART
+        if len(commits) != 1 or commits & {"", self._left_behind}:
+            return False
+        (self._head_sha,) = commits
+        self._views.update(known)
+        return True
+
     def _learn(self, run_ids: Sequence[str]) -> None:
         """Know the head and how these runs stand at it, asking GitHub only for what is not known."""
         if self._head_sha and all(run_id in self._views for run_id in run_ids):
@@ -182,7 +211,7 @@ class CommitWriter:
             self._views.clear()
         self._head_sha = snapshot.head_sha
         self._views.update({run_id: self._view(run_id, snapshot) for run_id in run_ids})
-        self._part_names = {run_id: self._list_parts(run_id, snapshot) for run_id in run_ids}
+        self._part_names |= {run_id: self._list_parts(run_id, snapshot) for run_id in run_ids}
 
     def _read_snapshot(self, run_ids: Sequence[str]) -> Snapshot:
         files = [self.layout.path(run_id, name) for run_id in run_ids for name in (INDEX, LATEST)]
@@ -217,6 +246,7 @@ class CommitWriter:
         return {f"{PARTS}/{name}" for name in listed}
 
     def _forget(self) -> None:
+        self._left_behind = self._head_sha or self._left_behind
         self._head_sha = ""
         self._views.clear()
 

@@ -68,6 +68,7 @@ class WritePlan:
             latest_sha=self.latest.blob_sha if self.latest else view.latest_sha,
             latest_sequence=newest.sequence if self.latest and newest else view.latest_sequence,
             blobs={**view.blobs, **own},
+            is_settled=view.is_settled,
         )
 
 
@@ -130,12 +131,12 @@ def _segment_writes(view: RunSnapshot, merged: Index, layout: Layout) -> tuple[F
 
     What an earlier attempt has left in the place of one, which no index names, is replaced.
     """
-    stored = set(view.index.segments) if view.is_index_stored else set()
+    stored = {segment.sha256 for segment in view.index.segments} if view.is_index_stored else set()
     writes = []
     for segment in merged.segments:
-        in_place = view.blobs.get(layout.name_of(view.run_id, segment.file_path))
-        if segment in stored:
+        if segment.sha256 in stored:
             continue
+        in_place = view.blobs.get(layout.name_of(view.run_id, segment.file_path))
         content = segment.to_bytes(view.run_id)
         message = f"Index {view.run_id}: checkpoints {segment.first} to {segment.last}"
         write = FileWrite(segment.file_path, content, blob_sha(content), message, in_place)

@@ -1,7 +1,7 @@
 """The files of a run's folder as one text, in which one is found without parsing all the others."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from holdfast.format.paths import parse_sequences
@@ -66,10 +66,19 @@ class FileList(Mapping[str, RemoteFile]):
     def highest_number(self) -> int:
         """Return the highest number that the name of a checkpoint's file has; 0 if there is none."""
         if self._highest_number is None:
-            named = sorted(_NUMBERED.findall(self._text), key=lambda found: int(found[1]), reverse=True)
-            numbers = (parse_sequences(name.decode("utf-8", "surrogatepass")) for name, _ in named)
-            self._highest_number = next((each[-1] for each in numbers if each), 0)
+            self._highest_number = _find_highest(self._text)
         return self._highest_number
+
+
+def find_highest(names: Iterable[str]) -> int:
+    """Return the highest number that the name of a checkpoint's file has; 0 if there is none."""
+    return _find_highest("\0".join(("", *names)).encode("utf-8", "surrogatepass"))
+
+
+def _find_highest(text: bytes) -> int:
+    named = sorted(_NUMBERED.findall(text), key=lambda found: int(found[1]), reverse=True)
+    numbers = (parse_sequences(name.decode("utf-8", "surrogatepass")) for name, _ in named)
+    return next((each[-1] for each in numbers if each), 0)
 
 
 def _parse(pattern: re.Pattern[bytes], text: bytes) -> dict[str, RemoteFile]:

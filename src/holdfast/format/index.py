@@ -103,6 +103,16 @@ class Segment:
         names = (entry.file_path.removeprefix("/").removeprefix(folder) for entry in self.entries)
         return Outline(frozenset(entry.checkpoint_id for entry in self.entries), frozenset(names))
 
+    def in_short(self) -> "Segment":
+        """Return the same without its entries."""
+        return self if self.entries is None else replace(self, entries=None, known=self.outline)
+
+    @cached_property
+    def line(self) -> bytes:
+        """Return what `index.json` says of it."""
+        members = ("file_path", "first", "last", "count", "sha256")
+        return orjson.dumps({name: getattr(self, name) for name in members})
+
     def has_id(self, checkpoint_id: str) -> bool:
         """Whether this checkpoint is in here, as far as that is known."""
         return self.outline is not None and checkpoint_id in self.outline.ids
@@ -190,21 +200,34 @@ class Index:
     @property
     def checkpoint_count(self) -> int:
         """Return how many checkpoints there are, in segments or not."""
-        return len(self.entries) + sum(segment.count for segment in self.segments)
+        return len(self.entries) + sum([segment.count for segment in self.segments])
 
     @property
     def is_whole(self) -> bool:
         """Whether every segment was read, so that nothing of the run is unknown."""
-        return all(segment.entries is not None for segment in self.segments)
+        return len(self.read_segments) == len(self.segments)
 
     @property
     def is_outlined(self) -> bool:
         """Whether it is known of every checkpoint of the run that it is there."""
         return all(segment.outline is not None for segment in self.segments)
 
+    @cached_property
+    def read_segments(self) -> list[Segment]:
+        """Return the segments that were read; of a long run they are few."""
+        return [segment for segment in self.segments if segment.entries is not None]
+
+    @cached_property
+    def _closed_ids(self) -> list[frozenset[str]]:
+        return [segment.outline.ids for segment in self.segments if segment.outline]
+
     def has_id(self, checkpoint_id: str) -> bool:
         """Whether this checkpoint is in the index, as far as its segments are known."""
-        return checkpoint_id in self.by_id or any(each.has_id(checkpoint_id) for each in self.segments)
+        return checkpoint_id in self.by_id or any(checkpoint_id in ids for ids in self._closed_ids)
+
+    def is_closed(self, name: str) -> bool:
+        """Whether a segment names this file, as far as they are known."""
+        return any(segment.outline and name in segment.outline.names for segment in self.segments)
 
     @property
     def outlined_names(self) -> list[frozenset[str]]:
@@ -216,14 +239,15 @@ class Index:
     def by_id(self) -> Mapping[str, IndexEntry]:
         """Return the entries by `checkpoint_id`, with those of the segments that were read."""
         listed = {entry.checkpoint_id: entry for entry in self.entries}
-        return ChainMap(listed, *(segment.by_id for segment in self.segments)) if self.segments else listed
+        read = self.read_segments
+        return ChainMap(listed, *(segment.by_id for segment in read)) if read else listed
 
     @cached_property
     def all_entries(self) -> tuple[IndexEntry, ...]:
         """Return the entries with those of the segments that were read."""
-        if not self.segments:
+        if not self.read_segments:
             return self.entries
-        closed = (segment.entries or () for segment in self.segments)
+        closed = (segment.entries or () for segment in self.read_segments)
         return tuple(sorted(chain(*closed, self.entries), key=_by_number))
 
     def unfolded(self, newest: int | None = None) -> "Index":
@@ -233,12 +257,12 @@ class Index:
 
     def newest_first(self) -> Iterator[IndexEntry]:
         """Yield the entries with those of the segments that were read, the newest first."""
-        closed = (reversed(segment.entries or ()) for segment in reversed(self.segments))
+        closed = (reversed(segment.entries or ()) for segment in reversed(self.read_segments))
         return chain(reversed(self.entries), *closed)
 
     def has_number(self, sequence: int) -> bool:
         """Whether a checkpoint in a segment that was read has this number."""
-        return any(segment.has_number(sequence) for segment in self.segments)
+        return any(segment.has_number(sequence) for segment in self.read_segments)
 
     def with_entries(self, added: Iterable[IndexEntry], *, workflow: str | None, now: str) -> "Index":
         """Return the union, by `checkpoint_id`; what is there already stays as it is."""
@@ -296,8 +320,8 @@ class Index:
             head["review"] = self.review.to_mapping()
         closed = b""
         if self.segments:
-            lines = (orjson.dumps(_describe(segment)) for segment in self.segments)
-            closed = b',"segments":[\n' + b",\n".join(lines) + b"\n]"
+            lines = b",\n".join(segment.line for segment in self.segments)
+            closed = b',"segments":[\n' + lines + b"\n]"
         return orjson.dumps(head | dict(self.others))[:-1] + closed + _lines(self.entries)
 
 
@@ -318,16 +342,6 @@ def _with_moved(segment: Segment, moved: Mapping[str, IndexEntry], run_id: str) 
     if entries == (segment.entries or ()):
         return segment
     return close_segment(run_id, segment.file_path.rpartition("/")[0], entries)
-
-
-def _describe(segment: Segment) -> dict[str, Any]:
-    return {
-        "file_path": segment.file_path,
-        "first": segment.first,
-        "last": segment.last,
-        "count": segment.count,
-        "sha256": segment.sha256,
-    }
 
 
 def _segment_bytes(run_id: str, entries: tuple[IndexEntry, ...]) -> bytes:

@@ -33,7 +33,8 @@ class RunSnapshot:
 
     `index` is the one that `index.json` holds, or the one that ought to lie there: then it is not stored yet,
     and `flaws` say why. Where retention kept only `latest.json`, its checkpoint is `revived`: the index names
-    a file for it that is still to be written.
+    a file for it that is still to be written. In one that is settled, `blobs` lacks the files that closed
+    segments name: they are there.
     """
 
     index: Index
@@ -44,6 +45,7 @@ class RunSnapshot:
     is_index_stored: bool = True
     revived: Envelope | None = None
     flaws: tuple[Flaw, ...] = ()
+    is_settled: bool = False
 
     @property
     def run_id(self) -> str:
@@ -55,6 +57,25 @@ class RunSnapshot:
         """Return the number up to which checkpoints may be gone; all are where only `latest.json` is kept."""
         pruned_through = self.index.pruned_through
         return pruned_through if self.index.entries else max(pruned_through, self.latest_sequence)
+
+    def settled(self) -> "RunSnapshot":
+        """Return what a writer needs to go on after its own write: of what is closed, no more than outlines.
+
+        So what it costs to add a checkpoint does not depend on how many there are.
+        """
+        if not self.index.is_outlined:
+            return self
+        segments = self.index.segments
+        new = [each for each in segments if each.entries is not None or not self.is_settled]
+        closed = set[str]().union(*(each.outline.names for each in new if each.outline))
+        if not closed:
+            return replace(self, is_settled=True)
+        return replace(
+            self,
+            index=replace(self.index, segments=tuple(segment.in_short() for segment in segments)),
+            blobs={name: sha for name, sha in self.blobs.items() if name not in closed},
+            is_settled=True,
+        )
 
 
 def without_unproved(view: RunSnapshot, checkpoint_ids: Collection[str], layout: Layout) -> RunSnapshot:
@@ -84,4 +105,6 @@ def without_unproved(view: RunSnapshot, checkpoint_ids: Collection[str], layout:
 def _is_proved(entry: IndexEntry, view: RunSnapshot, layout: Layout) -> bool:
     """Whether the file of an entry is there and, if it holds nothing else, is the one that was sent."""
     name = layout.name_of(view.run_id, entry.file_path)
+    if view.is_settled and view.index.is_closed(name):
+        return True
     return name in view.blobs and (not is_single(name) or entry.blob_sha in ("", view.blobs[name]))

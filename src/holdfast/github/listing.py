@@ -41,11 +41,16 @@ def list_folder(
 
 def _query_folder(gateway: Gateway, folder: str, ref: str) -> tuple[ListingEntry, ...]:
     """Return the files of a folder by one query, which lists as many as there are. Raises GatewayError."""
-    is_commit = _COMMIT_SHA.fullmatch(ref) is not None
-    page = gateway.perform(ReadPage("" if is_commit else ref, (folder,), ref if is_commit else ""))
+    at_commit = is_commit(ref)
+    page = gateway.perform(ReadPage("" if at_commit else ref, (folder,), ref if at_commit else ""))
     if folder not in page.folders:
         raise Missing(folder, "there is no such folder")
     return tuple(ListingEntry(name, "file", sha) for name, sha in page.folders[folder].items())
+
+
+def is_commit(ref: str) -> bool:
+    """Whether a ref is a commit, and not the name of a branch."""
+    return _COMMIT_SHA.fullmatch(ref) is not None
 
 
 def walk_to(gateway: Gateway, folder: str, ref: str) -> tuple[ListingEntry, ...]:

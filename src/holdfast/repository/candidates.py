@@ -6,7 +6,7 @@ from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
 from holdfast.format.index import IndexEntry
-from holdfast.format.paths import is_single, parse_sequences
+from holdfast.format.paths import Layout, is_single, parse_sequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,12 @@ class Candidate:
     sequence: int
     name: str
     entry: IndexEntry | None = None
+
+    def path_in(self, layout: Layout, run_id: str) -> str:
+        """Return the whole path of the file that is meant."""
+        if self.entry is None:
+            return layout.path(run_id, self.name)
+        return self.entry.file_path.removeprefix("/")
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,6 +1,6 @@
 """Reads what is stored and what is still spooled, as one, and from the local copy when GitHub is away."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -15,17 +15,15 @@ from holdfast.errors import (
     Unavailable,
     UnknownRun,
 )
-from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope
+from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import At
 from holdfast.format.index import Index
-from holdfast.format.paths import INDEX, LATEST, PRESERVED_RUNS, SUMMARY, Layout
+from holdfast.format.paths import PRESERVED_RUNS, SUMMARY, Layout
 from holdfast.format.preserved_list import parse_preserved
 from holdfast.format.review import Held
 from holdfast.format.stored_file import entry_of
 from holdfast.github.calls import Gateway, ReadFile
 from holdfast.github.presence import GraphqlPresence
-from holdfast.importing.formats import name_format
-from holdfast.jsontext.members import parse_document
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.repository.catalog import (
@@ -37,14 +35,23 @@ from holdfast.repository.catalog import (
     read_archived,
     read_indexes,
 )
+from holdfast.repository.loaded import (
+    Loaded,
+    load_stored,
+    prefer_aside,
+    rescue,
+    tell_native,
+    while_they_can_be_had,
+)
 from holdfast.repository.past import look_back
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.run_list import list_known_runs, list_runs
+from holdfast.repository.signature_marks import mark_signatures
 from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, GitHubSource, RunSource
 from holdfast.repository.stored_run import StoredRun
 from holdfast.security.trust import Trust
 from holdfast.styles.lateness import tell_late
-from holdfast.styles.resume import ResumePlan, Source, plan_resume
+from holdfast.styles.resume import ResumePlan, plan_resume
 from holdfast.styles.review import TELLING, Past, find_review, open_reviewed
 
 __all__ = ["History", "Loaded", "Reader", "RunSummary"]
@@ -54,21 +61,6 @@ Runs = Mapping[str, ListedRun]
 
 # What makes us read the local copy instead. GitHub answers 404 to those who may not see a repository.
 _AWAY = (Unavailable, Throttled, Refused, Missing)
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A checkpoint that was found to be whole, where it came from, and what was passed over on the way.
-
-    `earlier` reads the checkpoints before it, the newest first, as far as they can be had; `past` tells what
-    the index and the spool say of them.
-    """
-
-    envelope: Envelope
-    source: Source
-    warnings: Sequence[str]
-    earlier: Iterable[Envelope] = ()
-    past: Callable[[], Past] = Past
 
 
 @dataclass(frozen=True)
@@ -210,7 +202,7 @@ class Reader:
         if not self.trust.signatures.keys:
             return {}
         nothing: dict[str, str] = {}
-        return self._stored_beside_spool(run_id, StoredRun.mark_signatures, nothing, is_spooled=True)[0]
+        return self._stored_beside_spool(run_id, mark_signatures, nothing, is_spooled=True)[0]
 
     def find_run(self, checkpoint_id: str) -> str:
         """Return the run that a checkpoint belongs to. Raises UnknownRun."""
@@ -260,7 +252,7 @@ class Reader:
         loaded = self._load_newest(waiting, with_index=True) if at is None else self._load_at(waiting, at)
         past = loaded.past()
         late = tell_late(loaded.envelope.header, past.entries) if at is None else []
-        native = _tell_native(loaded.envelope)
+        native = tell_native(loaded.envelope)
         plan = plan_resume(
             loaded.envelope,
             source=loaded.source,
@@ -298,7 +290,9 @@ class Reader:
         waiting = SpooledRun.look(self.spool, run_id, self.trust)
         loaded = self._load_newest(waiting, with_index=True)
         if loaded.source == "spool":
-            past = look_back(StoredRun(self._cached(), self.layout, run_id, self.trust), waiting)
+            run = StoredRun(self._cached(), self.layout, run_id, self.trust)
+            run.find_ends()
+            past = look_back(run, waiting)
         else:
             past = loaded.past()
         return loaded, find_review(open_reviewed(loaded.envelope), past)
@@ -364,18 +358,18 @@ class Reader:
         if spooled:
             earlier = self._before_spooled(spooled, waiting)
             loaded = Loaded(spooled, "spool", waiting.warnings, earlier, lambda: self._past_of(waiting))
-            return _prefer_aside(loaded, waiting)
+            return prefer_aside(loaded, waiting)
 
         def load(run: StoredRun) -> Loaded:
             if with_index:
-                run.fetch([name for name in (LATEST, INDEX) if name in run.files])
-            return _load(run.newest(), run, waiting)
+                run.fetch_ends()
+            return load_stored(run.newest(), run, waiting)
 
         try:
             loaded = self.use_stored(waiting.run_id, load)
         except HoldfastError as error:
-            return _rescue(waiting, error)
-        return _prefer_aside(loaded, waiting)
+            return rescue(waiting, error)
+        return prefer_aside(loaded, waiting)
 
     def _stored_fence(self, run_id: str) -> int:
         """Return the highest fence that is stored, as far as that can be had at once."""
@@ -388,7 +382,7 @@ class Reader:
         spooled = waiting.at(at)
         if spooled:
             return Loaded(spooled, "spool", waiting.warnings, past=lambda: self._past_of(waiting))
-        return self.use_stored(waiting.run_id, lambda run: _load(run.at(at), run, waiting))
+        return self.use_stored(waiting.run_id, lambda run: load_stored(run.at(at), run, waiting))
 
     def _read_each(self, look: Callable[[Index], ResultT]) -> list[ResultT]:
         """Return what `look` makes of the index of every stored run; one is in memory at a time."""
@@ -427,7 +421,7 @@ class Reader:
         Only where nothing of the run is known here, although it did not begin here, GitHub is asked.
         """
         run = StoredRun(self._cached(), self.layout, waiting.run_id, self.trust)
-        if not run.exists and waiting.pending and waiting.pending[-1].sequence > 1:
+        if not (run.find_ends().files or run.exists) and waiting.pending and waiting.pending[-1].sequence > 1:
             run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id, self.trust)
         return look_back(run, waiting)
 
@@ -435,46 +429,4 @@ class Reader:
         older = [item for item in waiting.pending if item.sequence < newest.sequence]
         yield from waiting.open_all(older)
         run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id, self.trust)
-        yield from _while_they_can_be_had(run.before(newest.sequence))
-
-
-def _tell_native(envelope: Envelope) -> list[str]:
-    """Return a warning if the state is a checkpoint of another system, whose progress nobody reads there."""
-    if envelope.header.phase != UNNAMED_PHASE or b'"progress"' in envelope.content:
-        return []
-    found = name_format(parse_document(envelope.content).outline().get("state_snapshot"))
-    if found is None:
-        return []
-    return [f"the state looks like {found}: take it in with holdfast import, so that the run goes on there"]
-
-
-def _load(envelope: Envelope, run: StoredRun, waiting: SpooledRun) -> Loaded:
-    earlier = _while_they_can_be_had(run.before(envelope.sequence))
-    warnings = [*waiting.warnings, *run.warnings]
-    return Loaded(envelope, run.source.source, warnings, earlier, lambda: look_back(run, waiting))
-
-
-def _prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:
-    """Take a newer checkpoint that was acknowledged, but that the repository does not take as it is."""
-    newer = waiting.newest_aside(loaded.envelope.sequence, loaded.envelope.header.fence or 0)
-    # Looking for it may have found more that is damaged.
-    warnings = list(dict.fromkeys((*loaded.warnings, *waiting.warnings)))
-    if newer is None:
-        return replace(loaded, warnings=warnings)
-    return Loaded(newer, "spool", [*warnings, waiting.tell_aside(newer)], loaded.earlier, loaded.past)
-
-
-def _rescue(waiting: SpooledRun, error: HoldfastError) -> Loaded:
-    """Return the newest of what is set aside when there is nothing else. Raises `error` if that is not."""
-    newest = waiting.newest_aside(0)
-    if newest is None:
-        raise error
-    return Loaded(newest, "spool", [*waiting.warnings, str(error), waiting.tell_aside(newest)])
-
-
-def _while_they_can_be_had(envelopes: Iterator[Envelope]) -> Iterator[Envelope]:
-    """Yield checkpoints until GitHub does not answer any more."""
-    try:
-        yield from envelopes
-    except GatewayError as error:
-        log.warning("history_not_read", cause=str(error))
+        yield from while_they_can_be_had(run.before(newest.sequence))

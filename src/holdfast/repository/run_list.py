@@ -54,11 +54,11 @@ def list_known_runs(cache: RepositoryCache) -> Mapping[str, ListedRun]:
 
 def find_known_run(cache: RepositoryCache, run_id: str) -> ListedRun | None:
     """Return a run as it was last seen or written; None if it was not."""
-    folder = cache.folder(run_id)
-    if folder is None:
+    ends = cache.ends(run_id)
+    if ends is None:
         known = cache.run_list()
         return known.runs.get(run_id) if known else None
-    index, latest = folder.files.get(INDEX), folder.files.get(LATEST)
+    index, latest = ends.files.get(INDEX), ends.files.get(LATEST)
     return ListedRun("", index.sha if index else None, latest.sha if latest else None)
 
 

@@ -5,14 +5,15 @@ from collections import OrderedDict
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 
-from holdfast.cache.local_copy import RepositoryCache
+from holdfast.cache.local_copy import Ends, RepositoryCache
 from holdfast.errors import IntegrityFailure, Missing
+from holdfast.format.file_list import find_highest
 from holdfast.format.index import Segment, open_segment
-from holdfast.format.paths import INDEX, PARTS, Layout
+from holdfast.format.paths import INDEX, LATEST, PARTS, Layout
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.github.calls import Gateway
-from holdfast.github.listing import list_folder
+from holdfast.github.listing import is_commit, list_folder
 from holdfast.github.records import Revision
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader
@@ -43,6 +44,20 @@ class Runs:
         self._remember(view)
         return view
 
+    def recall(self, run_id: str, lowest: int) -> tuple[RunSnapshot, str] | None:
+        """Return how our own last commit left the folder, and up to which commit nobody else has written.
+
+        None if that is not known, or if a file may be there with a number from `lowest` on.
+        """
+        ends = self._cache.ends(run_id)
+        if not ends or not ends.lineage or ends.highest_number is None or lowest <= ends.highest_number:
+            return None
+        view = self._cache.view(run_id)
+        is_same = view and [file.sha for file in _in_order(ends.files)] == [view.index_sha, view.latest_sha]
+        if not view or not is_same or not view.index.is_outlined:
+            return None
+        return replace(view, is_settled=True), ends.commit_sha
+
     def refresh(self, run_id: str) -> RunSnapshot:
         """Return how the branch shows the folder; it may lag behind."""
         self._certain.discard(run_id)
@@ -52,14 +67,21 @@ class Runs:
 
     def keep(self, view: RunSnapshot) -> None:
         """Remember how the folder stands after our own write."""
-        self._remember(view)
-        self._cache.keep_view(view)
         self.keep_outlines(view)
+        settled = view.settled()
+        self._remember(settled)
+        self._cache.keep_view(settled)
+
+    def keep_committed(self, view: RunSnapshot) -> RunSnapshot:
+        """Remember how the folder stands after our own commit, whose files are kept; return it settled."""
+        self.keep_outlines(view)
+        self._cache.keep_view(view, is_index_kept=True)
+        return view.settled()
 
     def keep_outlines(self, view: RunSnapshot) -> None:
         """Remember what is in the segments of an index, if one of them is new here."""
         segments = view.index.segments
-        is_new = any(segment.entries is not None for segment in segments)
+        is_new = bool(view.index.read_segments)
         if is_new and self._outlined.get(view.run_id) != segments:
             self._cache.keep_outlines(view)
             self._outlined[view.run_id] = segments
@@ -73,11 +95,11 @@ class Runs:
         an item is stored there already.
         """
         lowest = min((item.sequence for item in items), default=0)
+        stored = [item.checkpoint_id for item in items if view.index.has_id(item.checkpoint_id)]
         wanted = [
             segment
             for segment in view.index.segments
-            if segment.entries is None
-            and (segment.last >= lowest or any(segment.has_id(item.checkpoint_id) for item in items))
+            if segment.entries is None and (segment.last >= lowest or any(map(segment.has_id, stored)))
         ]
         if not wanted:
             return view
@@ -156,6 +178,9 @@ class Runs:
         """
 
         self._cache.keep_blobs(contents or {})
+        if is_commit(ref):
+            ends = {name: RemoteFile(files[name], 0) for name in (INDEX, LATEST) if name in files}
+            self._cache.keep_ends(run_id, Ends(ref, ends, find_highest(files), len(files)))
 
         def read(name: str) -> bytes:
             sha = files[name]
@@ -183,3 +208,7 @@ class Runs:
             if INDEX in files or not flaw.path.endswith(INDEX):  # a new run has none, nor has a trimmed one
                 log.warning("run_damaged", run_id=run_id, path=flaw.path, cause=flaw.reason)
         return snapshot
+
+
+def _in_order(ends: Mapping[str, RemoteFile]) -> list[RemoteFile]:
+    return [ends[name] for name in (INDEX, LATEST) if name in ends]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
-from holdfast.cache.local_copy import Folder, Head, RepositoryCache
+from holdfast.cache.local_copy import Ends, Folder, Head, RepositoryCache
 from holdfast.errors import IntegrityFailure, Missing, NotInCopy
-from holdfast.format.file_list import FileList
+from holdfast.format.file_list import FileList, find_highest
 from holdfast.format.index import Index, open_segment, parse_index
 from holdfast.format.part_files import Reference
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
@@ -26,6 +26,8 @@ Files = Mapping[str, RemoteFile]
 
 MAX_FILE_BYTES = 100 * 1024 * 1024
 """What GitHub takes at most."""
+
+_NO_ENDS = Ends("", {})
 
 
 class RunSource(Protocol):
@@ -45,8 +47,11 @@ class RunSource(Protocol):
         """Return the files of a run, by name; none if there is no such run."""
         ...
 
-    def ends(self, run_id: str) -> Files:
-        """Return `index.json` and `latest.json` where that costs less than to list all files; else none."""
+    def ends(self, run_id: str, *, is_proved: bool = False) -> Ends:
+        """Return `index.json` and `latest.json` where that costs less than to list all files; else none.
+
+        Only if it is to be proved, the highest number of a file is told for sure.
+        """
         ...
 
     def read(self, path: str, file: RemoteFile) -> bytes:
@@ -103,25 +108,33 @@ class GitHubSource:
         self.cache.keep_head(Head(reading.sha, reading.etag))
         return reading.sha
 
-    def ends(self, run_id: str) -> Files:
-        """Return `index.json` and `latest.json` by one query, unless all files are known or to be listed."""
-        if self.graphql is None or not self.graphql.is_likely or self._known_folder(run_id):
-            return {}
+    def ends(self, run_id: str, *, is_proved: bool = False) -> Ends:
+        """Return `index.json` and `latest.json`: as they are known, or by one query if there is GraphQL."""
         known = self.cache.ends(run_id)
-        if known and known.commit_sha == self.head:
-            return known.files
+        if known and known.commit_sha == self.head and not (is_proved and known.highest_number is None):
+            return known
+        if self.graphql is None or not self.graphql.is_likely:
+            return _NO_ENDS
+        folder = self.layout.run_folder(run_id)
         paths = {self.layout.path(run_id, name): name for name in (INDEX, LATEST)}
         try:
-            found = read_snapshot(self.gateway, self.branch, paths, self.head).files
+            found = read_snapshot(
+                self.gateway, self.branch, (*paths, folder) if is_proved else paths, self.head
+            )
         except Missing as error:
             if error.path != NO_GRAPHQL:
                 raise
             self.graphql.miss()
-            return {}
-        there = {paths[path]: file for path, file in found.items() if file}
+            return _NO_ENDS
+        self.graphql.find()
+        there = {paths[path]: file for path, file in found.files.items() if file and path in paths}
         self.cache.keep_blobs({file.blob_sha: file.content for file in there.values()})
-        ends = {name: RemoteFile(file.blob_sha, len(file.content)) for name, file in there.items()}
-        self.cache.keep_ends(run_id, Folder(self.head, ends))
+        files = {name: RemoteFile(file.blob_sha, len(file.content)) for name, file in there.items()}
+        listed = found.folders.get(folder, {})
+        highest = find_highest(listed) if is_proved and files.keys() <= listed.keys() else None
+        ends = Ends(self.head, files, highest, len(listed))
+        if files:
+            self.cache.keep_ends(run_id, ends)
         return ends
 
     def _known_folder(self, run_id: str) -> Folder | None:
@@ -134,7 +147,8 @@ class GitHubSource:
         if known:
             return known.files
         try:
-            is_long = self.cache.file_count(run_id) > MOST_LISTED_FILES
+            known_ends = self.cache.ends(run_id)
+            is_long = known_ends is not None and known_ends.file_count > MOST_LISTED_FILES
             entries = list_folder(self.gateway, self.layout.run_folder(run_id), self.head, is_long=is_long)
         except Missing:
             return {}
@@ -225,7 +239,7 @@ class CachedSource:
     def files(self, run_id: str) -> Files:
         """Return the files of a run that are known; the index names some more."""
         folder = self.cache.folder(run_id)
-        files = dict(folder.files) if folder else self._listed(run_id)
+        files = {**(folder.files if folder else self._listed(run_id)), **self.ends(run_id).files}
         content = self.cache.blob(files[INDEX].sha) if INDEX in files else None
         if content is None:
             return files
@@ -241,10 +255,11 @@ class CachedSource:
                 files.setdefault(name, RemoteFile(entry.blob_sha, 0))
         return files
 
-    def ends(self, run_id: str) -> Files:
-        """Return none: what is here costs nothing."""
-        del run_id
-        return {}
+    def ends(self, run_id: str, *, is_proved: bool = False) -> Ends:
+        """Return `index.json` and `latest.json` as they are known; what else there is, nobody knows."""
+        del is_proved
+        known = self.cache.ends(run_id)
+        return replace(known, highest_number=None) if known else _NO_ENDS
 
     def _with_segments(self, index: Index, files: Files) -> Index:
         names = [self.layout.name_of(index.run_id, segment.file_path) for segment in index.segments]

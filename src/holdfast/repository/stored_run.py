@@ -6,10 +6,9 @@ Nothing that is not proved whole is ever returned. What had to be passed over on
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from holdfast.cache.local_copy import Ends
 from holdfast.errors import (
     IntegrityFailure,
-    InvalidCheckpoint,
-    KeyMissing,
     NewerFormat,
     RunArchived,
     UnknownRun,
@@ -18,25 +17,17 @@ from holdfast.format.checkpoint import Envelope
 from holdfast.format.file_list import Blobs, highest_number
 from holdfast.format.ids import At
 from holdfast.format.index import Index, IndexEntry, Segment, highest_fence, open_segment
-from holdfast.format.part_files import MAX_PARTS_BYTES, Reference
-from holdfast.format.parts import join_envelope
-from holdfast.format.paths import INDEX, LATEST, PARTS, SUMMARY, Layout, is_single, parse_sequences
-from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.format.stored_file import Contents, open_checkpoint, open_contents
+from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout, is_single, parse_sequences
+from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
+from holdfast.format.stored_file import open_checkpoint
 from holdfast.repository.candidates import Candidate, find_candidates, has_rivals
 from holdfast.repository.once import once
+from holdfast.repository.opening import FileOpener, Lacking, warn
 from holdfast.repository.snapshot import RunFiles, check_owner, read_index, take_snapshot
 from holdfast.repository.sources import Files, RunSource
-from holdfast.security.signatures import Forged, Unsigned
 from holdfast.security.trust import Trust
 
 _SHOWN_REASONS = 5
-# The checkpoints of a batch are asked for one by one, and batches can lie in each other's gaps.
-_MOST_BYTES_OPEN = 32 * 1024 * 1024
-
-
-class _Lacking(IntegrityFailure):
-    """The file at `path` is whole, but another checkpoint than the one that was expected is in it."""
 
 
 @dataclass
@@ -53,7 +44,11 @@ class StoredRun:
     trust: Trust = field(default_factory=Trust)
     warnings: list[str] = field(default_factory=list)
     damages: list[IntegrityFailure] = field(default_factory=list)
-    _open: dict[str, tuple[int, Contents]] = field(default_factory=dict)
+    _ends: Ends | None = None
+
+    def __post_init__(self) -> None:
+        told = (self.warnings, self.damages)
+        self._opener = FileOpener(self.source, self.layout, self.run_id, self.trust, *told)
 
     @once
     def files(self) -> Files:
@@ -100,6 +95,16 @@ class StoredRun:
         """Whether there is any checkpoint, or what was one."""
         return LATEST in self.files or INDEX in self.files or any(map(parse_sequences, self.files))
 
+    def find_ends(self, *, is_proved: bool = False) -> Ends:
+        """Return what is known of `index.json` and `latest.json` without a list of all files, if anything."""
+        if self._ends is None or (is_proved and self._ends.highest_number is None):
+            self._ends = self.source.ends(self.run_id, is_proved=is_proved)
+        return self._ends
+
+    def _find(self, name: str) -> RemoteFile | None:
+        known = self._ends.files.get(name) if self._ends else None
+        return known or self.files.get(name)
+
     def read_index(self) -> Index:
         """Return the index. Raises IntegrityFailure with the reason why it cannot be used."""
         return read_index(self.read(INDEX), self.layout.path(self.run_id, INDEX), self.run_id)
@@ -133,13 +138,21 @@ class StoredRun:
     def read(self, name: str) -> bytes:
         """Return the content of a file. Raises IntegrityFailure."""
         path = self.layout.path(self.run_id, name)
-        if name not in self.files:
+        file = self._find(name)
+        if file is None:
             raise IntegrityFailure(path, "it is missing")
-        return self.source.read(path, self.files[name])
+        return self.source.read(path, file)
 
     def fetch(self, names: Sequence[str]) -> None:
         """Get these files with as few requests as can be."""
         self.source.fetch([self.files[name] for name in names])
+
+    def fetch_ends(self) -> None:
+        """Get `index.json` and `latest.json` with as few requests as can be."""
+        ends: Files = self.find_ends(is_proved=True).files
+        if not ends:
+            ends = {name: self.files[name] for name in (LATEST, INDEX) if name in self.files}
+        self.source.fetch(list(ends.values()))
 
     def read_latest(self) -> Envelope:
         """Return the checkpoint that `latest.json` holds. Raises IntegrityFailure."""
@@ -147,13 +160,15 @@ class StoredRun:
         content = self.read(LATEST)
         envelope = open_checkpoint(content, path)
         check_owner(envelope, self.run_id, path)
-        return self._join(envelope, path, is_stamped=envelope.content == content)
+        return self._opener.join(envelope, path, is_stamped=envelope.content == content)
 
     def newest(self) -> Envelope:
         """Return the newest good checkpoint: the latest; else by the index; else by the files themselves.
 
         Raises UnknownRun if there is no such run, IntegrityFailure if nothing of it is good.
         """
+        if proved := self._proved_latest():
+            return proved
         self._check_exists()
         latest = self._try_latest()
         highest = highest_number(self.files)
@@ -175,9 +190,20 @@ class StoredRun:
         reasons = "; ".join(self.warnings[:_SHOWN_REASONS])
         raise IntegrityFailure(self.layout.run_folder(self.run_id), f"no checkpoint in it is good: {reasons}")
 
+    def _proved_latest(self) -> Envelope | None:
+        """Return the checkpoint of `latest.json` if no file has a newer one, and nobody has to list them."""
+        ends = self.find_ends(is_proved=True)
+        if LATEST not in ends.files or ends.highest_number is None:
+            return None
+        latest = self._try_latest()
+        return latest if latest and latest.sequence >= ends.highest_number else None
+
     def highest_fence(self) -> int:
         """Return the highest fence of a stored checkpoint; 0 if there is none."""
-        return highest_fence(self.listing(1).entries) if self.exists else 0
+        try:
+            return highest_fence(self.list_newest(1).entries)
+        except UnknownRun:
+            return 0
 
     def _is_late(self, envelope: Envelope, latest: Envelope | None) -> bool:
         """Whether the run had been taken over by the time this checkpoint came; that is told."""
@@ -228,7 +254,7 @@ class StoredRun:
             try:
                 return self.open(candidate)
             except IntegrityFailure as error:
-                is_gap = isinstance(error, _Lacking) and candidate in others and not is_single(candidate.name)
+                is_gap = isinstance(error, Lacking) and candidate in others and not is_single(candidate.name)
                 failure = failure or (None if is_gap else error)
         latest = self._try_latest() if LATEST in self.files else None
         if latest and latest.sequence == sequence:
@@ -267,78 +293,29 @@ class StoredRun:
     def _numbers_in(self, batch: str) -> Iterable[int]:
         """Return the numbers that a batch holds; the last one that it claims, if it cannot be opened."""
         try:
-            return self._contents(self.layout.path(self.run_id, batch), batch).envelopes
+            return self._opener.contents(self.layout.path(self.run_id, batch), self.files[batch]).envelopes
         except IntegrityFailure:
             return parse_sequences(batch)[-1:]
 
     def open(self, candidate: Candidate) -> Envelope:
         """Return the checkpoint that lies there, whole again. Raises IntegrityFailure."""
-        entry, path = candidate.entry, self.path_of(candidate)
-        if candidate.name not in self.files:
-            raise IntegrityFailure(path, "the index names it, but it is not there")
-        contents = self._contents(path, candidate.name)
-        envelope = contents.find(candidate.sequence)
-        if envelope is None:
-            raise _Lacking(path, f"it does not hold checkpoint {candidate.sequence}")
-        check_owner(envelope, self.run_id, path)
-        if entry and entry.checkpoint_id != envelope.checkpoint_id:
-            raise IntegrityFailure(path, f"the index says that it holds checkpoint {entry.checkpoint_id}")
-        if entry and entry.blob_sha and entry.blob_sha != envelope.blob_sha:
-            raise IntegrityFailure(path, "it is not the file that the index names")
-        return self._join(envelope, path, is_stamped=candidate.sequence not in contents.unstamped)
-
-    def _contents(self, path: str, name: str) -> Contents:
-        """Return what a file holds. The last ones opened stay open."""
-        if path in self._open:
-            return self._open[path][1]
-        content = self.source.read(path, self.files[name])
-        contents = open_contents(content, path)
-        self.damages.extend(contents.failures)
-        for failure in contents.failures:
-            self._warn(str(failure))
-        self._open[path] = len(content), contents
-        while len(self._open) > 1 and sum(size for size, _ in self._open.values()) > _MOST_BYTES_OPEN:
-            del self._open[next(iter(self._open))]
-        return contents
-
-    def path_of(self, candidate: Candidate) -> str:
-        """Return the whole path of the file that is meant."""
-        entry = candidate.entry
-        return (
-            self.layout.path(self.run_id, candidate.name)
-            if entry is None
-            else entry.file_path.removeprefix("/")
-        )
+        return self._opener.open(candidate, self.files)
 
     def try_open(self, candidate: Candidate) -> Envelope | None:
         """Return the checkpoint that lies there, or None with a warning. Raises NewerFormat."""
+        return self._try(lambda: self.open(candidate))
+
+    def _try_latest(self) -> Envelope | None:
+        return self._try(self.read_latest)
+
+    def _try(self, read: Callable[[], Envelope]) -> Envelope | None:
         try:
-            return self.open(candidate)
+            return read()
         except NewerFormat:
             raise  # to go on from an older one would undo what a newer Holdfast has done
         except IntegrityFailure as failure:
             self._warn(str(failure))
             return None
-
-    def _try_latest(self) -> Envelope | None:
-        try:
-            return self.read_latest()
-        except NewerFormat:
-            raise
-        except IntegrityFailure as failure:
-            self._warn(str(failure))
-            return None
-
-    def _join(self, envelope: Envelope, path: str, *, is_stamped: bool) -> Envelope:
-        """Return a checkpoint put together again from its parts, proved if it must be signed, and opened."""
-        self.trust.check(envelope, path)
-        if not is_stamped:
-            self._warn(f"{path}: it has no integrity.sha256, so nothing shows that it is whole")
-        try:
-            joined = join_envelope(envelope, _Allowance(self._read_part), path, self._fetch_parts)
-        except (LookupError, TypeError, ValueError, AttributeError, InvalidCheckpoint) as error:
-            raise IntegrityFailure(path, f"its list of parts makes no sense: {error!r}") from error
-        return self.trust.open(joined, path)
 
     def _check_exists(self) -> None:
         if self.exists:
@@ -346,18 +323,6 @@ class StoredRun:
         if SUMMARY in self.files:
             raise RunArchived(f"run {self.run_id!r} is archived: of its checkpoints only a summary is left")
         raise UnknownRun(f"there is no run {self.run_id!r}, neither stored nor spooled; see holdfast runs")
-
-    def _fetch_parts(self, files: Sequence[Reference]) -> None:
-        own = f"{self.layout.path(self.run_id, PARTS)}/"
-        self.source.fetch_parts([file for file in files if file["$part"].startswith(own)])
-
-    def _read_part(self, path: str) -> bytes:
-        run_id, name = self.layout.parse_path(path)
-        if run_id != self.run_id or not name.startswith(f"{PARTS}/"):
-            raise IntegrityFailure(
-                path, f"a checkpoint of run {self.run_id!r} refers to it, but it is no part of it"
-            )
-        return self.source.read_part(path)
 
     def listing(self, newest: int | None = None) -> Index:
         """Return the whole index that the run has or ought to have. Raises UnknownRun.
@@ -389,7 +354,7 @@ class StoredRun:
 
     def _sound_index(self) -> Index | None:
         """Return the index as it is stored, if it can be had and trusted without a list of all files."""
-        ends = self.source.ends(self.run_id)
+        ends = self.find_ends().files
         if not ends.keys() >= {INDEX, LATEST}:
             return None
         path = self.layout.path(self.run_id, INDEX)
@@ -421,46 +386,9 @@ class StoredRun:
             return [latest] if latest else []
         return [envelope for candidate in candidates if (envelope := self.try_open(candidate))]
 
-    def mark_signatures(self) -> dict[str, str]:
-        """Return what the signature of each checkpoint of the index is worth: valid, missing or forged."""
-        self.fetch_all()
-        marks: dict[str, str] = {}
-        for candidate in self.candidates():
-            if candidate.entry is None:
-                continue
-            mark = "valid"
-            try:
-                self.open(candidate)
-            except Unsigned:
-                mark = "missing"
-            except Forged:
-                mark = "forged"
-            except KeyMissing:
-                pass  # signed, and sealed as well
-            except IntegrityFailure:
-                continue  # it is damaged: validate says how
-            marks[candidate.entry.checkpoint_id] = mark
-        return marks
-
     def fetch_all(self) -> None:
         """Get every checkpoint file with as few requests as can be."""
         self.fetch([name for name in self.files if parse_sequences(name)])
 
     def _warn(self, warning: str) -> None:
-        if warning not in self.warnings:
-            self.warnings.append(warning)
-
-
-class _Allowance:
-    """Reads the parts of one checkpoint, as long as they are not more than any checkpoint can have."""
-
-    def __init__(self, read: Callable[[str], bytes]) -> None:
-        self._read = read
-        self._left_bytes = MAX_PARTS_BYTES
-
-    def __call__(self, path: str) -> bytes:
-        content = self._read(path)
-        self._left_bytes -= len(content)
-        if self._left_bytes < 0:
-            raise IntegrityFailure(path, f"the parts have more than {MAX_PARTS_BYTES:,} bytes together")
-        return content
+        warn(self.warnings, warning)

@@ -75,7 +75,7 @@ def _check_stored(run: StoredRun) -> _Checked:
     envelopes = dict(_open_all(run, checked))
     checked.entries.extend(_entries(run, envelopes))
     for candidate, envelope in envelopes.items():
-        checked.findings.extend(check_progress(envelope, run.path_of(candidate)))
+        checked.findings.extend(check_progress(envelope, candidate.path_in(run.layout, run.run_id)))
     _check_index(run, checked)
     _check_latest(run, checked)
     if CLAIM in run.files:
@@ -100,7 +100,9 @@ def _open_all(run: StoredRun, checked: _Checked) -> Iterator[tuple[Candidate, En
 def _entries(run: StoredRun, envelopes: dict[Candidate, Envelope]) -> list[IndexEntry]:
     """Return what was found, as an index would name it; an index that names the same twice names it once."""
     found = {
-        (envelope.checkpoint_id, candidate.name): entry_of(envelope, run.path_of(candidate))
+        (envelope.checkpoint_id, candidate.name): entry_of(
+            envelope, candidate.path_in(run.layout, run.run_id)
+        )
         for candidate, envelope in envelopes.items()
     }
     return list(found.values())

@@ -40,6 +40,7 @@ class Pruner:
 
     def _is_due(self, run_id: str) -> bool:
         run = StoredRun(CachedSource(self.cache, self.layout, reads_segments=False), self.layout, run_id)
+        run.find_ends()  # a long run has many more files
         try:
             index, latest_text = run.read_index(), run.read(LATEST)
         except IntegrityFailure:

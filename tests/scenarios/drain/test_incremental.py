@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.format.checkpoint import Envelope
-from holdfast.github.calls import ReadFile, ReadPage
+from holdfast.github.calls import ReadHeadIfChanged, ReadPage
 from holdfast.repository.validate import Validator
 from holdfast.retention.rules import RetentionRules
 from tests.fakes.assembly import BRANCH
@@ -126,8 +126,8 @@ def test_resume_on_a_fresh_machine_gets_all_parts_in_one_query_and_then_asks_for
 
     with open_workshop(tmp_path / "theirs", repository, mode="commit") as theirs:
         assert theirs.reader.resume("r").state == state
-        assert repository.count(ReadPage) == 1
-        assert not any(isinstance(call, ReadFile) and "/parts/" in call.path for call in repository.calls)
+        # The head, index.json and latest.json in one query, and all parts in one further.
+        assert [type(call) for call in repository.calls] == [ReadHeadIfChanged, ReadPage, ReadPage]
         repository.calls.clear()
         assert theirs.reader.resume("r").state == state
         assert repository.count(ReadPage) == 0

@@ -11,11 +11,14 @@ from holdfast.cache.disk_cache import DATABASE, DiskCache
 from holdfast.cache.local_copy import (
     MAX_BLOB_BYTES,
     MAX_FILES_OF_OUR_WRITES,
+    Ends,
     Folder,
     Head,
     ListedRun,
+    OwnCommit,
     RepositoryCache,
     RunList,
+    RunWrite,
 )
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index
@@ -62,6 +65,65 @@ def test_nothing_is_known_at_first(cache: RepositoryCache) -> None:
     assert cache.known_runs() == []
 
 
+OF_UNKNOWN_PARENT = OwnCommit("own", "")
+
+
+def note_writes(
+    cache: RepositoryCache,
+    run_id: str,
+    files: dict[str, RemoteFile | None],
+    commit: OwnCommit = OF_UNKNOWN_PARENT,
+    highest_number: int = 0,
+) -> None:
+    cache.note_commit(commit, {run_id: RunWrite(files, highest_number)})
+
+
+def test_ends_follow_our_own_commits_of_any_run(cache: RepositoryCache) -> None:
+    cache.keep_ends("r", Ends("c0", {"index.json": A, "latest.json": A}, 4, 9))
+    cache.keep_ends("other", Ends("c1", {}, 0))
+
+    note_writes(cache, "r", {"index.json": B}, OwnCommit("c1", "c0"), 5)
+    note_writes(cache, "other", {"latest.json": B}, OwnCommit("c2", "c1"), 1)
+
+    ends, other = cache.ends("r"), cache.ends("other")
+    assert ends
+    assert other
+    assert (ends.commit_sha, ends.highest_number) == ("c2", 5)
+    assert ends.files == {"index.json": B, "latest.json": A}
+    assert (other.commit_sha, other.files, other.highest_number) == ("c2", {"latest.json": B}, 1)
+
+
+@pytest.mark.parametrize("parent", ["theirs", ""], ids=["someone else wrote between", "nobody knows"])
+def test_ends_are_as_of_no_known_commit_if_ours_was_made_on_another(
+    cache: RepositoryCache, parent: str
+) -> None:
+    cache.keep_ends("r", Ends("c0", {"index.json": A}, 4))
+    note_writes(cache, "r", {"index.json": B}, OwnCommit("c1", "c0"), 5)
+    cache.keep_ends("other", Ends("c1", {}, 0))
+
+    note_writes(cache, "other", {"index.json": B}, OwnCommit("c3", parent), 1)
+
+    ends, other = cache.ends("r"), cache.ends("other")
+    assert ends
+    assert ends.commit_sha == "c1"
+    assert other
+    assert (other.commit_sha, other.highest_number) == ("", None)
+    assert other.files == {"index.json": B}
+    note_writes(cache, "other", {"index.json": A}, OwnCommit("c4", "c3"))
+    assert (cache.ends("r") or ends).commit_sha == "c1"
+
+
+def test_what_a_reader_keeps_late_is_not_taken_for_newer(cache: RepositoryCache) -> None:
+    cache.keep_ends("r", Ends("c0", {"index.json": A}, 4))
+    note_writes(cache, "r", {"index.json": B}, OwnCommit("c1", "c0"), 5)
+
+    cache.keep_ends("r", Ends("c0", {"index.json": A}, 4))
+
+    ends = cache.ends("r")
+    assert ends
+    assert ends.commit_sha == "c0"
+
+
 def test_blob_that_would_push_out_everything_else_is_not_kept(cache: RepositoryCache) -> None:
     cache.keep_blob("large", b"x" * (MAX_BLOB_BYTES + 1))
     cache.keep_blobs({"larger": b"x" * (MAX_BLOB_BYTES + 1), A.sha: b"x"})
@@ -72,14 +134,14 @@ def test_blob_that_would_push_out_everything_else_is_not_kept(cache: RepositoryC
 def test_our_writes_change_the_folder_and_name_no_commit(cache: RepositoryCache) -> None:
     cache.keep_folder("r", Folder("c", {"index.json": A, "cp_001_manual.json": A}))
 
-    cache.note_writes("r", {"index.json": B, "cp_001_manual.json": None, "latest.json": B})
+    note_writes(cache, "r", {"index.json": B, "cp_001_manual.json": None, "latest.json": B})
 
     assert cache.folder("r") == Folder("", {"index.json": B, "latest.json": B})
 
 
 def test_folder_of_many_writes_stays_small_and_keeps_index_and_latest(cache: RepositoryCache) -> None:
-    cache.note_writes("r", {"index.json": A, "latest.json": A})
-    cache.note_writes("r", {f"cp_{number:03d}_manual.json": A for number in range(500)})
+    note_writes(cache, "r", {"index.json": A, "latest.json": A})
+    note_writes(cache, "r", {f"cp_{number:03d}_manual.json": A for number in range(500)})
 
     folder = cache.folder("r")
 
@@ -120,7 +182,7 @@ def test_disk_that_takes_nothing_is_nobodys_trouble(
 
         cache.keep_blob(A.sha, b"x")
         cache.keep_blobs({B.sha: b"x"})
-        cache.note_writes("r", {"index.json": A})
+        note_writes(cache, "r", {"index.json": A})
         assert cache.blob(A.sha) is None
         assert cache.blobs([A.sha]) == {}
         assert cache.known_runs() == []
@@ -238,11 +300,11 @@ def test_record_that_could_not_be_replaced_is_not_believed(
         for method in failing_methods:
             failing.setattr(DiskCache, method, fail_with(OSError("the disk is full")))
         cache.keep_head(Head("d", "2"))
-        cache.note_writes("r", {"index.json": B})
+        note_writes(cache, "r", {"index.json": B})
 
     assert cache.head() is None
     assert cache.folder("r") is None
-    cache.note_writes("r", {"index.json": B})
+    note_writes(cache, "r", {"index.json": B})
     assert cache.folder("r") == Folder("", {"index.json": B})
 
 

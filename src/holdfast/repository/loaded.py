@@ -1,0 +1,73 @@
+"""A checkpoint that was found to be whole, and which one that is where spool and repository have several."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from holdfast.errors import GatewayError, HoldfastError
+from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope
+from holdfast.importing.formats import name_format
+from holdfast.jsontext.members import parse_document
+from holdfast.logs import log
+from holdfast.repository.past import look_back
+from holdfast.repository.queued import SpooledRun
+from holdfast.repository.stored_run import StoredRun
+from holdfast.styles.resume import Source
+from holdfast.styles.review import Past
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checkpoint that was found to be whole, where it came from, and what was passed over on the way.
+
+    `earlier` reads the checkpoints before it, the newest first, as far as they can be had; `past` tells what
+    the index and the spool say of them.
+    """
+
+    envelope: Envelope
+    source: Source
+    warnings: Sequence[str]
+    earlier: Iterable[Envelope] = ()
+    past: Callable[[], Past] = Past
+
+
+def tell_native(envelope: Envelope) -> list[str]:
+    """Return a warning if the state is a checkpoint of another system, whose progress nobody reads there."""
+    if envelope.header.phase != UNNAMED_PHASE or b'"progress"' in envelope.content:
+        return []
+    found = name_format(parse_document(envelope.content).outline().get("state_snapshot"))
+    if found is None:
+        return []
+    return [f"the state looks like {found}: take it in with holdfast import, so that the run goes on there"]
+
+
+def load_stored(envelope: Envelope, run: StoredRun, waiting: SpooledRun) -> Loaded:
+    """Return a stored checkpoint with what can be told of those before it."""
+    earlier = while_they_can_be_had(run.before(envelope.sequence))
+    warnings = [*waiting.warnings, *run.warnings]
+    return Loaded(envelope, run.source.source, warnings, earlier, lambda: look_back(run, waiting))
+
+
+def prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:
+    """Take a newer checkpoint that was acknowledged, but that the repository does not take as it is."""
+    newer = waiting.newest_aside(loaded.envelope.sequence, loaded.envelope.header.fence or 0)
+    # Looking for it may have found more that is damaged.
+    warnings = list(dict.fromkeys((*loaded.warnings, *waiting.warnings)))
+    if newer is None:
+        return replace(loaded, warnings=warnings)
+    return Loaded(newer, "spool", [*warnings, waiting.tell_aside(newer)], loaded.earlier, loaded.past)
+
+
+def rescue(waiting: SpooledRun, error: HoldfastError) -> Loaded:
+    """Return the newest of what is set aside when there is nothing else. Raises `error` if that is not."""
+    newest = waiting.newest_aside(0)
+    if newest is None:
+        raise error
+    return Loaded(newest, "spool", [*waiting.warnings, str(error), waiting.tell_aside(newest)])
+
+
+def while_they_can_be_had(envelopes: Iterator[Envelope]) -> Iterator[Envelope]:
+    """Yield checkpoints until GitHub does not answer any more."""
+    try:
+        yield from envelopes
+    except GatewayError as error:
+        log.warning("history_not_read", cause=str(error))
