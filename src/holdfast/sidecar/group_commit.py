@@ -36,7 +36,7 @@ class GroupCommit:
         self._commit = commit
         self._on_committed = on_committed
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._arrived: list[_Waiting] = []
+        self._is_telling = False
         self._waiting: list[_Waiting] = []
         self._changed = threading.Condition()
         self._is_closing = False
@@ -62,17 +62,18 @@ class GroupCommit:
         """Return the receipt once the disk has confirmed it. Raises like `Holdfast.submit`."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Receipt] = loop.create_future()
-        if not self._arrived:
-            # Handed over together with all that came at the same time: a thread that is woken for the first
-            # of them would commit it alone.
-            loop.call_soon(self._hand_over)
-        self._arrived.append((draft, future))
+        with self._changed:
+            self._waiting.append((draft, future))
+        if not self._is_telling:
+            # Told once for all that came at the same time: a thread that is woken for the first of them would
+            # commit it alone.
+            self._is_telling = True
+            loop.call_soon(self._tell)
         return await future
 
-    def _hand_over(self) -> None:
-        arrived, self._arrived = self._arrived, []
+    def _tell(self) -> None:
+        self._is_telling = False
         with self._changed:
-            self._waiting += arrived
             self._changed.notify()
 
     def _run(self) -> None:
