@@ -49,9 +49,9 @@ def test_layers_before_the_saved_one_are_done_even_without_a_record_of_their_tas
 
 def test_a_task_of_a_layer_that_is_done_is_not_completed_if_its_record_says_so() -> None:
     failed = [{"task_id": "clean"}, {"task_id": "geocode", "status": "failed"}]
-    progress = {"layer_index": 2, "dag_structure": {"layers": LAYERS}, "tasks": failed}
+    layers = {"layers": LAYERS}
 
-    point = plan(saved("layers", **progress), Today())
+    point = plan(saved("layers", layer_index=2, dag_structure=layers, tasks=failed), Today())
 
     assert point.completed == ("clean", "load")
     assert point.remaining == ("geocode", "report")

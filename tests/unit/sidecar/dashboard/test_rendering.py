@@ -17,7 +17,13 @@ def overview(**changes: Any) -> str:
         **dict.fromkeys(("last_error", "next_try", "drained_by", "set_aside", "shards")),
         **changes,
     }
-    values = {"status": status, "depth": None, "rate": 12.34, "reviews": [], "reviews_unknown": ""}
+    values: dict[str, Any] = {
+        "status": status,
+        "depth": None,
+        "rate": 12.34,
+        "reviews": [],
+        "reviews_unknown": "",
+    }
     gauges = [Gauge("calls this hour", 17, 5000, 1_800_000_000.0)]
     return render("overview_now.html", {**values, "review_count": 0, "gauges": gauges})
 
