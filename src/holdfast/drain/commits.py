@@ -208,7 +208,7 @@ class CommitWriter:
             return
         snapshot = self._read_snapshot(run_ids)
         if snapshot.head_sha != self._head_sha:
-            self._views.clear()
+            self._forget_views()
         self._head_sha = snapshot.head_sha
         self._views.update({run_id: self._view(run_id, snapshot) for run_id in run_ids})
         self._part_names |= {run_id: self._list_parts(run_id, snapshot) for run_id in run_ids}
@@ -248,7 +248,11 @@ class CommitWriter:
     def _forget(self) -> None:
         self._left_behind = self._head_sha or self._left_behind
         self._head_sha = ""
+        self._forget_views()
+
+    def _forget_views(self) -> None:
         self._views.clear()
+        self._part_names.clear()
 
 
 def _writes(write_plan: WritePlan) -> list[FileWrite]:
