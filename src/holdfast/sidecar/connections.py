@@ -1,6 +1,7 @@
 """Limits on connections: their number, their pace, the size of a request's head, and how a body is framed."""
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cache
 from heapq import nsmallest
@@ -15,6 +16,11 @@ MOST_CONNECTIONS = 2000
 HEAD_START_BYTES = 1024
 # To find the slowest means to look at all: so a share of them is found at once, to go one by one.
 SHARE_TO_FIND = 20
+# When only this share of the places is free, the slowest go one after the other, and newcomers need not
+# wait for that.
+SHARE_TO_KEEP_FREE = 8
+# So few at once that whoever sends a request has his answer in between.
+ENDED_AT_ONCE, ENDED_EVERY_S = 4, 0.01
 # Smaller pieces of a body gather here: thousands of callers may send theirs byte by byte.
 WORTH_WAKING_BYTES = 4096
 
@@ -35,6 +41,27 @@ class ConnectionLimits:
     _slowest: list["LimitedProtocol"] = field(default_factory=list)
     """Those that were the slowest when all were looked at, the slowest last."""
     _slow_pace: float = 0.0
+    _is_making_room: bool = False
+
+    def admit(self, connections: Collection[object], loop: asyncio.AbstractEventLoop) -> bool:
+        """Return whether the newest of all connections may stay; others go for it where there are many."""
+        if len(connections) > self.most_connections:
+            return self.make_room(loop.time())
+        if not self._is_making_room and self._is_crowded(connections):
+            self._is_making_room = True
+            loop.call_later(ENDED_EVERY_S, self._make_room_gradually, connections, loop)
+        return True
+
+    def _is_crowded(self, connections: Collection[object]) -> bool:
+        return len(connections) > self.most_connections - self.most_connections // SHARE_TO_KEEP_FREE
+
+    def _make_room_gradually(self, connections: Collection[object], loop: asyncio.AbstractEventLoop) -> None:
+        self._is_making_room = False
+        for _ in range(ENDED_AT_ONCE):
+            if not (self._is_crowded(connections) and self.make_room(loop.time())):
+                return
+        self._is_making_room = True
+        loop.call_later(ENDED_EVERY_S, self._make_room_gradually, connections, loop)
 
     def make_room(self, now: float) -> bool:
         """End the slowest of those that are waited for; return whether there was one."""
@@ -77,9 +104,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._is_in_body = False
         self._flaw = ""
         self._head_timer: asyncio.TimerHandle | None = None
-        if len(self.connections) > self.limits.most_connections and not self.limits.make_room(
-            self.loop.time()
-        ):
+        if not self.limits.admit(self.connections, self.loop):
             # Connections come and go, sooner than GitHub does.
             detail = "Too many requests are under way; try again."
             self._refuse(unavailable("too_many_connections", detail, retry_after_s=1))

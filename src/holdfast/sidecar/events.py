@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
+from random import uniform
 from typing import Any
 
 import orjson
@@ -22,7 +23,8 @@ from holdfast.sidecar.problems import invalid, unavailable
 KEPT = 1000
 HEARTBEAT_S = 15.0
 # Under load many events become one piece of text: each follower costs a few writes a second, not thousands.
-GATHER_S = 0.25
+# And not all of them at the same moment, for which others would have to wait.
+SHORTEST_GATHER_S, LONGEST_GATHER_S = 0.25, 0.75
 MOST_FOLLOWERS = 256
 
 
@@ -85,7 +87,7 @@ class EventFeed:
                 last_id, text = self.since(last_id)
                 if text:
                     yield text
-                    await self._pause(GATHER_S)
+                    await self._pause(uniform(SHORTEST_GATHER_S, LONGEST_GATHER_S))  # noqa: S311 (no secret)
                 elif not await self._wait(HEARTBEAT_S):
                     yield b": still here\n\n"
         finally:
