@@ -47,21 +47,24 @@ class ConnectionLimits:
         """Return whether the newest of all connections may stay; others go for it where there are many."""
         if len(connections) > self.most_connections:
             return self.make_room(loop.time())
-        if not self._is_making_room and self._is_crowded(connections):
-            self._is_making_room = True
-            loop.call_later(ENDED_EVERY_S, self._make_room_gradually, connections, loop)
+        if not self._is_making_room:
+            self._make_room_soon(connections, loop)
         return True
 
-    def _is_crowded(self, connections: Collection[object]) -> bool:
-        return len(connections) > self.most_connections - self.most_connections // SHARE_TO_KEEP_FREE
+    def _make_room_soon(self, connections: Collection[object], loop: asyncio.AbstractEventLoop) -> None:
+        comfortable = self.most_connections - self.most_connections // SHARE_TO_KEEP_FREE
+        self._is_making_room = len(connections) > comfortable
+        if self._is_making_room:
+            count = min(ENDED_AT_ONCE, len(connections) - comfortable)
+            loop.call_later(ENDED_EVERY_S, self._make_room_for, count, connections, loop)
 
-    def _make_room_gradually(self, connections: Collection[object], loop: asyncio.AbstractEventLoop) -> None:
-        self._is_making_room = False
-        for _ in range(ENDED_AT_ONCE):
-            if not (self._is_crowded(connections) and self.make_room(loop.time())):
-                return
-        self._is_making_room = True
-        loop.call_later(ENDED_EVERY_S, self._make_room_gradually, connections, loop)
+    def _make_room_for(
+        self, count: int, connections: Collection[object], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        for _ in range(count):
+            self.make_room(loop.time())
+        # Those that were ended are gone in the next turn of the loop, so that they are not counted again.
+        loop.call_soon(self._make_room_soon, connections, loop)
 
     def make_room(self, now: float) -> bool:
         """End the slowest of those that are waited for; return whether there was one."""

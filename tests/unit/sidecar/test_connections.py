@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from uvicorn import Config, Server
 
-from holdfast.sidecar.connections import WORTH_WAKING_BYTES, ConnectionLimits, limited_protocol
+from holdfast.sidecar.connections import ENDED_EVERY_S, WORTH_WAKING_BYTES, ConnectionLimits, limited_protocol
 
 # Longer than any test takes.
 LONGEST_S = 60
@@ -154,6 +154,27 @@ def test_the_longest_silent_makes_room() -> None:
 
     assert received.startswith(b"HTTP/1.1 200")
     assert dropped == b""
+
+
+def test_an_eighth_of_the_places_is_kept_free_by_and_by() -> None:
+    limits = ConnectionLimits(most_connections=16)
+
+    async def scene(connect: Connect) -> tuple[int, list[bytes]]:
+        silent = [await connect() for _ in range(16)]
+        await until(lambda: len(limits.awaited) == 16)
+        skip(ENDED_EVERY_S)
+        dropped = [await read_all(reader) for reader, _ in silent[:2]]
+        left = len(limits.awaited)
+        skip(ENDED_EVERY_S)
+        await until(lambda: not limits._is_making_room)
+        for _, each in silent:
+            each.close()
+        return left, dropped
+
+    left, dropped = play(limits, scene)
+
+    assert left == 14
+    assert dropped == [b"", b""]
 
 
 def test_who_finds_no_room_is_told_when_to_try_again() -> None:
