@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.repository.runs import Runs
 
 REQUEST_TIMEOUT_S = 30.0
-INSPECTION_TIMEOUT_S = 2.0
+INSPECTION_TIMEOUT_S = 3.0
 # A sweep is in no hurry: it waits until the next minute's limits hold.
 PATIENCE_OF_A_SWEEP_S = 65.0
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import time
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, open_session
@@ -23,12 +24,14 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Examine everything and print what was found."""
+    began = time.monotonic()
     from holdfast.doctor import examine
     from holdfast.presentation.documents import diagnosis_document
     from holdfast.settings import unknown_variables
 
     with open_session(arguments) as session:
-        diagnosis = examine(session.assembly, unknown_variables=unknown_variables(os.environ))
+        unknown = unknown_variables(os.environ)
+        diagnosis = examine(session.assembly, unknown_variables=unknown, began=began)
     if screen.is_json:
         screen.document(diagnosis_document(diagnosis))
     else:

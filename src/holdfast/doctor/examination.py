@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 import orjson
@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     from holdfast.assembly.ground import Ground
     from holdfast.github.calls import Call, Gateway
 
-ANSWER_WITHIN_S = 1.9
-"""How long GitHub may take; it is asked twice at most."""
-LONGEST_LOOK_S = 4.0
-"""How long all of it may take: with the start of the command, less than five seconds."""
+LONGEST_S = 3.5
+"""How long all of it may take, whatever hangs: with the start of the command and its end, less than five."""
+_TELLING_S = 0.2
+"""Kept back for those who wait for GitHub, so that they can say what it did not answer."""
+
+Looks: TypeAlias = dict[str, Callable[[], Iterable[Check]]]
 
 THREADS = "holdfast-doctor"
 SAMPLED_RUNS = 3
@@ -49,27 +51,35 @@ _PROBES = 3
 _EXPIRY_HEADER = "github-authentication-token-expiration"
 
 
-def examine(assembly: "Ground", *, unknown_variables: Mapping[str, str] | None = None) -> Diagnosis:
-    """Return what is in order and what is not. Nothing is written but a probe in the data folder."""
+def examine(
+    assembly: "Ground", *, unknown_variables: Mapping[str, str] | None = None, began: float | None = None
+) -> Diagnosis:
+    """Return what is in order and what is not. Nothing is written but a probe in the data folder.
+
+    It ends LONGEST_S after `began`, by the monotonic clock: a command counts what it had to load as well.
+    """
+    deadline = (time.monotonic() if began is None else began) + LONGEST_S
     settings = assembly.settings
     told = judgement.judge_settings(settings.sources, unknown_variables or {}, is_enabled=settings.enabled)
-    folder = _examine_folder(settings.data_dir, settings.min_free_bytes)
-    looks: dict[str, Callable[[], Iterable[Check]]] = {
+    probe: Looks = {"data folder": lambda: [_examine_folder(settings.data_dir, settings.min_free_bytes)]}
+    folder = _look_at_once(probe, deadline)
+    looks: Looks = {
         "database": lambda: _examine_database(assembly),
         "spool": lambda: [_examine_queue(assembly)],
     }
     # The embedded GitHub lies in the data folder, too.
     if settings.data_dir.is_dir() or not settings.is_embedded:
         looks |= {
-            f"github ({shard.repository})": partial(_examine_github, shard) for shard in assembly.shards
+            f"github ({shard.repository})": partial(_examine_github, shard, deadline - _TELLING_S)
+            for shard in assembly.shards
         }
-    found = _look_at_once(looks)
+    found = folder | _look_at_once(looks, deadline)
     if len(assembly.shards) > 1:
         found |= {name: _with_suffix(name, checks) for name, checks in found.items()}
-    return Diagnosis((told, *_examine_keys(assembly), folder, *chain.from_iterable(found.values())))
+    return Diagnosis((told, *_examine_keys(assembly), *chain.from_iterable(found.values())))
 
 
-def _look_at_once(looks: Mapping[str, Callable[[], Iterable[Check]]]) -> dict[str, list[Check]]:
+def _look_at_once(looks: Looks, deadline: float) -> dict[str, list[Check]]:
     """Return what each of them finds; whatever hangs is told, and keeps none of the others."""
     answers: SimpleQueue[tuple[str, list[Check] | BaseException]] = SimpleQueue()
 
@@ -83,7 +93,6 @@ def _look_at_once(looks: Mapping[str, Callable[[], Iterable[Check]]]) -> dict[st
         # Daemons: one that hangs must not keep the process from its end.
         threading.Thread(target=look, args=(name,), name=THREADS, daemon=True).start()
     found = {name: [judgement.judge_late(name.partition(" (")[0])] for name in looks}
-    deadline = time.monotonic() + LONGEST_LOOK_S
     with suppress(Empty):
         for _ in looks:
             name, answer = answers.get(timeout=max(0.0, deadline - time.monotonic()))
@@ -190,20 +199,21 @@ class _Consultation:
     """Asks GitHub many things at once."""
 
     gateway: "Gateway"
+    deadline: float
 
     def ask(self, calls: Mapping[str, "Call[Any]"]) -> dict[str, Any]:
-        """Return the answer to each call, or the GatewayError in its place, after ANSWER_WITHIN_S at most."""
+        """Return the answer to each call, or the GatewayError in its place, at the deadline at last."""
         answers: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         for name, call in calls.items():
             # Daemons: one that hangs must not keep the process from its end.
             arguments = (name, call, answers)
             threading.Thread(target=self._ask, args=arguments, name=THREADS, daemon=True).start()
-        late = Unavailable("", f"GitHub did not answer within {ANSWER_WITHIN_S:g} s")
+        left_s = max(0.0, self.deadline - time.monotonic())
+        late = Unavailable("", f"GitHub did not answer within {left_s:.1f} s")
         found: dict[str, Any] = dict.fromkeys(calls, late)
-        deadline = time.monotonic() + ANSWER_WITHIN_S
         with suppress(Empty):
             for _ in calls:
-                name, answer = answers.get(timeout=max(0.0, deadline - time.monotonic()))
+                name, answer = answers.get(timeout=max(0.0, self.deadline - time.monotonic()))
                 found[name] = answer
         return found
 
@@ -214,7 +224,7 @@ class _Consultation:
             answers.put((name, error))
 
 
-def _examine_github(assembly: "Assembly") -> Iterator[Check]:
+def _examine_github(assembly: "Assembly", deadline: float) -> Iterator[Check]:
     settings = assembly.settings
     headers: dict[str, str] = {}
     is_token_set = assembly.tokens.is_set
@@ -232,7 +242,7 @@ def _examine_github(assembly: "Assembly") -> Iterator[Check]:
         return
     # A sidecar is asked again and again: what was opened for an answer goes with it.
     with opened:
-        yield from _consult(assembly, _Consultation(gateway), headers)
+        yield from _consult(assembly, _Consultation(gateway, deadline), headers)
 
 
 def _consult(
@@ -259,7 +269,7 @@ def _consult(
     server_time = assembly.rate_limiter.budget.clock_skew.server_time(assembly.clock.now())
     yield Check("github", True, "the embedded one answers" if settings.is_embedded else settings.api_url)
     yield judgement.judge_token(
-        found["viewer"] if isinstance(found["viewer"], str) else None,
+        found["viewer"],
         headers.get(_EXPIRY_HEADER, ""),
         server_time,
         is_needed=not settings.is_embedded,
@@ -272,8 +282,8 @@ def _consult(
     is_graphql_there = not (isinstance(found["graphql"], Missing) and found["graphql"].path == NO_GRAPHQL)
     yield judgement.judge_graphql(is_there=is_graphql_there, write_mode=settings.write_mode)
     sample = _sample(assembly, consultation, found["folder"])
-    yield judgement.judge_formats(_formats_of(sample), FORMAT_VERSION)
-    yield from _try_keys(assembly, sample)
+    yield judgement.judge_formats(None if sample is None else _formats_of(sample), FORMAT_VERSION)
+    yield from _try_keys(assembly, sample or {})
 
 
 def _judge_branch(branch: str, found: Mapping[str, Any]) -> Check:
@@ -287,17 +297,18 @@ def _judge_branch(branch: str, found: Mapping[str, Any]) -> Check:
     )
 
 
-def _sample(assembly: "Assembly", consultation: _Consultation, folder: Any) -> dict[str, bytes]:
-    """Return the newest checkpoint of some runs, by its path."""
+def _sample(assembly: "Assembly", consultation: _Consultation, folder: Any) -> dict[str, bytes] | None:
+    """Return the newest checkpoint of some runs, by its path; None if GitHub does not tell."""
     from holdfast.github.calls import ReadFile
 
     if isinstance(folder, GatewayError):
-        return {}
+        return {} if isinstance(folder, Missing) else None
     branch = assembly.settings.branch
     runs = [entry.path for entry in folder.entries if entry.kind == "folder"][-SAMPLED_RUNS:]
     paths = [assembly.layout.path(run_id, LATEST) for run_id in runs]
     answers = consultation.ask({path: ReadFile(path, branch) for path in paths})
-    return {path: answer.content for path, answer in answers.items() if not isinstance(answer, HoldfastError)}
+    told = {path: answer.content for path, answer in answers.items() if not isinstance(answer, HoldfastError)}
+    return told if told or not paths else None
 
 
 def _formats_of(sample: Mapping[str, bytes]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from holdfast.errors import GatewayError, Missing, Refused, Throttled
+from holdfast.errors import GatewayError, Missing, Refused, Throttled, Unavailable
 from holdfast.github.records import RepositoryRecord
 from holdfast.queue.contract import QueueStatus
 from holdfast.security.keys import SecurityKey
@@ -122,6 +122,8 @@ def judge_absent_database(reason: str) -> Check:
 
 def judge_late(name: str) -> Check:
     """Return that something outside did not answer in time."""
+    if name == "github":
+        return judge_failure(name, Unavailable("", "it did not answer in time"))
     advice = "See that what its settings name can be reached; until then checkpoints wait on this disk."
     return Check(name, False, "it did not answer in time", advice)
 
@@ -204,14 +206,18 @@ def judge_failure(name: str, error: GatewayError) -> Check:
     return Check(name, False, str(error), advice)
 
 
-def judge_token(login: str | None, expires: str, now: float, *, is_needed: bool, is_set: bool) -> Check:
-    """Tell whose token it is and how long it lasts. `login` is None where it stands for no person."""
+def judge_token(
+    viewer: str | GatewayError | None, expires: str, now: float, *, is_needed: bool, is_set: bool
+) -> Check:
+    """Tell whose token it is, as far as GitHub has told, and how long it lasts."""
     if not is_set:
         if not is_needed:
             return Check("token", True, "none, and none is needed for the embedded GitHub")
         advice = "Set HOLDFAST_TOKEN: fine-grained, this one repository, contents: read and write."
         return Check("token", False, "none is set", advice)
-    who = f"of {login}" if login else "of an app or a job"
+    who = f"of {viewer}" if isinstance(viewer, str) else "whose it is was not told"
+    if isinstance(viewer, Refused):
+        who = "of an app or a job"
     ends_at = parse_expiry(expires)
     if ends_at is None:
         return Check("token", True, f"{who}, without an end that GitHub tells")
@@ -297,8 +303,10 @@ def judge_graphql(*, is_there: bool, write_mode: str) -> Check:
     return Check("graphql", True, "this server has none; contents mode does without")
 
 
-def judge_formats(versions: Mapping[str, int], known: int) -> Check:
-    """Tell whether this version reads what is stored; `versions` are those of a sample of runs."""
+def judge_formats(versions: Mapping[str, int] | None, known: int) -> Check:
+    """Tell whether this version reads what is stored; `versions` are those of a sample of runs, if any."""
+    if versions is None:
+        return Check("format", True, f"format {known}; what is stored was not told in time")
     newer = sorted(run_id for run_id, version in versions.items() if version > known)
     if newer:
         detail = f"{', '.join(newer)}: stored by a newer Holdfast (format {max(versions.values())})"

@@ -87,10 +87,7 @@ class HealthRoutes:
 
     async def diagnose(self, _request: Request) -> Response:
         """Return whether everything is in order, and what to do where it is not."""
-        from holdfast.doctor import examine
-
-        diagnosis = await self._service.call(examine, self._service.assembly)
-        return json_response(diagnosis_document(diagnosis))
+        return json_response(diagnosis_document(await self._service.diagnose()))
 
     async def describe(self, _request: Request) -> Response:
         """Return the OpenAPI document."""

@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from holdfast.assembly import Assembly
 from holdfast.assembly.ground import Ground
+from holdfast.doctor import Diagnosis, examine
 from holdfast.errors import DiskFailed
 from holdfast.format.receipt import Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority
@@ -95,6 +96,7 @@ class Service:
             ]
         )
         self._local = Threads(LOCAL_THREADS, "holdfast-local")
+        self._examiner = Threads(1, "holdfast-examiner")
         self._readers = BoundedThreads(READING_THREADS, "holdfast-reader")
         self._savers = BoundedThreads(
             SAVING_THREADS, "holdfast-saver", longest_turn_s=LONGEST_TURN_OF_A_SAVE_S
@@ -122,6 +124,7 @@ class Service:
         self._news = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tidying: asyncio.Task[None] | None = None
+        self._diagnosis: asyncio.Task[Diagnosis] | None = None
         self._untidy: set[Assembly] = set()
 
     def start(self) -> None:
@@ -145,7 +148,7 @@ class Service:
         The drainer is joined by its owner. A read that hangs cannot be ended, only left behind.
         """
         self.intake.close()
-        threads = (self._write_back, self._local, self._savers, self._readers)
+        threads = (self._write_back, self._local, self._examiner, self._savers, self._readers)
         have_ended = [each.close(THREADS_GRACE_S) for each in threads]
         return all(have_ended)
 
@@ -165,6 +168,16 @@ class Service:
     async def call_local(self, work: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
         """Return what `work` returns, which takes a while but never waits for GitHub."""
         return await self._local.run(lambda: work(*args, **keywords))
+
+    async def diagnose(self) -> Diagnosis:
+        """Return what a diagnosis finds; who asks while one is under way gets its answer.
+
+        It has a thread of its own: GitHub may hang, and whoever reads from it wait for a turn.
+        """
+        if self._diagnosis is None or self._diagnosis.done():
+            examination = self._examiner.run(lambda: examine(self.assembly))
+            self._diagnosis = asyncio.ensure_future(examination)
+        return await asyncio.shield(self._diagnosis)
 
     async def follow(self, receipt: Receipt, *, timeout_s: float) -> Receipt:
         """Return the receipt once it is verified or refused, or as it stands after `timeout_s`."""

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.doctor import judgement
 from holdfast.doctor.judgement import Check, Diagnosis
-from holdfast.errors import Missing, Refused, Throttled, Unavailable
+from holdfast.errors import GatewayError, Missing, Refused, Throttled, Unavailable
 from holdfast.github.records import RepositoryRecord
 from holdfast.queue.contract import QueueStatus
 from holdfast.security.jose import make_recipient_key, make_shared_key, public_half
@@ -77,6 +77,7 @@ def test_settings_are_told_with_where_they_come_from() -> None:
         (judgement.judge_graphql(is_there=False, write_mode="contents"), ""),
         (judgement.judge_clock(-59.0), ""),
         (judgement.judge_formats({"a": 1}, 1), ""),
+        (judgement.judge_formats(None, 1), ""),
         (
             judgement.judge_failure("github", Throttled("", "limit", kind="primary", retry_after_s=60)),
             "Nothing",
@@ -146,3 +147,15 @@ def test_keys_are_told_by_their_ids_and_a_file_for_all_must_be_mended() -> None:
     assert not exposed.ok
     assert "chmod 600" in exposed.advice
     assert not judgement.judge_unreadable_keys("no such file").ok
+
+
+@pytest.mark.parametrize(
+    ("viewer", "words"),
+    [
+        ("me", "of me,"),
+        (Refused("", "no", "permission", ""), "of an app or a job,"),
+        (Unavailable("", "no answer"), "whose it is was not told,"),
+    ],
+)
+def test_whose_token_it_is_is_said_where_github_tells_it(viewer: str | GatewayError, words: str) -> None:
+    assert words in judgement.judge_token(viewer, "", NOW, is_needed=True, is_set=True).detail

@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
+from holdfast.assembly.ground import Ground
+from holdfast.doctor import Diagnosis, examine
 from holdfast.drain.outage import NOTE, Outage
 from holdfast.errors import DiskFailed, SpoolUnwritable, Unavailable
 from holdfast.format.receipt import Delivery
-from holdfast.sidecar.service import READING_THREADS
+from holdfast.sidecar.service import READING_THREADS, Service
 from tests.fakes.heard import heard_events
 from tests.fakes.sidecar import LONGEST_S, RunningSidecar, running_sidecar
 
@@ -37,6 +40,32 @@ def test_the_diagnosis_is_the_commands(sidecar: RunningSidecar) -> None:
 
     assert diagnosis["ok"]
     assert {"data folder", "spool", "github", "format"} <= {check["name"] for check in diagnosis["checks"]}
+
+
+def test_who_asks_during_a_diagnosis_gets_its_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end, asked, examined = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
+    diagnose = Service.diagnose
+
+    async def tell_and_diagnose(service: Service) -> Diagnosis:
+        asked.release()
+        return await diagnose(service)
+
+    def wait_and_examine(assembly: Ground) -> Diagnosis:
+        examined.release()
+        assert may_end.wait(LONGEST_S)
+        return examine(assembly)
+
+    monkeypatch.setattr(Service, "diagnose", tell_and_diagnose)
+    monkeypatch.setattr("holdfast.sidecar.service.examine", wait_and_examine)
+    with running_sidecar(tmp_path) as sidecar, ThreadPoolExecutor(3) as pool:
+        answers = [pool.submit(sidecar.client.get, "/v1/doctor") for _ in range(3)]
+        for _ in answers:
+            assert asked.acquire(timeout=LONGEST_S)
+        may_end.set()
+        assert all(answer.result().json()["ok"] for answer in answers)
+
+    assert examined.acquire(blocking=False)
+    assert not examined.acquire(blocking=False)
 
 
 def test_the_status_is_the_commands(sidecar: RunningSidecar) -> None:
@@ -262,14 +291,15 @@ def test_nothing_local_waits_for_reads_of_a_github_that_hangs(
         for _ in range(READING_THREADS):
             assert begun.acquire(timeout=LONGEST_S)
         saved = hanging.submit(state={"text": "x" * 60_000}).status_code
-        local = [hanging.client.get(path).status_code for path in ("/readyz", "/metrics", "/v1/status")]
+        paths = ("/readyz", "/metrics", "/v1/status", "/v1/doctor")
+        local = [hanging.client.get(path).status_code for path in paths]
         ended = hanging.client.post("/v1/runs/build-1/complete").status_code
         may_answer.set()
         for thread in waiting:
             thread.join(LONGEST_S)
 
     assert (saved, ended) == (202, 202)
-    assert local == [200, 200, 200]
+    assert local == [200, 200, 200, 200]
     assert {answer.status_code for answer in answers} == {503}
     assert len(answers) == readers
 
