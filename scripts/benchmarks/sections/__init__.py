@@ -19,6 +19,7 @@ from benchmarks.sections import (
     security,
     shared_queue,
     start_up,
+    tracing,
 )
 from benchmarks.workshop import Workshop
 
@@ -46,4 +47,5 @@ SECTIONS = {
     long_run.NAME: Section("A run of ten thousand checkpoints beside one of a hundred", long_run.run),
     memory.NAME: Section("Memory", memory.run),
     start_up.NAME: Section("Start-up", start_up.run),
+    tracing.NAME: Section("What traces cost, on and off", tracing.run),
 }

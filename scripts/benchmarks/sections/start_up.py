@@ -26,15 +26,15 @@ def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
     checkpoint = {"run_id": "run-1", "trigger": "manual", "phase": "phase_1_plan"}
     document.write_text(json.dumps({**checkpoint, "state": make_state("5 KB")}), encoding="utf-8")
     own = str(Path(sys.executable).with_name("holdfast"))
-    variables = {**_plain_variables(), "HOLDFAST_DATA_DIR": str(workshop.disk_folder())}
+    variables = {**plain_variables(), "HOLDFAST_DATA_DIR": str(workshop.disk_folder())}
     with_peers = {**variables, "PYTHONPATH": str(_PEERS)}
     commands = {
-        BASELINE: _timer([sys.executable, "-c", "pass"], variables),
-        HELP: _timer([own, "--help"], variables),
-        "holdfast submit": _timer([own, "submit", str(document)], variables),
-        "import githubkit": _timer([sys.executable, "-c", "import githubkit"], variables),
-        "import github (PyGithub)": _timer([sys.executable, "-c", "import github"], with_peers),
-        "import SqliteSaver": _timer(
+        BASELINE: time_process([sys.executable, "-c", "pass"], variables),
+        HELP: time_process([own, "--help"], variables),
+        "holdfast submit": time_process([own, "submit", str(document)], variables),
+        "import githubkit": time_process([sys.executable, "-c", "import githubkit"], variables),
+        "import github (PyGithub)": time_process([sys.executable, "-c", "import github"], with_peers),
+        "import SqliteSaver": time_process(
             [sys.executable, "-c", "from langgraph.checkpoint.sqlite import SqliteSaver"], with_peers
         ),
     }
@@ -47,14 +47,18 @@ def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
     report.bars.append(Bar(NAME, f"{HELP}, median", samples[HELP].median, 0.4, "s"))
 
 
-def _plain_variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("HOLDFAST_", "PYTHON"))}
+def plain_variables() -> dict[str, str]:
+    """Return the environment without what would change Python or us."""
+    changing = ("HOLDFAST_", "OTEL_", "PYTHON")
+    return {name: value for name, value in os.environ.items() if not name.startswith(changing)}
 
 
-def _timer(command: Sequence[str], variables: dict[str, str]) -> Callable[[], float]:
+def time_process(command: Sequence[str], variables: dict[str, str], *, text: str = "") -> Callable[[], float]:
+    """Return what runs a command from its start to its end, with `text` as input."""
+
     def run_once() -> float:
         before = time.perf_counter()
-        subprocess.run(command, env=variables, check=True, capture_output=True)
+        subprocess.run(command, env=variables, input=text.encode(), check=True, capture_output=True)
         return time.perf_counter() - before
 
     return run_once
