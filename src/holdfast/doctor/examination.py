@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import orjson
 
+from holdfast.disk import make_private_folder
 from holdfast.doctor import judgement
 from holdfast.doctor.judgement import Check, Diagnosis
 from holdfast.drain.outage import NOTE, parse_outage
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 LONGEST_S = 3.5
 """How long all of it may take, whatever hangs: with the start of the command and its end, less than five."""
+LEAST_S = 2.0
+"""What those who are asked have in any case: a machine that is slow to load us is no reason to doubt them."""
 _TELLING_S = 0.2
 """Kept back for those who wait for GitHub, so that they can say what it did not answer."""
 
@@ -56,10 +59,13 @@ def examine(
 ) -> Diagnosis:
     """Return what is in order and what is not. Nothing is written but a probe in the data folder.
 
-    It ends LONGEST_S after `began`, by the monotonic clock: a command counts what it had to load as well.
+    Whatever hangs, it ends LONGEST_S after `began`, by the monotonic clock: a command counts what it had to
+    load as well.
     """
-    deadline = (time.monotonic() if began is None else began) + LONGEST_S
     settings = assembly.settings
+    began = time.monotonic() if began is None else began
+    _load(assembly)
+    deadline = max(began + LONGEST_S, time.monotonic() + LEAST_S)
     told = judgement.judge_settings(settings.sources, unknown_variables or {}, is_enabled=settings.enabled)
     probe: Looks = {"data folder": lambda: [_examine_folder(settings.data_dir, settings.min_free_bytes)]}
     folder = _look_at_once(probe, deadline)
@@ -77,6 +83,17 @@ def examine(
     if len(assembly.shards) > 1:
         found |= {name: _with_suffix(name, checks) for name, checks in found.items()}
     return Diagnosis((told, *_examine_keys(assembly), *chain.from_iterable(found.values())))
+
+
+def _load(assembly: "Ground") -> None:
+    """Load what is needed to ask, and start the embedded GitHub: that is this machine's time, not theirs."""
+    import holdfast.github.client
+    import holdfast.github.inspection
+    import holdfast.github.wrappers.budgeted  # noqa: F401 (used by those who ask)
+
+    if assembly.settings.is_embedded:
+        with suppress(HoldfastError):  # told by those who look
+            _ = assembly.shards[0].embedded
 
 
 def _look_at_once(looks: Looks, deadline: float) -> dict[str, list[Check]]:
@@ -138,8 +155,6 @@ def _examine_keys(assembly: "Ground") -> Iterator[Check]:
 
 
 def _examine_folder(folder: Path, min_free_bytes: int) -> Check:
-    from holdfast.disk import make_private_folder
-
     try:
         make_private_folder(folder)
         sync_s = min(_sync_once(folder) for _ in range(_PROBES))

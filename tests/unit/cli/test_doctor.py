@@ -158,7 +158,8 @@ def test_a_server_that_hangs_is_found(
     holdfast: Holdfast, silent_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_TOKEN", "t")
-    monkeypatch.setattr("holdfast.doctor.examination.LONGEST_S", 0.3)
+    monkeypatch.setattr("holdfast.doctor.examination.LONGEST_S", 0.0)
+    monkeypatch.setattr("holdfast.doctor.examination.LEAST_S", 0.3)
 
     ended = holdfast("doctor", "--json", "--repo", "you/x", "--api-url", silent_server)
 
@@ -172,7 +173,8 @@ def test_whatever_hangs_is_found_and_keeps_none_of_the_others(
     monkeypatch.setenv("HOLDFAST_TOKEN", "t")
     monkeypatch.setenv("HOLDFAST_SHARDS", "you/a,you/b,you/c")
     monkeypatch.setenv("HOLDFAST_DATABASE_URL", silent_server.replace("http://", "postgresql://me@") + "/x")
-    monkeypatch.setattr("holdfast.doctor.examination.LONGEST_S", 0.2)
+    monkeypatch.setattr("holdfast.doctor.examination.LONGEST_S", 0.0)
+    monkeypatch.setattr("holdfast.doctor.examination.LEAST_S", 0.2)
 
     ended = holdfast("doctor", "--json", "--api-url", silent_server)
 
@@ -188,11 +190,25 @@ def test_what_a_command_had_to_load_counts_as_well(
     monkeypatch.setenv("HOLDFAST_API_URL", silent_server)
     monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path))
     monkeypatch.setattr("holdfast.doctor.examination.LONGEST_S", 600.0)
+    monkeypatch.setattr("holdfast.doctor.examination.LEAST_S", 0.1)
 
     with Library.from_env() as hf:
         diagnosis = examine(hf._assembly, began=time.monotonic() - 600.0)
 
     assert "github" in [check.name for check in diagnosis.checks if not check.ok]
+
+
+def test_who_answers_is_heard_however_long_the_machine_took_to_load(
+    github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_REPO", "holdfast/checkpoints")
+    monkeypatch.setenv("HOLDFAST_API_URL", github.url)
+    monkeypatch.setattr("holdfast.doctor.examination.LEAST_S", 600.0)
+
+    with Library.from_env() as hf:
+        diagnosis = examine(hf._assembly, began=time.monotonic() - 600.0)
+
+    assert diagnosis.ok
 
 
 def test_a_server_without_graphql_is_found_where_it_is_needed(holdfast: Holdfast, github: GitHub) -> None:
