@@ -159,8 +159,7 @@ def _examine_folder(folder: Path, min_free_bytes: int) -> Check:
         make_private_folder(folder)
         sync_s = min(_sync_once(folder) for _ in range(_PROBES))
     except (OSError, SpoolError) as error:
-        advice = "Give this user the right to write there, or choose another folder with HOLDFAST_DATA_DIR."
-        return Check("data folder", False, f"{folder} cannot be written to: {error}", advice)
+        return judgement.judge_unwritable_folder(str(folder), error)
     return judgement.judge_folder(
         str(folder),
         free_bytes=shutil.disk_usage(folder).free,
@@ -242,9 +241,8 @@ class _Consultation:
 def _examine_github(assembly: "Assembly", deadline: float) -> Iterator[Check]:
     settings = assembly.settings
     headers: dict[str, str] = {}
-    is_token_set = assembly.tokens.is_set
-    if not (is_token_set or settings.is_embedded):
-        yield judgement.judge_token(None, "", 0, is_needed=True, is_set=False)
+    if not (assembly.tokens.is_set or settings.is_embedded):
+        yield _judge_absent_token(assembly)
         return
     try:
         opened = ExitStack()
@@ -283,12 +281,10 @@ def _consult(
         return
     server_time = assembly.rate_limiter.budget.clock_skew.server_time(assembly.clock.now())
     yield Check("github", True, "the embedded one answers" if settings.is_embedded else settings.api_url)
-    yield judgement.judge_token(
-        found["viewer"],
-        headers.get(_EXPIRY_HEADER, ""),
-        server_time,
-        is_needed=not settings.is_embedded,
-        is_set=assembly.tokens.is_set,
+    yield (
+        judgement.judge_token(found["viewer"], headers.get(_EXPIRY_HEADER, ""), server_time)
+        if assembly.tokens.is_set
+        else _judge_absent_token(assembly)
     )
     yield from judgement.judge_repository(found["repository"])
     yield _judge_branch(settings.branch, found)
@@ -299,6 +295,13 @@ def _consult(
     sample = _sample(assembly, consultation, found["folder"])
     yield judgement.judge_formats(None if sample is None else _formats_of(sample), FORMAT_VERSION)
     yield from _try_keys(assembly, sample or {})
+
+
+def _judge_absent_token(assembly: "Assembly") -> Check:
+    file = assembly.settings.token_file
+    return judgement.judge_absent_token(
+        str(file) if file else None, is_needed=not assembly.settings.is_embedded
+    )
 
 
 def _judge_branch(branch: str, found: Mapping[str, Any]) -> Check:

@@ -3,6 +3,7 @@
 A check that is in order may still carry advice: something will have to be done, but not today.
 """
 
+import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -142,6 +143,14 @@ def judge_sealed(sealed: int, opened: int, *, is_writer_only: bool) -> Check:
     return Check("sealed states", True, detail)
 
 
+def judge_unwritable_folder(path: str, error: Exception) -> Check:
+    """Tell why the data folder takes nothing."""
+    advice = "Give this user the right to write there, or choose another folder with HOLDFAST_DATA_DIR."
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        advice = "Free some space, or choose another disk with HOLDFAST_DATA_DIR."
+    return Check("data folder", False, f"{path} cannot be written to: {error}", advice)
+
+
 def judge_folder(path: str, *, free_bytes: int, min_free_bytes: int, sync_s: float, kind: str) -> Check:
     """Tell whether the disk takes checkpoints for good: `kind` is the type of its file system."""
     megabytes = free_bytes // MEGABYTE
@@ -200,21 +209,27 @@ def judge_failure(name: str, error: GatewayError) -> Check:
     if isinstance(error, Refused):
         return Check(name, False, error.reason, error.advice)
     if isinstance(error, Missing):
-        advice = "Check HOLDFAST_REPO, and that the token has access to it with contents: write."
+        advice = "Check HOLDFAST_REPO and HOLDFAST_API_URL, and that the token may write to it."
         return Check(name, False, "the repository does not exist, or the token may not see it", advice)
     advice = "Check the network, the proxy and HOLDFAST_API_URL; until then checkpoints wait in the spool."
     return Check(name, False, str(error), advice)
 
 
-def judge_token(
-    viewer: str | GatewayError | None, expires: str, now: float, *, is_needed: bool, is_set: bool
-) -> Check:
+def judge_absent_token(file: str | None, *, is_needed: bool) -> Check:
+    """Tell what to do where there is no token; `file` is where one should be."""
+    if not is_needed:
+        return Check("token", True, "none, and none is needed for the embedded GitHub")
+    if file:
+        advice = "Put the token into this file, and let this user read it."
+        return Check(
+            "token", False, f"HOLDFAST_TOKEN_FILE is {file}, which has none or cannot be read", advice
+        )
+    advice = "Set HOLDFAST_TOKEN: fine-grained, this one repository, contents: read and write."
+    return Check("token", False, "none is set", advice)
+
+
+def judge_token(viewer: str | GatewayError, expires: str, now: float) -> Check:
     """Tell whose token it is, as far as GitHub has told, and how long it lasts."""
-    if not is_set:
-        if not is_needed:
-            return Check("token", True, "none, and none is needed for the embedded GitHub")
-        advice = "Set HOLDFAST_TOKEN: fine-grained, this one repository, contents: read and write."
-        return Check("token", False, "none is set", advice)
     who = f"of {viewer}" if isinstance(viewer, str) else "whose it is was not told"
     if isinstance(viewer, Refused):
         who = "of an app or a job"

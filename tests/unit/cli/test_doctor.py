@@ -40,7 +40,11 @@ def silent_server() -> Iterator[str]:
             thread.join()
 
 
-def test_a_sound_set_up_has_no_finding(holdfast: Holdfast, github: GitHub) -> None:
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_a_sound_set_up_has_no_finding(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setenv("HOLDFAST_WRITE_MODE", mode)
     assert holdfast("submit", "-", "--run-id", "a", *github.options, stdin="{}").code == 0
     assert holdfast("drain", *github.options).code == 0
 

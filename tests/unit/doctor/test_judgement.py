@@ -1,3 +1,4 @@
+import errno
 import json
 
 import pytest
@@ -68,9 +69,9 @@ def test_settings_are_told_with_where_they_come_from() -> None:
         (judge_folder(free=100 * 1024**2), "HOLDFAST_MIN_FREE_BYTES"),
         (judge_folder(sync_s=0.5), "faster disk"),
         (judge_queue(queue()), ""),
-        (judgement.judge_token("me", "2026-11-20 00:00:00 UTC", NOW, is_needed=True, is_set=True), "new one"),
-        (judgement.judge_token(None, "", NOW, is_needed=True, is_set=True), ""),
-        (judgement.judge_token(None, "", NOW, is_needed=False, is_set=False), ""),
+        (judgement.judge_token("me", "2026-11-20 00:00:00 UTC", NOW), "new one"),
+        (judgement.judge_token("me", "", NOW), ""),
+        (judgement.judge_absent_token(None, is_needed=False), ""),
         (judgement.judge_repository(record(size_bytes=2 * GIGABYTE))[1], "squash-history"),
         (judge_branch("deletion", is_protected=True), ""),
         (judge_branch("creation"), ""),
@@ -104,8 +105,11 @@ def test_these_are_in_order_perhaps_with_advice(check: Check, word: str) -> None
         (judge_queue(queue(depth=1, bytes=900)), "HOLDFAST_MAX_SPOOL_BYTES"),
         (judge_queue(queue(depth=1), "no permission"), "holdfast drain"),
         (judge_queue(queue(depth=1, oldest_age_s=4000)), "holdfast serve"),
-        (judgement.judge_token(None, "", NOW, is_needed=True, is_set=False), "HOLDFAST_TOKEN"),
-        (judgement.judge_token("me", "2026-11-16 00:00:00 UTC", NOW, is_needed=True, is_set=True), "new one"),
+        (judgement.judge_absent_token(None, is_needed=True), "HOLDFAST_TOKEN"),
+        (judgement.judge_absent_token("/token", is_needed=True), "into this file"),
+        (judgement.judge_unwritable_folder("/data", OSError(errno.ENOSPC, "full")), "Free some space"),
+        (judgement.judge_unwritable_folder("/data", OSError(errno.EROFS, "read-only")), "right to write"),
+        (judgement.judge_token("me", "2026-11-16 00:00:00 UTC", NOW), "new one"),
         (judgement.judge_repository(record(can_write=False))[0], "contents: read and write"),
         (judgement.judge_repository(record(size_bytes=6 * GIGABYTE))[1], "squash-history"),
         (judge_branch(is_protected=True), "HOLDFAST_BRANCH"),
@@ -158,4 +162,4 @@ def test_keys_are_told_by_their_ids_and_a_file_for_all_must_be_mended() -> None:
     ],
 )
 def test_whose_token_it_is_is_said_where_github_tells_it(viewer: str | GatewayError, words: str) -> None:
-    assert words in judgement.judge_token(viewer, "", NOW, is_needed=True, is_set=True).detail
+    assert words in judgement.judge_token(viewer, "", NOW).detail
