@@ -12,7 +12,7 @@ WITHOUT_EXTRA = "without the extra"
 def main() -> None:
     """Save into a folder, once for each line of input."""
     if WITHOUT_EXTRA in sys.argv:
-        sys.modules["opentelemetry"] = None  # type: ignore[assignment] (it cannot be imported any more)
+        sys.modules["opentelemetry"] = None  # type: ignore[assignment]  # it cannot be imported any more
     import os
 
     from benchmarks.contestants import CONTENTS, holdfast_settings
