@@ -15,6 +15,8 @@ def settings_rows(settings: Settings) -> list[dict[str, Any]]:
         source = settings.sources.get(name, "default")
         if isinstance(value, SecretStr):
             value = f"set ({source})"
+        elif isinstance(value, tuple):
+            value = ",".join(map(str, value)) or None
         elif value is not None and not isinstance(value, str | int | float):
             value = str(value)
         rows.append({"name": name, "value": value, "source": source, "variable": variables_of(name)[0]})

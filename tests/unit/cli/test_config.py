@@ -22,6 +22,13 @@ def test_every_setting_has_its_value_and_its_source(
     assert settings["repo"]["value"] is None
 
 
+def test_names_are_shown_as_they_are_set(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert holdfast("config", "--json").document["settings"]["shards"]["value"] is None
+    monkeypatch.setenv("HOLDFAST_SHARDS", "me/one, me/two")
+
+    assert holdfast("config", "--json").document["settings"]["shards"]["value"] == "me/one,me/two"
+
+
 def test_a_variable_that_is_no_setting_is_told_with_what_was_likely_meant(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
