@@ -1,20 +1,24 @@
 """`holdfast keys rotate`, killed at any moment and called again, until it comes to its end.
 
 What is stored was in the clear, or sealed with an older key: alone, in batches, and in parts. After each kill
-everything is still there for who has both keys, and in the end for who has the new one alone.
+everything is still there for who has both keys, and in the end for who has the new one alone. It is killed
+while one of its requests is under way, which is then carried out or not, or shortly after one.
 """
 
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
+from holdfast.emulator.exchange import Answer, Request
 from holdfast.library import Holdfast
 from holdfast.security.jose import make_recipient_key, make_shared_key
 from holdfast.settings import Settings
@@ -24,17 +28,46 @@ CANARY = "the canary that must not sing 4711"
 RUNS = 4
 CHECKPOINTS = 4
 MODES = ("contents", "batches", "commit")
-LONGEST_LIFE_S = 6.0
+MOST_KILLS = 50
 _ALWAYS_LOW = "1000000"
+_MOST_REQUESTS = 16
+_LONGEST_REST_S = 0.05
 
 
-def play_rotation(folder: Path, seed: int, on_kill: Callable[[], None] = lambda: None) -> int:
+class Deadly(Emulator):
+    """A GitHub that kills who asks it, at one of the requests."""
+
+    def __init__(self, options: EmulatorOptions, chance: random.Random) -> None:
+        super().__init__(options)
+        self._chance = chance
+        self._kill: Callable[[], None] | None = None
+        self._left = 0
+
+    def aim(self, kill: Callable[[], None], requests: int) -> None:
+        """Kill at this request, counted from now."""
+        self._left, self._kill = requests, kill
+
+    def handle(self, request: Request) -> Answer:
+        """Answer a request, which its sender may not live to see, nor whether it was carried out."""
+        self._left -= 1
+        if self._left or self._kill is None:
+            return super().handle(request)
+        manner = self._chance.choice(["before", "after", "later"])
+        if manner == "later":
+            threading.Timer(self._chance.uniform(0, _LONGEST_REST_S), self._kill).start()
+            return super().handle(request)
+        answer = super().handle(request) if manner == "after" else Answer(500)
+        self._kill()
+        return answer
+
+
+def play_rotation(folder: Path, seed: int) -> int:
     """Seal some runs anew, cut short over and over; return the number of kills. Raises AssertionError."""
     chance = random.Random(seed)
     mode = MODES[seed % len(MODES)]
     old: Any = chance.choice([None, make_shared_key(), make_recipient_key()])
     new = make_shared_key()
-    emulator = Emulator(EmulatorOptions(root=folder / "github", repo="acme/state", token="good"))
+    emulator = Deadly(EmulatorOptions(root=folder / "github", repo="acme/state", token="good"), chance)
     with EmulatorServer(emulator) as server:
         environment = {
             "HOLDFAST_REPO": "acme/state",
@@ -49,19 +82,18 @@ def play_rotation(folder: Path, seed: int, on_kill: Callable[[], None] = lambda:
             "HOLDFAST_LOG_LEVEL": "error",
             "HOLDFAST_DATA_DIR": str(folder / "data"),
         }
-        _fill(environment, old, chance)
+        _fill(environment, old, chance, mode)
         both = {
             **environment,
             "HOLDFAST_LOW_BUDGET": "0",  # a rotation leaves the last of the budget to checkpoints
             "HOLDFAST_ENCRYPTION_KEY": "\n".join(map(json.dumps, filter(None, (new, old)))),
         }
         kills = 0
-        # Each life may be longer than the one before, so that it comes to its end on a busy machine as well.
-        while not _rotate(both, chance.uniform(0.2, LONGEST_LIFE_S) * (1 + kills / 4)):
+        # Each life may be longer than the one before, so that it comes to its end.
+        while not _rotate(both, emulator, chance.randint(1, _MOST_REQUESTS * (1 + kills))):
             kills += 1
-            on_kill()
             _check({**both, "HOLDFAST_DATA_DIR": str(folder / f"look-{kills}")})
-            assert kills < 50, f"seed {seed}: it never comes to its end"
+            assert kills < MOST_KILLS, f"seed {seed}: it never comes to its end"
         # What is sealed with the new key alone opens, and nothing else is left after a clean-up.
         _check(
             {
@@ -74,15 +106,18 @@ def play_rotation(folder: Path, seed: int, on_kill: Callable[[], None] = lambda:
     return kills
 
 
-def _fill(environment: dict[str, str], key: Any, chance: random.Random) -> None:
+def _fill(environment: dict[str, str], key: Any, chance: random.Random, mode: str) -> None:
     sealed = {**environment, "HOLDFAST_ENCRYPTION_KEY": json.dumps(key)} if key else environment
     with closing(Holdfast(Settings.from_environment(sealed))) as holdfast:
         for number in range(1, CHECKPOINTS + 1):
             for run in range(RUNS):
                 holdfast.save(f"run-{run}", _state(run, number))
-            if chance.random() < 0.6:
+            # The first answers tell that the budget is low, so that the others go up in batches.
+            if number == 1 if mode == "batches" else chance.random() < 0.6:
                 holdfast.drain()
         assert holdfast.drain().left == 0
+        paths = [entry.file_path for entry in holdfast.checkpoints("run-0").entries]
+        assert any("/batch_" in path for path in paths) == (mode == "batches"), paths
 
 
 def _state(run: int, number: int) -> dict[str, Any]:
@@ -95,18 +130,16 @@ def _state(run: int, number: int) -> dict[str, Any]:
     }
 
 
-def _rotate(environment: dict[str, str], life_s: float) -> bool:
-    """Return whether it came to its end before its life was over."""
+def _rotate(environment: dict[str, str], emulator: Deadly, requests: int) -> bool:
+    """Return whether it came to its end before it was killed, which happens at this request."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     command = [sys.executable, "-m", "holdfast", "keys", "rotate", "--all"]
     process = subprocess.Popen(
         command, env=outside | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    try:
-        said, _ = process.communicate(timeout=life_s)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+    emulator.aim(process.kill, requests)
+    said, _ = process.communicate(timeout=120)
+    if process.returncode == -signal.SIGKILL:
         return False
     assert process.returncode == 0, said.decode()
     return True
