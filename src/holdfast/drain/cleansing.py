@@ -7,7 +7,8 @@ from holdfast.format.checkpoint import Draft, draft_from_text
 from holdfast.format.receipt import QueueItem
 from holdfast.logs import log
 from holdfast.queue import Queue
-from holdfast.security.redaction import RedactMode, Redactor
+from holdfast.security.redaction import Redactor
+from holdfast.security.search import RedactMode
 
 # What GitHub takes for a secret, we may not know by its shape; then its name may tell.
 _MODES: tuple[RedactMode, ...] = ("known", "strict")

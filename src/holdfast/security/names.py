@@ -2,22 +2,38 @@
 
 import re
 
-# The words that a name ends with, run together; one that says how many (`max_tokens`) is not meant.
-_TELLING = re.compile(
-    r"(?:password|passwd|passphrase|passcode|pwd|secrets?|apikeys?|accesskeys?|secretkeys?|privatekeys?"
-    r"|signingkeys?|encryptionkeys?|token|authtokens|accesstokens|refreshtokens|authorization|bearer|cookies?"
-    r"|credentials?|connectionstring|dsn|otp|pincode)(?:value|text|hash|header|string|[0-9]+)?$"
+# Words that a name ends with, "_" where a spelling may part them. One that says how many (`max_tokens`), or
+# that a test has passed, is not meant.
+_WORDS = (
+    r"(?:pass_(?:word|wd|phrase|code)s?|pwds?|secrets?"
+    r"|(?:db|database|smtp|mail|user|admin|root|ftp|ssh|proxy|mysql|pg|postgres|redis|ldap|login|keystore)_pass"
+    r"|(?:api|access|secret|private|signing|encryption)_keys?"
+    r"|token|(?:api|auth|access|refresh|bearer|session|id)_tokens|authorization|bearer|cookies?|credentials?"
+    r"|connection_string|dsn|otp|pin_code)(?:_(?:value|text|hash|header|string|[0-9]+))?"
 )
+_TELLING = re.compile(_WORDS.replace("_", "") + "$")
 _SEPARATORS = re.compile(r"[^a-z0-9]+")
+# Every shell has these in its environment.
+_WORKING_FOLDERS = frozenset({"PWD", "OLDPWD"})
 
 # The same over raw text, with what may stand between the words of a name: whether it is worthwhile to look at
 # the names one by one. It finds each name that is telling, unless one of these words is pulled apart itself.
 _BETWEEN = r'(?:[^a-z0-9"\\]|\\u[0-9a-f]{4}|\\[^u])*'
-ANCHOR = (
-    r"(?i)(?:pass_(?:word|wd|phrase|code)|pwd|secrets?|(?:api|access|secret|private|signing|encryption)_keys?"
-    r"|token|(?:auth|access|refresh)_tokens|authorization|bearer|cookies?|credentials?|connection_string|dsn|otp"
-    r'|pin_code)(?:_(?:value|text|hash|header|string|[0-9]+))?_"\s*:'
-).replace("_", _BETWEEN)
+ANCHOR = f'(?i){_WORDS}_"\\s*:'.replace("_", _BETWEEN)
+NESTED_ANCHOR = f'(?i){_WORDS}_\\\\+"\\s*:'.replace("_", _BETWEEN)
+"""The same for names in a JSON text that is itself a string of one."""
+
+# What a text assigns to such a name: as a variable of the environment, or in the query of a URL. What takes
+# the value of another variable (`$NAME`) holds no secret.
+_VARIABLE = r"\b[A-Z0-9_]{0,64}" + _WORDS.upper().replace("_", "_?").replace("PWDS?", "_PWD") + "="
+_PARAMETER = r"[?&][A-Za-z0-9_.-]{0,64}(?i:" + _WORDS.replace("_", "[_.-]?") + ")="
+ASSIGNED_ANCHORS = (_VARIABLE, _PARAMETER)
+ASSIGNED = (
+    rf"""{_VARIABLE}([^\s"'`$&;|<>()]+)""",
+    rf'{_VARIABLE}"([^"$]+)',
+    rf"{_VARIABLE}'([^']+)",
+    rf"""{_PARAMETER}([^\s"'`&#<>]+)""",
+)
 
 
 def is_telling(name: str) -> bool:
@@ -26,4 +42,6 @@ def is_telling(name: str) -> bool:
     >>> [is_telling(name) for name in ("dbPassword", "X-API-KEY", "access_token", "max_tokens")]
     [True, True, True, False]
     """
+    if name in _WORKING_FOLDERS:
+        return False
     return _TELLING.search(_SEPARATORS.sub("", name.lower())) is not None

@@ -5,50 +5,22 @@ not, and that is all. Otherwise the strings of the text are looked at one by one
 bytes stay as they are. Beside a sealed state, what stays readable is searched in any case.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
-from typing import Any, Literal
 
 import orjson
 
-from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import Draft
 from holdfast.format.redacted import MARK, REDACTED_MEMBER, Redacted, format_redacted, parse_redacted
 from holdfast.jsontext.members import find_members
-from holdfast.jsontext.parse import parse_value
 from holdfast.jsontext.strings import Cursor, Text, unescape, walk_strings
-from holdfast.security.names import ANCHOR, is_telling
-from holdfast.security.patterns import Pattern
-from holdfast.security.rules import RULES, Rule
+from holdfast.security.rules import RULES
 from holdfast.security.sealing import PLAIN_MEMBERS, is_sealed
+from holdfast.security.search import HELD, TELLING_NAME, RedactMode, Search, make_searches, merge, quoted
 
-RedactMode = Literal["off", "known", "strict"]
-
-HELD = "holdfast-secret"
-"""The kind of a token or key that Holdfast itself holds."""
-TELLING_NAME = "telling-name"
 EARLIER = "earlier"
 """The kind of a place that had its mark already when it was handed in, and whose kind nobody knows."""
 
-# A shorter token, as tests and emulators have, is a word that may stand anywhere, and keeps nothing safe.
-_SHORTEST = 8
-# Escapes that nobody needs, but behind which a credential would not be seen.
-_HIDING = r"\\u00(?:[2-7]|0[9a-dA-D])|\\/"
-# The same for a secret of other characters than those of ASCII.
-_HIDING_ANY = r"\\u"
-# Where a word begins in JSON text: also after an escape, whose last character is a letter or a digit. Without
-# any edge, RE2 would have too many places to keep in mind, and be hundreds of times slower.
-_EDGE = r"(?:\b|\\[bfnrt]|\\u[0-9a-fA-F]{4})"
-_SPACE = r"(?:\s|\\[fnrt])"
-_BLANKS = re.compile(r"\\s(?=[{+])")
-# Where a word must end, unless another credential begins right there.
-_LAST_EDGE = re.compile(r"\\b(?=$|\||\))")
-# What goes on right behind a credential, and how far from there another one is looked for.
-_GOES_ON = frozenset(bytes((byte,)) for byte in range(33, 127)) - frozenset((b'"', b"'", b"\\", b","))
-_NEAR = 512
-_NAMES = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*+:', re.DOTALL)
 _MARK = MARK.encode()
 _READABLE = ("phase", "workflow")
 # A copy of less is made in no time.
@@ -96,7 +68,7 @@ class Redactor:
     def redact_text(self, text: str) -> str:
         """Return a text by itself without credentials; the very same one if there are none."""
         content = text.encode(errors="surrogatepass")
-        spans = _merge(self._searches()[0].find(content))
+        spans = merge(self._searches()[0].find(content))
         for start, end, _ in reversed(spans):
             content = content[:start] + _MARK + content[end:]
         return content.decode(errors="surrogatepass") if spans else text
@@ -105,9 +77,9 @@ class Redactor:
         """Raise InvalidCheckpoint if what is to be stored as it is, such as a name, holds a credential."""
         self._searches()[1].check_name(field, str(name))
 
-    def _searches(self) -> tuple["_Search", "_Search"]:
+    def _searches(self) -> tuple[Search, Search]:
         """Return what is looked for in what may be sealed, and in what stays readable."""
-        return _make_searches(self.mode, self.readable_mode or self.mode, tuple(self.secrets()))
+        return make_searches(self.mode, self.readable_mode or self.mode, tuple(self.secrets()))
 
 
 def _pop_listed(given: dict[str, Text]) -> tuple[Redacted, ...]:
@@ -117,14 +89,14 @@ def _pop_listed(given: dict[str, Text]) -> tuple[Redacted, ...]:
     return parse_redacted(given.pop(REDACTED_MEMBER))
 
 
-def _is_clean(draft: Draft, search: "_Search") -> bool:
+def _is_clean(draft: Draft, search: Search) -> bool:
     """Whether nothing in a checkpoint is worth a look, found out in one pass; of a large one nobody knows."""
     if draft.size_bytes > _MOST_AT_ONCE:
         return False
     header = draft.header
     pieces: list[Text] = [f"{header.run_id}\n{header.phase}\n{header.workflow or ''}\n".encode()]
     for name, text in draft.texts.items():
-        pieces += (_quoted(name), b":", text, b"\n")
+        pieces += (quoted(name), b":", text, b"\n")
     return not search.is_suspect(b"".join(pieces))
 
 
@@ -135,8 +107,8 @@ class _Rewriting:
     `kinds` are those of what was taken out before, by their places.
     """
 
-    content: "_Search"
-    readable: "_Search"
+    content: Search
+    readable: Search
     kinds: dict[str, str]
     draft: Draft
     places: dict[Redacted, None] = field(default_factory=dict)
@@ -156,21 +128,21 @@ class _Rewriting:
         name, _ = self._named(name, b"0", self.readable)
         return self._named(name, text, self.readable if name in PLAIN_MEMBERS else self.content)
 
-    def _named(self, name: str, text: Text, search: "_Search") -> tuple[str, Text]:
-        given = b"{%b:%b}" % (_quoted(name), bytes(text))
+    def _named(self, name: str, text: Text, search: Search) -> tuple[str, Text]:
+        given = b"{%b:%b}" % (quoted(name), bytes(text))
         whole = self._rewrite(given, "", search)
         if whole is given:
             return name, text
         ((new_name, start, end),) = find_members(bytes(whole), lambda _, __: True)
         return new_name, bytes(whole[start:end])
 
-    def _rewrite(self, text: Text, root: str, search: "_Search") -> Text:
+    def _rewrite(self, text: Text, root: str, search: Search) -> Text:
         """Return a JSON text without credentials; where there are none, the very same object."""
         if not search.is_suspect(text):
             return text
         telling = search.telling_names(text)
         # Where only names have made it suspect, no string need be searched by itself.
-        is_by_content = search.mode != "strict" or replace(search, mode="known").is_suspect(text)
+        is_by_content = search.is_suspect_in_itself(text)
         if not (telling or is_by_content):
             return text
         pieces: list[Text] = []
@@ -181,7 +153,7 @@ class _Rewriting:
             is_below = bool(telling) and not cursor.is_name and not telling.isdisjoint(cursor.trail)
             # What gives a credential away may reach from a name into its value.
             first = name_start if cursor.name else cursor.start
-            if not (is_below or (is_by_content and search.is_suspect(text, first, cursor.end))):
+            if not (is_below or (is_by_content and search.is_suspect_in_itself(text, first, cursor.end))):
                 continue
             changed = self._literal(cursor, root, search, is_below=is_below)
             if changed is not None:
@@ -189,17 +161,17 @@ class _Rewriting:
                 rest = cursor.end
         return b"".join((*pieces, text[rest:])) if rest else text
 
-    def _literal(self, cursor: Cursor, root: str, search: "_Search", *, is_below: bool) -> bytes | None:
+    def _literal(self, cursor: Cursor, root: str, search: Search, *, is_below: bool) -> bytes | None:
         """Return what is to stand in place of a string or number; None if it may stay."""
         raw = cursor.raw
-        if is_below and raw not in (b'""', _quoted(MARK)):
+        if is_below and raw not in (b'""', quoted(MARK)):
             self._note(root + cursor.pointer(), TELLING_NAME)
-            return _quoted(MARK)
+            return quoted(MARK)
         if not raw.startswith(b'"'):
             return None
         plain = unescape(raw)
         before = unescape(cursor.name).content + b'":"' if cursor.name else b""
-        spans = _merge(search.find(plain.content, before))
+        spans = merge(search.find(plain.content, before))
         if not spans:
             self._carry(root + cursor.pointer(), plain.content)
             return None
@@ -233,157 +205,3 @@ class _Rewriting:
         """Add a place; its path is readable beside a sealed state, and may lead over any names."""
         self.places[Redacted(path, kind)] = None
         self.kinds[path] = kind
-
-
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """What is looked for: by the rules of a mode, and by the secrets themselves."""
-
-    mode: RedactMode
-    secrets: tuple[str, ...]
-
-    @property
-    def is_needed(self) -> bool:
-        return self.mode != "off" or bool(self.secrets)
-
-    def is_suspect(self, text: Text, start: int = 0, end: int | None = None) -> bool:
-        """Whether there may be anything in a JSON text, or in a plain one, between two places of it."""
-        return _compile_anchors(self.mode, self.secrets).search(text, start, end) is not None
-
-    def check_name(self, field: str, name: str) -> None:
-        if any(self.find(name.encode())):
-            raise InvalidCheckpoint(field, "it is, or holds, a credential; use another name")
-
-    def telling_names(self, text: Text) -> frozenset[bytes]:
-        """Return the names in a JSON text, as they stand there, under which a secret is likely."""
-        if self.mode != "strict":
-            return frozenset()
-        return frozenset(name for name in set(_NAMES.findall(text)) if is_telling(parse_value(name)))
-
-    def find(self, content: bytes, before: bytes = b"") -> Iterator[tuple[int, int, str]]:
-        """Yield the credentials in a text: start, end, kind. `before` is what says under which name it is."""
-        own = _compile_secrets(self.secrets)
-        for match in own.finditer(content) if own else ():
-            yield match.start(), match.end(), HELD
-        whole, offset = before + content, len(before)
-        if self.mode == "off" or not self.is_suspect(whole):
-            return
-        for start, end, kind in _find_by_rules(whole):
-            if start >= offset:
-                yield start - offset, end - offset, kind
-
-
-@lru_cache(maxsize=8)
-def _make_searches(
-    mode: RedactMode, readable_mode: RedactMode, held: tuple[str, ...]
-) -> tuple[_Search, _Search]:
-    secrets = tuple(sorted({secret for secret in held if len(secret) >= _SHORTEST}))
-    return _Search(mode, secrets), _Search(readable_mode, secrets)
-
-
-def _find_by_rules(text: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield the credentials that the rules know, also those that stand right behind each other."""
-    for rule in _compile_rules():
-        for match in rule.pattern.finditer(text):
-            yield *_secret_of(match, rule.pattern), rule.kind
-            yield from _find_followers(text, match)
-        if rule.open_pattern is None:
-            continue
-        for match in rule.open_pattern.finditer(text):
-            followers = list(_find_followers(text, match))
-            if followers:
-                yield *_secret_of(match, rule.open_pattern), rule.kind
-                yield from followers
-
-
-def _find_followers(text: bytes, match: Any) -> Iterator[tuple[int, int, str]]:
-    """Yield the credentials that follow a match at once, even if it took their beginning for its own."""
-    while match is not None and text[match.end() : match.end() + 1] in _GOES_ON:
-        first, last = max(match.start() + 1, match.end() - _NEAR), match.end()
-        match = None
-        for rule in _compile_rules():
-            near = rule.bare_pattern.finditer(text, first, last + _NEAR)
-            start = next((each.start() for each in near if each.start() <= last < each.end()), None)
-            if start is not None:
-                match = rule.bare_pattern.match(text, start)
-                yield *_secret_of(match, rule.bare_pattern), rule.kind
-                break
-
-
-def _secret_of(match: Any, pattern: Pattern) -> tuple[int, int]:
-    start, end = match.span(1) if pattern.groups else match.span()
-    return start, end
-
-
-def _merge(spans: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Return the spans in order, those that overlap as one, of the kind that begins first."""
-    merged: list[tuple[int, int, str]] = []
-    for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
-        if merged and start < merged[-1][1]:
-            first, last, known = merged[-1]
-            merged[-1] = first, max(last, end), known
-        else:
-            merged.append((start, end, kind))
-    return merged
-
-
-def _quoted(text: str) -> bytes:
-    return orjson.dumps(text)
-
-
-@lru_cache(maxsize=8)
-def _compile_anchors(mode: RedactMode, secrets: tuple[str, ...]) -> Pattern:
-    """Return one pattern for all that is worth a look in JSON text.
-
-    It is one alternative of all rules, and no set: where a set runs out of memory it finds nothing.
-    """
-    patterns = [_literal_pattern(_quoted(secret)[1:-1]) for secret in secrets]
-    patterns += [_literal_pattern(_MARK), _HIDING]
-    if not all(secret.isascii() for secret in secrets):
-        patterns.append(_HIDING_ANY)
-    if mode != "off":
-        patterns += map(_anchor, RULES)
-    if mode == "strict":
-        patterns.append(ANCHOR)
-    return Pattern("|".join(f"(?:{pattern})" for pattern in patterns))
-
-
-def _anchor(rule: Rule) -> str:
-    """Return what finds in JSON text where a credential may be, also where the next one follows at once."""
-    bare = _LAST_EDGE.sub("", rule.anchor or rule.pattern)
-    return _BLANKS.sub(lambda _: _SPACE, bare.replace(r"\b", _EDGE))
-
-
-@lru_cache(maxsize=8)
-def _compile_secrets(secrets: tuple[str, ...]) -> Pattern | None:
-    if not secrets:
-        return None
-    return Pattern("|".join(_literal_pattern(secret.encode()) for secret in secrets))
-
-
-@dataclass(frozen=True, slots=True)
-class _CompiledRule:
-    """A rule; without its last edge, if it has one; and without any."""
-
-    kind: str
-    pattern: Pattern
-    open_pattern: Pattern | None
-    bare_pattern: Pattern
-
-
-@cache
-def _compile_rules() -> tuple[_CompiledRule, ...]:
-    def compiled(rule: Rule) -> _CompiledRule:
-        is_open, bare = _LAST_EDGE.sub("", rule.pattern), rule.pattern.replace(r"\b", "")
-        return _CompiledRule(
-            rule.kind,
-            Pattern(rule.pattern),
-            Pattern(is_open) if is_open != rule.pattern else None,
-            Pattern(bare),
-        )
-
-    return tuple(map(compiled, RULES))
-
-
-def _literal_pattern(content: bytes) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in content)

@@ -143,6 +143,79 @@ def test_forged_repository_is_not_gone_on_from(
             holdfast.resume("r", at=3)
 
 
+def swap_files(intruder: Intruder) -> None:
+    """Two checkpoints of the run, each under the name of the other."""
+    paths = [intruder.root / "r" / f"cp_00{number}_manual.json" for number in (1, 3)]
+    contents = [path.read_bytes() for path in paths]
+    for path, content in zip(paths, reversed(contents), strict=True):
+        path.write_bytes(content)
+    (intruder.root / "r" / "latest.json").write_bytes(contents[0])
+
+
+def replace_newest(intruder: Intruder, **changes: Any) -> None:
+    """The newest checkpoint with other content, every digest made anew."""
+    content = restamp(intruder.read("r/cp_003_manual.json"), **changes)
+    for name in ("cp_003_manual.json", "latest.json"):
+        (intruder.root / "r" / name).write_bytes(content)
+    index = intruder.read("r/index.json")
+    index["checkpoints"][2]["blob_sha"] = blob_sha(content)
+    (intruder.root / "r" / "index.json").write_text(json.dumps(index))
+
+
+def replay_state(intruder: Intruder) -> None:
+    """An old state in the newest checkpoint."""
+    replace_newest(intruder, state_snapshot=intruder.read("r/cp_001_manual.json")["state_snapshot"])
+
+
+def state_of_another_run(intruder: Intruder) -> None:
+    """A state of another run in the newest checkpoint."""
+    replace_newest(intruder, state_snapshot=intruder.read("s/cp_001_manual.json")["state_snapshot"])
+
+
+def rename_run(intruder: Intruder) -> None:
+    """A checkpoint of another run that says itself that it is one of this."""
+    replace_newest(intruder, **{**intruder.read("s/cp_001_manual.json"), "run_id": "r", "sequence_number": 3})
+
+
+def cut_token(intruder: Intruder) -> None:
+    """The end of what is sealed is missing."""
+    state = intruder.read("r/cp_003_manual.json")["state_snapshot"]
+    replace_newest(intruder, state_snapshot={"$sealed": state["$sealed"][:-8]})
+
+
+def cut_file(intruder: Intruder) -> None:
+    """The end of the file is missing."""
+    for name in ("cp_003_manual.json", "latest.json"):
+        path = intruder.root / "r" / name
+        path.write_bytes(path.read_bytes()[:-200])
+
+
+@BOTH_MODES
+@pytest.mark.parametrize(
+    "attack", [swap_files, replay_state, state_of_another_run, rename_run, cut_token, cut_file]
+)
+def test_sealed_state_that_was_moved_or_cut_is_noticed_without_signatures(
+    tmp_path: Path, mode: str, attack: Callable[[Intruder], None]
+) -> None:
+    folder = tmp_path / "data"
+    variables = {"HOLDFAST_WRITE_MODE": mode, "HOLDFAST_ENCRYPTION_KEY": json.dumps(SEAL)}
+    with opened(folder, **variables) as holdfast:
+        for run_id, number in (("r", 1), ("r", 2), ("r", 3), ("s", 1000)):
+            holdfast.save(run_id, {"n": number})
+            holdfast.drain()
+    intruder = Intruder(folder)
+    attack(intruder)
+    intruder.push()
+
+    with opened(folder, **variables) as holdfast:
+        plan = holdfast.resume("r")
+        assert (plan.sequence_number, plan.state) == (2, {"n": 2})
+        assert plan.warnings
+        with pytest.raises(HoldfastError):
+            holdfast.resume("r", at=3)
+        assert any("cp_003" in finding.path for finding in holdfast.validate("r").findings)
+
+
 @BOTH_MODES
 def test_parts_that_were_swapped_are_noticed(tmp_path: Path, mode: str) -> None:
     folder = tmp_path / "data"

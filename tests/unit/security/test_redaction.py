@@ -8,7 +8,8 @@ import pytest
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import Draft, draft_from_mapping, draft_from_text
 from holdfast.format.redacted import MARK, Redacted
-from holdfast.security.redaction import EARLIER, HELD, TELLING_NAME, RedactMode, Redactor
+from holdfast.security.redaction import EARLIER, Redactor
+from holdfast.security.search import HELD, TELLING_NAME, RedactMode
 from tests.fakes.credentials import MAKERS, Forger, make_all
 
 ID = "0b5e3c3e-5a5e-4b8e-9d8a-0d2f6d1f8f10"
@@ -140,6 +141,64 @@ def test_strict_takes_values_under_telling_names() -> None:
     assert {place.kind for place in draft.redacted} == {TELLING_NAME}
     assert "dbPassword" in state_of(redact(short(state), "known"))
     assert state_of(redact(short(state), "known"))["dbPassword"] == "hunter2"
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_strict_looks_into_texts_that_are_json(depth: int) -> None:
+    def wrap(document: object) -> str:
+        text = json.dumps(document)
+        for _ in range(depth - 1):
+            text = json.dumps([text])
+        return text
+
+    inner = {"user": "ada", "dbPassword": 'hun"ter\u00e9', "login": {"secrets": ["a", "b"]}, "ok": "é"}
+    draft = redact(short({"body": wrap(inner), "n": 1}), "strict")
+
+    redacted = inner | {"dbPassword": MARK, "login": {"secrets": [MARK, MARK]}}
+    assert state_of(draft) == {"body": wrap(redacted), "n": 1}
+    assert {(place.path, place.kind) for place in draft.redacted} == {("/state_snapshot/body", TELLING_NAME)}
+    assert state_of(redact(short({"body": wrap(inner)}), "known")) == {"body": wrap(inner)}
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("DB_PASSWORD=hunter2 make", f"DB_PASSWORD={MARK} make"),
+        ("A=1\nexport API_KEY='a b'\nB=2", f"A=1\nexport API_KEY='{MARK}'\nB=2"),
+        ('SMTP_PASS="x y"', f'SMTP_PASS="{MARK}"'),
+        ("https://h/p?user=u&access_token=abc&n=1", f"https://h/p?user=u&access_token={MARK}&n=1"),
+        ("https://h/?apiKey=abc#end", f"https://h/?apiKey={MARK}#end"),
+    ],
+)
+def test_strict_takes_what_a_text_assigns_to_telling_names(text: str, redacted: str) -> None:
+    assert state_of(redact(short({"log": [text]}), "strict")) == {"log": [redacted]}
+    assert state_of(redact(short({"log": [text]}), "known")) == {"log": [text]}
+
+
+def test_strict_finds_nothing_anew_in_what_it_has_taken_out() -> None:
+    texts = ["DB_PASSWORD=a B='x'", "https://h/?token=a&n=1", json.dumps({"password": "a"})]
+    once = redact(short(texts), "strict")
+    again = redact(short(state_of(once), redacted=json.loads(bytes(once.texts["redacted"]))), "strict")
+    assert state_of(again) == state_of(once)
+    assert again.redacted == once.redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PWD=/work OLDPWD=/",
+        "API_KEY=$API_KEY run",
+        'TOKEN="${{ secrets.TOKEN }}"',
+        "MAX_TOKENS=4096",
+        "token = next(tokens)",
+        "the password: it is with Ada",
+        '{"password": "cut',
+        '{"max_tokens": "many", "PWD": "/work"}',
+        "https://h/?page_token_count=3",
+    ],
+)
+def test_strict_leaves_what_only_speaks_of_secrets(text: str) -> None:
+    assert state_of(redact(short({"log": text}), "strict")) == {"log": text}
 
 
 def test_marks_that_were_carried_on_are_listed_again_with_their_kind() -> None:

@@ -9,16 +9,16 @@ from uuid import UUID
 
 import pytest
 
-from holdfast.security.redaction import _merge, _Search
 from holdfast.security.rules import RULES
+from holdfast.security.search import Search, merge
 from tests.fakes.credentials import IN_TEXT, MAKERS, Forger, make_all
 
-KNOWN = _Search("known", ())
+KNOWN = Search("known", ())
 
 
 def found_in(text: str) -> list[tuple[str, str]]:
     content = text.encode()
-    return [(content[start:end].decode(), kind) for start, end, kind in _merge(KNOWN.find(content))]
+    return [(content[start:end].decode(), kind) for start, end, kind in merge(KNOWN.find(content))]
 
 
 @pytest.mark.parametrize(
