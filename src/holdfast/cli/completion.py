@@ -93,7 +93,7 @@ def _after(command: tuple[str, ...], words: list[Word]) -> str:
 
 def format_zsh(words: list[Word]) -> str:
     """Return the script for zsh, which understands bash's."""
-    return f"#compdef holdfast\nautoload -U +X bashcompinit && bashcompinit\n\n{format_bash(words)}"
+    return f"#compdef holdfast\nautoload -U +X bashcompinit && bashcompinit\n\n{format_bash(words)}{_ZSH_END}"
 
 
 def format_fish(words: list[Word]) -> str:
@@ -120,12 +120,10 @@ def _fish_word(word: Word) -> Iterator[str]:
         yield f"-a {word.text}"
     else:
         yield f"-l {word.text[2:]}" if word.text.startswith("--") else f"-s {word.text[1:]}"
-    if word.takes_value:
-        yield "-r"
     if word.values:
-        yield f"-a '{' '.join(word.values)}'"
+        yield f"-x -a '{' '.join(word.values)}'"
     elif word.takes_value:
-        yield "-F"
+        yield "-r -F"
     if word.meaning:
         meaning = " ".join(word.meaning.split()).replace("\\", "\\\\").replace("'", "\\'")
         yield f"-d '{meaning}'"
@@ -161,4 +159,10 @@ _holdfast() {{
   [ ${{#COMPREPLY[@]}} -eq 0 ] && COMPREPLY=($(compgen -f -- "$current"))
 }}
 complete -o filenames -F _holdfast holdfast
+"""
+
+# Found in $fpath, the script is first read when a completion is wanted: it has to give that one, too.
+_ZSH_END = """\
+[[ $funcstack[1] == _holdfast ]] && _bash_complete -o filenames -F _holdfast
+true
 """
