@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -10,6 +10,9 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from holdfast.errors import Conflict, HoldfastError, Unavailable
+
+if TYPE_CHECKING:
+    from holdfast.stats.figures import Statistics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -87,22 +90,41 @@ class Metrics:
         """Count a call that follows one that failed."""
         self._retries.inc()
 
-    def repository_seen(self, size_bytes: int | None, commits: int | None) -> None:
-        """Keep what someone has just asked GitHub for; a scrape asks for nothing."""
-        self._repository.sizes = {"bytes": size_bytes, "commits": commits}
+    def statistics_seen(self, stats: "Statistics") -> None:
+        """Keep the statistics of all runs that someone has just asked for; a scrape asks for nothing."""
+        self._repository.seen = stats
 
 
 class _RepositoryCollector(Collector):
-    """Tells how large the repository is, once anyone has asked for the statistics."""
+    """Tells what the repository holds, once anyone has asked for the statistics of all runs."""
 
     def __init__(self) -> None:
-        self.sizes: Mapping[str, int | None] = {}
+        self.seen: Statistics | None = None
 
     def collect(self) -> Iterable[Metric]:
-        for unit, number in self.sizes.items():
+        if self.seen is None:
+            return
+        stored, savings = self.seen.stored, self.seen.savings
+        for name, text, number in (
+            ("bytes", "Size of the repository in bytes", stored.bytes),
+            ("commits", "Commits of the branch", stored.commits),
+            ("files", "Files of all runs", stored.files),
+            ("parts", "Parts of all runs", savings.parts),
+            ("part_bytes", "Size of the parts of all runs", savings.part_bytes),
+            ("writes_saved", "Writes of files that batches saved", savings.writes_saved),
+            ("bytes_saved", "Bytes that parts and batches saved", savings.bytes_saved),
+            ("cost", "What the runs say that they have cost", self.seen.cost),
+        ):
             if number is not None:
-                text = f"Size of the repository in {unit}, as last asked for"
-                yield GaugeMetricFamily(f"holdfast_repository_{unit}", text, number)
+                yield GaugeMetricFamily(f"holdfast_repository_{name}", f"{text}, as last asked for", number)
+        by_status = GaugeMetricFamily(
+            "holdfast_repository_checkpoints",
+            "Stored checkpoints by status, as last asked for",
+            labels=["status"],
+        )
+        for status, number in self.seen.checkpoints.by_status.items():
+            by_status.add_metric([status], number)
+        yield by_status
 
 
 class _StatusCollector(Collector):

@@ -82,7 +82,7 @@ class HealthRoutes:
         """Return the statistics of a run, or of all; what was asked of GitHub is told as metrics as well."""
         stats = await self._service.call(self._service.holdfast.stats, parameters.optional_run_id(request))
         if stats.run_id is None:
-            self._service.metrics.repository_seen(stats.stored.bytes, stats.stored.commits)
+            self._service.metrics.statistics_seen(stats)
         return json_response(stats_document(stats))
 
     async def diagnose(self, _request: Request) -> Response:

@@ -1,7 +1,8 @@
 """Gathers what the statistics are made from, with no more requests than that takes.
 
 Of one run: its folder, its parts, its index and `latest.json`. Of all: what the list of runs has, the
-repository's own record, and the number of its commits.
+repository's own record, the number of its commits, one list of all files, and `latest.json` of each run, many
+with one request.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,10 @@ from holdfast.errors import GatewayError, HoldfastError, IntegrityFailure, Unkno
 from holdfast.format.index import Index
 from holdfast.format.paths import INDEX, LATEST
 from holdfast.format.receipt import Progress
-from holdfast.github.calls import Call, CountCommits, ReadRepository, ResultT
+from holdfast.format.run_snapshot import RemoteFile
+from holdfast.github.calls import Call, CountCommits, ReadRepository, ReadTree, ResultT
 from holdfast.queue.contract import Journey
+from holdfast.repository.blobs import BlobReader
 from holdfast.repository.queued import open_item
 from holdfast.stats.figures import Gathered, Statistics, compute
 from holdfast.stats.resumes import read_resumes
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
 
 MOST_JOURNEYS = 20_000
 """Of so many of the newest checkpoints that were saved here the receipts are looked at."""
+MOST_COSTS, MOST_COST_BYTES = 200, 8_000_000
+"""Of so many runs `latest.json` is read for the cost, if these are no larger than that together."""
+MOST_READ_ALONE = 5
+"""So many of them that no query gives are asked for one by one."""
 
 
 def collect(assembly: "Ground", run_id: str | None = None) -> Statistics:
@@ -74,10 +81,16 @@ def _look_into(run: "StoredRun", found: Gathered) -> Gathered:
 def _cost_of_latest(run: "StoredRun") -> tuple[int | float | None, list[str]]:
     """Return what the newest checkpoint says that the run has cost; and why that is not known."""
     try:
-        state = orjson.loads(run.read(LATEST)).get("state_snapshot")
-    except (IntegrityFailure, ValueError, AttributeError) as error:
+        return _cost_in(run.read(LATEST))
+    except IntegrityFailure as error:
         return None, [f"cost: {error}"]
-    return _cost(state)
+
+
+def _cost_in(checkpoint: bytes) -> tuple[int | float | None, list[str]]:
+    try:
+        return _cost(orjson.loads(checkpoint).get("state_snapshot"))
+    except (ValueError, AttributeError) as error:
+        return None, [f"cost: {error}"]
 
 
 def _cost(state: Any) -> tuple[int | float | None, list[str]]:
@@ -94,10 +107,9 @@ def _cost_of_spooled(assembly: "Assembly", spooled: Journey) -> int | float | No
     )
     try:
         envelope = open_item(assembly.spool, item) if item else None
-        state = orjson.loads(envelope.content).get("state_snapshot") if envelope else None
-    except (HoldfastError, ValueError, AttributeError):
+    except HoldfastError:
         return None
-    return _cost(state)[0]
+    return _cost_in(envelope.content)[0] if envelope else None
 
 
 def _with_repositories(found: Gathered, shards: "Sequence[Assembly]") -> Gathered:
@@ -112,12 +124,59 @@ def _with_repositories(found: Gathered, shards: "Sequence[Assembly]") -> Gathere
     is_counted = len(size_bytes) == len(shards) and all(size_bytes)
     if not is_counted and len(size_bytes) == len(shards):
         unknown.append("stored.bytes: GitHub has not counted them yet")
-    return replace(
+    found = replace(
         found,
         repository_bytes=sum(size_bytes) if is_counted else None,
         commits=None if None in commits else sum(each or 0 for each in commits),
-        unknown=unknown,
     )
+    return replace(_with_files(found, shards, unknown), unknown=unknown)
+
+
+def _with_files(found: Gathered, shards: "Sequence[Assembly]", unknown: list[str]) -> Gathered:
+    """Return it with every file and part of all runs, and with what the runs have cost."""
+    files: dict[str, int] = {}
+    parts: dict[str, int] = {}
+    costs: list[int | float] = []
+    for shard in shards:
+        base = f"{shard.settings.base_path}/"
+        listing = _ask(shard, ReadTree(shard.settings.branch, is_recursive=True), "stored.files", unknown)
+        if listing is None:
+            return found
+        if not listing.is_complete:
+            unknown.append("files, parts and cost: there are more files than GitHub lists at once")
+            return found
+        entries = [each for each in listing.entries if each.kind == "file" and each.path.startswith(base)]
+        for entry in entries:
+            (parts if shard.layout.is_part(entry.path) else files)[entry.path] = entry.size_bytes
+        newest = [
+            RemoteFile(each.sha, each.size_bytes) for each in entries if each.path.endswith(f"/{LATEST}")
+        ]
+        costs += _read_costs(shard, newest, unknown)
+    return replace(found, file_bytes=files, part_bytes=parts, cost=sum(costs) if costs else None)
+
+
+def _read_costs(shard: "Assembly", newest: list[RemoteFile], unknown: list[str]) -> list[int | float]:
+    """Return what each run has cost whose newest checkpoint says so."""
+    if len(newest) > MOST_COSTS or sum(file.size_bytes for file in newest) > MOST_COST_BYTES:
+        unknown.append(
+            f"cost: that of {len(newest):,} runs takes too long to read; ask for a run by its name"
+        )
+        return []
+    reader = shard.reader
+    blobs = BlobReader(reader.gateway, reader.cache, reader.graphql)
+    try:
+        blobs.fetch(newest)
+        contents = reader.cache.blobs(file.sha for file in newest)
+        alone = [file.sha for file in newest if file.sha not in contents][:MOST_READ_ALONE]
+        contents |= {sha: blobs.read(sha) for sha in alone}
+    except GatewayError as error:
+        unknown.append(f"cost: {error}")
+        return []
+    costs = [_cost_in(content)[0] for content in contents.values()]
+    known = [cost for cost in costs if cost is not None]
+    if len(known) < len(newest):
+        unknown.append(f"cost: {len(known):,} of {len(newest):,} runs record one that can be read here")
+    return known
 
 
 def _ask(shard: "Assembly", call: Call[ResultT], figure: str, unknown: list[str]) -> ResultT | None:

@@ -178,19 +178,19 @@ def _sizes(entries: Sequence[IndexEntry], found: Gathered) -> CheckpointSizes:
     """Return the sizes as they were saved here; of a run that was saved elsewhere, those of its files."""
     saved = [each.size_bytes for each in sorted(found.journeys, key=lambda each: each.arrived_at)]
     if saved:
-        return _describe_sizes(saved, "saved", has_growth=found.run_id is not None)
+        return _describe_sizes(saved, "saved")
     files = found.file_bytes or {}
     stored = [
         size for entry in entries if is_single(_name(entry.file_path)) and (size := _size_of(entry, files))
     ]
-    return _describe_sizes(stored, "stored" if stored else None, has_growth=True)
+    return _describe_sizes(stored, "stored" if stored else None)
 
 
-def _describe_sizes(sizes: Sequence[int], basis: str | None, *, has_growth: bool) -> CheckpointSizes:
+def _describe_sizes(sizes: Sequence[int], basis: str | None) -> CheckpointSizes:
     if not sizes:
         return CheckpointSizes(0, None, None, None, None)
     growth = None
-    if has_growth and len(sizes) >= _LEAST_FOR_GROWTH:
+    if len(sizes) >= _LEAST_FOR_GROWTH:
         quarter = max(1, len(sizes) // 4)
         growth = round(median(sizes[-quarter:]) / max(1, median(sizes[:quarter])), 3)
     return CheckpointSizes(len(sizes), basis, round(median(sizes)), max(sizes), growth)
@@ -242,7 +242,8 @@ def _savings(entries: Sequence[IndexEntry], found: Gathered) -> Savings:
 
 def _bytes_saved(entries: Sequence[IndexEntry], found: Gathered) -> int | None:
     """Return how much less lies there than was saved; only if every stored checkpoint was saved here."""
-    if found.file_bytes is None or found.part_bytes is None:
+    is_every_one_listed = len(entries) == sum(index.checkpoint_count for index in found.indexes)
+    if found.file_bytes is None or found.part_bytes is None or not is_every_one_listed:
         return None
     saved = {each.checkpoint_id: each.size_bytes for each in found.journeys}
     files = {entry.file_path for entry in entries}
@@ -256,7 +257,8 @@ def _bytes_saved(entries: Sequence[IndexEntry], found: Gathered) -> int | None:
 
 def _stored(found: Gathered) -> StoredSize:
     if found.run_id is None:
-        return StoredSize(None, found.repository_bytes, found.commits)
+        files = None if found.file_bytes is None else len(found.file_bytes) + len(found.part_bytes or {})
+        return StoredSize(files, found.repository_bytes, found.commits)
     if found.file_bytes is None:
         return StoredSize(None, None, None)
     parts = found.part_bytes or {}
@@ -273,10 +275,8 @@ def _tell_unknown(found: Gathered, savings: Savings, counted: int, total: int) -
         )
     if not found.journeys:
         yield "verified_after: no checkpoint was saved here, or its receipt is gone"
-    if found.run_id is None:
-        yield "cost, files and parts: only of one run, asked for by its name"
-        return
-    yield "stored.commits: commits belong to the repository; ask for all runs"
+    if found.run_id is not None:
+        yield "stored.commits: commits belong to the repository; ask for all runs"
     if savings.bytes_saved is None:
         yield "savings.bytes_saved: not every stored checkpoint was saved here, or its receipt is gone"
 

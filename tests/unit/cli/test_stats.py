@@ -56,8 +56,43 @@ def test_all_runs_by_the_list_of_runs(holdfast: Holdfast, github: GitHub, tmp_pa
     assert (stats["runs"], stats["checkpoints"]["total"]) == (2, 4)
     assert stats["checkpoints"]["by_trigger"] == {"phase_complete": 3, "manual": 1}
     assert stats["stored"]["commits"] == count_commits(tmp_path)
+    # Four checkpoints, and index.json and latest.json of both runs.
+    assert (stats["stored"]["files"], stats["savings"]["parts"]) == (8, 0)
+    assert stats["savings"]["bytes_saved"] is not None
+    assert stats["sizes"]["growth"] is not None
+    assert stats["cost"] == 2.5
+    assert "cost: 1 of 2 runs record one that can be read here" in stats["unknown"]
+
+
+@pytest.mark.usefixtures("saved")
+@pytest.mark.parametrize("limit", ["MOST_COSTS", "MOST_COST_BYTES"])
+def test_the_cost_of_too_many_runs_is_not_read(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(f"holdfast.stats.collection.{limit}", 1)
+
+    stats = holdfast("stats", "--json", *github.options).document
+
     assert stats["cost"] is None
-    assert any(sentence.startswith("cost") for sentence in stats["unknown"])
+    assert any("cost: that of 2 runs takes too long" in sentence for sentence in stats["unknown"])
+
+
+@pytest.mark.usefixtures("saved")
+def test_the_cost_is_read_on_a_machine_that_has_seen_nothing(
+    holdfast: Holdfast, github: GitHub, tmp_path: Path
+) -> None:
+    elsewhere = ("--data-dir", tmp_path / "elsewhere", *github.options)
+
+    assert holdfast("stats", "--json", *elsewhere).document["cost"] == 2.5
+
+
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_nothing_stored_yet_is_no_trouble(holdfast: Holdfast, github: GitHub, mode: str) -> None:
+    ended = holdfast("stats", "--write-mode", mode, *github.options)
+
+    assert ended.code == 0
+    assert "checkpoints     none" in ended.out
+    assert "404" not in ended.out
 
 
 @pytest.mark.usefixtures("saved")
@@ -77,8 +112,8 @@ def test_requests_are_bounded(holdfast: Holdfast, github: GitHub) -> None:
 
     before = len(github.emulator.journal)
     holdfast("stats", "--json", *github.options)
-    # The head, the list of runs, the repository, the commits.
-    assert len(github.emulator.journal) - before <= 7
+    # The head, the list of runs, the repository, the commits, the list of files.
+    assert len(github.emulator.journal) - before <= 8
 
 
 def test_what_only_waits_here_is_told_without_github(holdfast: Holdfast) -> None:
@@ -111,7 +146,7 @@ def test_people_see_bars_and_reasons(holdfast: Holdfast, github: GitHub) -> None
     assert "phase_complete  ████████████████████████ 3" in shown
     assert "manual          ████████ 1" in shown
     assert "0 plans asked for on this machine" in shown
-    assert "not known: cost, files and parts" in shown
+    assert "not known: cost: 1 of 2 runs record one" in shown
 
 
 def test_a_sparkline_shows_the_smallest_and_the_largest() -> None:

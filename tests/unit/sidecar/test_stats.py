@@ -18,6 +18,10 @@ def test_the_statistics_are_the_commands_and_are_metrics_too(sidecar: RunningSid
     assert 'holdfast_saved_total{trigger="phase_complete"} 1.0' in metrics
     assert "holdfast_verified_after_seconds_count" in metrics
     assert f"holdfast_repository_commits {of_all['stored']['commits']:.1f}" in metrics
+    assert f"holdfast_repository_files {of_all['stored']['files']:.1f}" in metrics
+    assert "holdfast_repository_cost 2.0" in metrics
+    assert "holdfast_repository_writes_saved 0.0" in metrics
+    assert 'holdfast_repository_checkpoints{status="in_progress"} 1.0' in metrics
 
 
 def test_statistics_of_what_is_no_run_are_refused(sidecar: RunningSidecar) -> None:

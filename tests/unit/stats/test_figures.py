@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from holdfast.format.index import Index, IndexEntry
+from holdfast.format.index import Index, IndexEntry, Segment
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Progress
 from holdfast.queue.contract import Journey
@@ -116,10 +116,32 @@ def test_paths_with_a_leading_slash_are_the_same_files() -> None:
     assert found.savings.bytes_saved == 50
 
 
-def test_all_runs_say_what_the_list_of_runs_does_not_have() -> None:
+def test_all_runs_have_the_size_and_the_commits_of_the_repository() -> None:
+    files = {"checkpoints/r/cp_001_manual.json": 100, "checkpoints/r/index.json": 20}
     found = compute(
-        replace(gathered([entry(1)], []), run_id=None, repository_bytes=2048, commits=7, cost=None)
+        replace(
+            gathered(
+                [entry(1)], [journey(1, 150)], file_bytes=files, part_bytes={"checkpoints/r/parts/a": 5}
+            ),
+            run_id=None,
+            repository_bytes=2048,
+            commits=7,
+        )
     )
 
-    assert (found.runs, found.stored.bytes, found.stored.commits) == (1, 2048, 7)
-    assert any("only of one run" in sentence for sentence in found.unknown)
+    assert (found.runs, found.stored.files, found.stored.bytes, found.stored.commits) == (1, 3, 2048, 7)
+    assert found.savings.bytes_saved == 45
+
+
+def test_what_a_long_run_saved_is_not_told_by_its_newest_checkpoints() -> None:
+    files = {"checkpoints/r/cp_101_manual.json": 100}
+    newest = Index(
+        "r", (entry(101),), segments=(Segment("checkpoints/r/index_001_100.json", 1, 100, 100, "sha"),)
+    )
+    found = compute(
+        replace(
+            gathered([], [journey(101, 150)], file_bytes=files, part_bytes={}), run_id=None, indexes=[newest]
+        )
+    )
+
+    assert found.savings.bytes_saved is None
