@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 LONGEST_S = 3.5
 """How long all of it may take, whatever hangs: with the start of the command and its end, less than five."""
-LEAST_S = 2.0
+LEAST_S = 1.5
 """What those who are asked have in any case: a machine that is slow to load us is no reason to doubt them."""
 _TELLING_S = 0.2
 """Kept back for those who wait for GitHub, so that they can say what it did not answer."""
