@@ -4,7 +4,6 @@ For a shared key, no cryptography is loaded.
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
@@ -77,8 +76,7 @@ def parse_keys(text: str, purpose: Purpose) -> tuple[SecurityKey, ...]:
 def thumbprint(members: Mapping[str, str]) -> str:
     """Return the thumbprint of a key (RFC 7638), in base64url."""
     required = {name: members[name] for name in sorted(_PUBLIC_MEMBERS[members["kty"]])}
-    digest = hashlib.sha256(orjson.dumps(required)).digest()
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return encode_octets(hashlib.sha256(orjson.dumps(required)).digest())
 
 
 def name_key(members: Mapping[str, str], use: str) -> dict[str, str]:
@@ -87,8 +85,18 @@ def name_key(members: Mapping[str, str], use: str) -> dict[str, str]:
 
 
 def encode_octets(content: bytes) -> str:
-    """Return bytes as a JWK has them."""
+    """Return bytes as JOSE writes them: in base64url."""
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def decode_octets(text: str) -> bytes:
+    """Return the bytes that a text in base64url stands for. Raises ValueError."""
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+
+
+def decode_header(text: str) -> dict[str, Any]:
+    """Return the protected header of a JWE or JWS, which is not yet proved. Raises ValueError, TypeError."""
+    return dict(orjson.loads(decode_octets(text)))
 
 
 def _split(text: str) -> Sequence[object]:
@@ -138,6 +146,6 @@ def _check_bytes(key: SecurityKey) -> None:
 def _decode(text: str) -> bytes:
     """Return the bytes that a member of a key stands for; nothing if it is not base64url."""
     try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
+        return decode_octets(text)
+    except ValueError:
         return b""

@@ -5,8 +5,6 @@ cleaned up by who has no key. Each sealed member names its run, checkpoint and m
 moved anywhere else, it does not open.
 """
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +20,7 @@ from holdfast.format.parts import join_parts, replace_spans
 from holdfast.jsontext.members import find_items, find_members, join_members, parse_document
 from holdfast.jsontext.parse import parse_value
 from holdfast.jsontext.strings import Text
-from holdfast.security.keys import SecurityKey
+from holdfast.security.keys import SecurityKey, decode_header
 
 SEALED = "$sealed"
 MEMBERS = "$members"
@@ -226,11 +224,8 @@ def read_sealed(text: Text, path: str) -> tuple[str, dict[str, Any]]:
         value = parse_value(bytes(text))
         token = value[SEALED] if value.keys() <= {SEALED, MEMBERS} else ""
         encoded, _, _, _, _ = token.split(".")
-        header = orjson.loads(
-            base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
-        )
-        return token, dict(header)
-    except (InvalidCheckpoint, AttributeError, TypeError, ValueError, KeyError, binascii.Error) as error:
+        return token, decode_header(encoded)
+    except (InvalidCheckpoint, AttributeError, TypeError, ValueError, KeyError) as error:
         raise IntegrityFailure(path, "it has a sealed member that is not what was written") from error
 
 

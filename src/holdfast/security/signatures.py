@@ -4,18 +4,14 @@ A signature is a detached JWS over the same canonical JSON as the digest, so it 
 ones and references to parts included. The one who drains signs, since only then is the number final.
 """
 
-import base64
-import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from holdfast.errors import IntegrityFailure
 from holdfast.format.checkpoint import Envelope
 from holdfast.jsontext.members import parse_document
-from holdfast.security.keys import SecurityKey
+from holdfast.security.keys import SecurityKey, decode_header
 
 Sign = Callable[[bytes], str]
 
@@ -77,8 +73,6 @@ class Signatures:
 def _key_id(signature: object) -> str:
     """Return the id of the key that a signature names, which is not yet proved; nothing if it names none."""
     try:
-        encoded = str(signature).split(".", 1)[0]
-        padded = encoded + "=" * (-len(encoded) % 4)
-        return str(orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))["kid"])
-    except (ValueError, TypeError, KeyError, binascii.Error):
+        return str(decode_header(str(signature).partition(".")[0])["kid"])
+    except (ValueError, TypeError, KeyError):
         return ""
