@@ -235,7 +235,8 @@ class Settings(BaseModel):
             for name in ("write_interval_s", "content_per_minute", "content_per_hour"):
                 if name not in values:
                     values[name], sources[name] = 0, "embedded GitHub"
-        if "redact" not in values and {"encryption_key", "encryption_key_file"} & values.keys():
+        is_sealed = values.get("encryption_key") or values.get("encryption_key_file")
+        if is_sealed and "redact" not in values:
             values["redact"], sources["redact"] = "off", "encrypted states"
         try:
             return cls.model_validate({**values, "sources": sources})

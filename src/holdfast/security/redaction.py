@@ -67,11 +67,11 @@ class Redactor:
 
     def redact_text(self, text: str) -> str:
         """Return a text by itself without credentials; the very same one if there are none."""
-        content = text.encode(errors="surrogatepass")
-        spans = merge(self._searches()[0].find(content))
-        for start, end, _ in reversed(spans):
-            content = content[:start] + _MARK + content[end:]
-        return content.decode(errors="surrogatepass") if spans else text
+        return _take_out(text, self._searches()[0])
+
+    def redact_name(self, name: str) -> str:
+        """Return what may be logged of a name that was not taken."""
+        return _take_out(name, self._searches()[1])
 
     def check_name(self, field: str, name: object) -> None:
         """Raise InvalidCheckpoint if what is to be stored as it is, such as a name, holds a credential."""
@@ -80,6 +80,14 @@ class Redactor:
     def _searches(self) -> tuple[Search, Search]:
         """Return what is looked for in what may be sealed, and in what stays readable."""
         return make_searches(self.mode, self.readable_mode or self.mode, tuple(self.secrets()))
+
+
+def _take_out(text: str, search: Search) -> str:
+    content = text.encode(errors="surrogatepass")
+    spans = merge(search.find(content))
+    for start, end, _ in reversed(spans):
+        content = content[:start] + _MARK + content[end:]
+    return content.decode(errors="surrogatepass") if spans else text
 
 
 def _pop_listed(given: dict[str, Text]) -> tuple[Redacted, ...]:

@@ -47,6 +47,7 @@ class Guard:
         *,
         is_stopping: Callable[[], bool],
         is_debugging: bool,
+        cleanse: Callable[[str], str],
         show: Show | None = None,
     ) -> None:
         self._router = Router(routes, redirect_slashes=False, default=_find_nothing)
@@ -57,6 +58,7 @@ class Guard:
         self._metrics = metrics
         self._is_stopping = is_stopping
         self._is_debugging = is_debugging
+        self._cleanse = cleanse
         self._show = show
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -113,9 +115,20 @@ class Guard:
             route=route,
             status=status,
             elapsed_ms=round((time.perf_counter() - exchange.began) * 1000, 2),
-            **_subject(scope),
+            **self._subject(scope, exchange),
             **({"code": exchange.problem.code} if exchange.problem else {}),
         )
+
+    def _subject(self, scope: Scope, exchange: "_Exchange") -> dict[str, object]:
+        """Return the run that a request is about, and the checkpoint's number or id, if they are known.
+
+        What was not taken may be a credential that someone gave as a name.
+        """
+        named = {**scope.get("path_params", {}), **scope.get("state", {})}
+        subject = {name: named[name] for name in _SUBJECT if name in named}
+        if exchange.problem is None:
+            return subject
+        return {name: self._cleanse(str(value)) for name, value in subject.items()}
 
 
 async def _find_nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
@@ -126,12 +139,6 @@ def _wrong_method(allowed: set[str]) -> Problem:
     names = ", ".join(sorted(allowed))
     detail = f"This address takes {names}; see /openapi.json."
     return Problem(405, "method_not_allowed", detail, headers={"Allow": names})
-
-
-def _subject(scope: Scope) -> dict[str, object]:
-    """Return the run that a request is about, and the checkpoint's number or id, as far as they are known."""
-    named = {**scope.get("path_params", {}), **scope.get("state", {})}
-    return {name: named[name] for name in _SUBJECT if name in named}
 
 
 def _path(scope: Scope) -> str:

@@ -137,6 +137,7 @@ def build_app(service: Service, load_tools: LoadTools | None = None) -> Guard:
         service.metrics,
         is_stopping=lambda: service.is_stopping,
         is_debugging=service.assembly.settings.log_level == "debug",
+        cleanse=service.assembly.redactor.redact_name,
         show=actions.refuse,
     )
 

@@ -91,6 +91,15 @@ def test_what_push_protection_set_aside_goes_back_without_its_secret(tmp_path: P
     assert find_traces(tmp_path / "github", token) == []
 
 
+def test_run_that_is_called_like_a_credential_is_not_preserved(tmp_path: Path) -> None:
+    token = MAKERS["github-token"][0](Forger())
+    with closing(open_holdfast(tmp_path)) as holdfast:
+        with pytest.raises(InvalidCheckpoint, match="holds, a credential"):
+            holdfast.preserve(token)
+        assert holdfast.preserve("r")
+    assert find_traces(tmp_path, token) == []
+
+
 def put_unredacted(holdfast: Holdfast, state: Any) -> str:
     """Put a checkpoint into the spool as one that took nothing out did."""
     mapping = {"run_id": "r", "trigger": "manual", "state": state}

@@ -42,6 +42,26 @@ def test_no_credential_of_the_corpus_reaches_the_metrics_or_the_log(
     assert [secret for _, _, secret in corpus if secret in told] == []
 
 
+@pytest.mark.parametrize("key", [None, json.dumps(make_shared_key())])
+def test_credential_that_is_given_as_a_name_is_neither_logged_nor_stored(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], key: str | None
+) -> None:
+    token = MAKERS["github-token"][0](Forger())
+    with running_sidecar(tmp_path, log_level="debug", encryption_key=key) as sidecar:
+        body = {"trigger": "manual", "state": {}}
+        assert sidecar.client.post(f"/v1/runs/{token}/checkpoints", json=body).status_code == 422
+        assert sidecar.client.put(f"/v1/preserved/{token}").status_code == 422
+        assert sidecar.client.post(f"/v1/runs/{token}/claim", json={"owner": "me"}).status_code == 422
+        assert sidecar.client.get(f"/v1/runs/{token}/resume").status_code == 404
+        assert sidecar.client.get(f"/v1/checkpoints/{token}").status_code == 422
+        assert sidecar.client.get("/v1/runs/no-such-run/resume").status_code == 404
+        metrics = sidecar.client.get("/metrics").text
+    said = "".join(capfd.readouterr())
+    assert "no-such-run" in said
+    assert token not in metrics + said
+    assert find_traces(tmp_path, token) == []
+
+
 def test_sealed_state_is_read_with_the_key_and_409_without(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
