@@ -199,7 +199,7 @@ def test_sealed_state_that_was_moved_or_cut_is_noticed_without_signatures(
 ) -> None:
     folder = tmp_path / "data"
     variables = {"HOLDFAST_WRITE_MODE": mode, "HOLDFAST_ENCRYPTION_KEY": json.dumps(SEAL)}
-    with opened(folder, **variables) as holdfast:
+    with opened(folder, None, **variables) as holdfast:
         for run_id, number in (("r", 1), ("r", 2), ("r", 3), ("s", 1000)):
             holdfast.save(run_id, {"n": number})
             holdfast.drain()
@@ -207,7 +207,7 @@ def test_sealed_state_that_was_moved_or_cut_is_noticed_without_signatures(
     attack(intruder)
     intruder.push()
 
-    with opened(folder, **variables) as holdfast:
+    with opened(folder, None, **variables) as holdfast:
         plan = holdfast.resume("r")
         assert (plan.sequence_number, plan.state) == (2, {"n": 2})
         assert plan.warnings

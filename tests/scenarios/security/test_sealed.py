@@ -97,6 +97,9 @@ def test_without_the_key_states_stay_closed_and_all_else_works(
         assert len(holdfast.checkpoints("r").entries) == 3
         holdfast.cleanup()
         holdfast.preserve("r")
+        assert holdfast.stats("r").checkpoints.total == 3
+        assert holdfast.squash_history().commits_after == 1
+        assert holdfast.validate("r").findings == []
     with opened(tmp_path, KEY, mode=mode) as holdfast:
         assert holdfast.resume("r", at=2).state == {"n": 2}
 

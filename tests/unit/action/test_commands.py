@@ -10,11 +10,13 @@ import pytest
 
 from holdfast.emulator import parse_fault
 from holdfast.retention import Sweeper
+from holdfast.security import jose
 from tests.fakes.repository import check_files, files_of_run
 from tests.unit.action.conftest import TOKEN, Stage
 from tests.unit.action.outputs import parse_outputs
 
 RUN = "CI-1-build"
+CANARY = "the canary that must not sing 4711"
 
 
 def test_a_save_is_verified_and_told(stage: Stage) -> None:
@@ -77,6 +79,32 @@ def test_nothing_but_the_masking_command_shows_the_token(stage: Stage) -> None:
     assert stage.printed.splitlines()[0] == f"::add-mask::{TOKEN}"
     assert stage.printed.count(TOKEN) == 1
     assert TOKEN not in stage.summary
+
+
+def test_keys_given_as_inputs_seal_and_sign_and_are_masked(stage: Stage) -> None:
+    seal, sign = jose.make_shared_key(), jose.make_signing_key()
+    keys = {"encryption_key": json.dumps(seal), "signing_key": json.dumps(sign)}
+    outputs = stage.run("save", state=json.dumps({"note": CANARY}), variables={"RUNNER_DEBUG": "1"}, **keys)
+
+    stored = b"".join(stage.stored().values())
+    assert outputs["status"] == "verified"
+    assert b"$sealed" in stored
+    assert json.loads(stage.stored()[outputs["file-path"]])["integrity"]["signature"]
+    said = stage.printed + stage.summary + stage.variables.read_text()
+    assert CANARY not in said + stored.decode()
+    for secret in (seal["k"], sign["d"]):
+        assert f"::add-mask::{secret}\n" in stage.printed
+        assert all(secret not in line for line in said.splitlines() if not line.startswith("::add-mask::"))
+    assert json.loads(Path(stage.run("resume", variables=None, **keys)["state-file"]).read_text()) == {
+        "note": CANARY
+    }
+    stage.run("resume", signing_key=keys["signing_key"])
+    assert any(f"sealed with key {seal['kid']}" in warning for warning in stage.warnings)
+    stage.run("save", state='{"note": 2}', encryption_key=keys["encryption_key"])
+    assert json.loads(Path(stage.run("resume", variables=None, **keys)["state-file"]).read_text()) == {
+        "note": CANARY
+    }
+    assert "not signed" in stage.printed
 
 
 def test_logs_are_folded_and_cannot_be_commands(stage: Stage) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import Conflict, InvalidSettings, Unavailable, UnknownRun
+from holdfast.errors import Conflict, InvalidSettings, Throttled, Unavailable, UnknownRun
 from holdfast.github.calls import CommitFiles
 from holdfast.library import Holdfast
 from holdfast.security import jose
@@ -128,6 +128,21 @@ def test_cut_short_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pyte
         assert [holdfast.resume("r", at=number).state["n"] for number in (1, 2, 3)] == [1, 2, 3]
         assert holdfast.rotate_keys("r").sealed == 2
     check(tmp_path, 1, 2, 3)
+
+
+def test_last_of_the_budget_is_left_to_checkpoints(tmp_path: Path) -> None:
+    with opened(tmp_path) as holdfast:
+        fill(holdfast, 1, 2)
+    with opened(tmp_path, NEW, HOLDFAST_LOW_BUDGET="1000000") as holdfast:
+        holdfast.save("s", {})
+        holdfast.drain()  # its answers tell how little is left
+        with pytest.raises(Throttled, match="are for checkpoints"):
+            holdfast.rotate_keys("r")
+        holdfast.save("s", {})
+        assert holdfast.drain().left == 0
+    with opened(tmp_path, NEW) as holdfast:
+        assert holdfast.rotate_keys("r").sealed == 2
+    check(tmp_path, 1, 2)
 
 
 def test_other_writer_in_between_is_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
