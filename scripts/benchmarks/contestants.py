@@ -126,4 +126,4 @@ def holdfast_settings(name: str, url: str, folder: Path, **changes: Any) -> Sett
     }
     if name == SEALED:
         values["encryption_key"] = json.dumps(make_shared_key())
-    return Settings.model_validate({**values, **changes})
+    return Settings(**{**values, **changes})

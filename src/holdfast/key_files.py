@@ -4,16 +4,18 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
-
-from pydantic import SecretStr
+from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidSettings
 from holdfast.security.keys import Purpose, SecurityKey, parse_keys
 
+if TYPE_CHECKING:
+    from holdfast.settings import Secret
+
 _LOCAL_SECRET_BYTES = 32
 
 
-def load_keys(purpose: Purpose, given: SecretStr | None, file: Path | None) -> tuple[SecurityKey, ...]:
+def load_keys(purpose: Purpose, given: "Secret | None", file: Path | None) -> tuple[SecurityKey, ...]:
     """Return the keys for a purpose; the file's come first. Raises InvalidSettings."""
     keys: list[SecurityKey] = []
     if file is not None:

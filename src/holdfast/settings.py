@@ -2,22 +2,12 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from platformdirs import user_data_path
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    ValidationInfo,
-)
-
+from holdfast import checks
 from holdfast.errors import InvalidSettings
 
 if TYPE_CHECKING:
@@ -43,6 +33,28 @@ _OTHER_VARIABLES = {"token": "GITHUB_TOKEN", "api_url": "GITHUB_API_URL"}
 
 # Variables of ours that say what a command is about, and not how it works.
 _NOT_SETTINGS = ("RUN_ID", "FENCE")
+
+
+class Secret:
+    """A text that nobody sees by accident."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def get_secret_value(self) -> str:
+        """Return the text itself."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "Secret('**********')"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
 
 def _repository(text: str) -> str:
@@ -71,41 +83,48 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _database_url(secret: SecretStr) -> SecretStr:
-    if urlsplit(secret.get_secret_value()).scheme not in ("postgresql", "postgres"):
+def _app(text: str) -> str:
+    if not re.fullmatch("[A-Za-z0-9.]+", text):
+        raise ValueError("use the number or the client id of a GitHub App")
+    return text
+
+
+def _database_url(text: str) -> None:
+    if urlsplit(text).scheme not in ("postgresql", "postgres"):
         raise ValueError("use a URL such as postgresql://user:password@host:5432/database")
-    return secret
 
 
-def _encryption_keys(text: SecretStr) -> SecretStr:
+def _encryption_keys(text: str) -> None:
     from holdfast.security.keys import parse_keys
 
-    parse_keys(text.get_secret_value(), "encryption")
-    return text
+    parse_keys(text, "encryption")
 
 
-def _signing_keys(text: SecretStr) -> SecretStr:
+def _signing_keys(text: str) -> None:
     from holdfast.security.keys import parse_keys
 
-    parse_keys(text.get_secret_value(), "signing")
-    return text
+    parse_keys(text, "signing")
 
 
-def _listed(value: object) -> object:
+def _to_path(value: object) -> Path:
+    return value if isinstance(value, Path) else Path(checks.text()(value))
+
+
+def _names(value: object) -> tuple[str, ...]:
     """Return what a text lists between commas."""
-    if not isinstance(value, str):
-        return value
-    return tuple(name.strip() for name in value.split(",") if name.strip())
+    if isinstance(value, str):
+        return tuple(name.strip() for name in value.split(",") if name.strip())
+    if isinstance(value, list | tuple):
+        return tuple(map(checks.text(), value))
+    raise ValueError("Input should be names between commas")
 
 
-def _names(value: object) -> object:
-    """Return the names that a text lists between commas, in lower case."""
-    return _listed(value.lower() if isinstance(value, str) else value)
+def _hosts(value: object) -> tuple[str, ...]:
+    return tuple(name.lower() for name in _names(value))
 
 
-def _shards(names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-    if names and info.data.get("repo"):
-        raise ValueError("set this or HOLDFAST_REPO, not both")
+def _shards(value: object) -> tuple[str, ...]:
+    names = tuple(map(_repository, _names(value)))
     spellings = [name.lower() for name in names]
     doubles = sorted({name for name in spellings if spellings.count(name) > 1})
     if doubles:
@@ -135,65 +154,140 @@ def _size(value: object) -> object:
     return int(match[1]) * {"": 1, "KB": 1024, "MB": MEGABYTE}[match[2]]
 
 
-class Settings(BaseModel):
-    """What is in force. `sources` says where each value came from; what it leaves out has its default."""
+def _setting(default: object, check: checks.Check, kind: str = "text") -> Any:
+    """Return a setting: its default, what checks and converts a value, and how a file is to write that."""
+    return field(default=default, metadata={"check": check, "kind": kind})
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    repo: Annotated[str, AfterValidator(_repository)] | None = None
-    shards: Annotated[
-        tuple[Annotated[str, AfterValidator(_repository)], ...],
-        BeforeValidator(_listed),
-        AfterValidator(_shards),
-    ] = ()
-    token: SecretStr | None = None
-    token_file: Path | None = None
-    app_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9.]+$")] | None = None
-    app_private_key: SecretStr | None = None
-    app_private_key_file: Path | None = None
-    app_installation_id: Annotated[int, Field(ge=1)] | None = None
-    api_url: Annotated[str, AfterValidator(_url)] = PUBLIC_API_URL
-    branch: Annotated[str, AfterValidator(_branch)] = OWN_BRANCH
-    base_path: Annotated[str, AfterValidator(_base_path)] = "checkpoints"
-    database_url: Annotated[SecretStr, AfterValidator(_database_url)] | None = None
-    data_dir: Path = Field(default_factory=lambda: user_data_path("holdfast", appauthor=False))
-    write_mode: Literal["contents", "commit"] = "contents"
-    low_budget: Annotated[int, Field(ge=0)] = 100
-    write_interval_s: Annotated[float, Field(ge=0, le=3600)] = 1.0
-    content_per_minute: Annotated[int, Field(ge=0)] = 80
-    content_per_hour: Annotated[int, Field(ge=0)] = 500
-    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535)] = 8723
-    api_token: SecretStr | None = None
-    api_token_file: Path | None = None
-    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
-    max_body_bytes: Annotated[int, Field(ge=1024, le=MOST_BYTES)] = MOST_BYTES
-    max_checkpoint_bytes: Annotated[int, Field(ge=64 * 1024, le=MOST_BYTES)] = 10 * MEGABYTE
-    incremental: Literal["auto", "on", "off"] = "auto"
-    compress: Annotated[int | None, BeforeValidator(_size), Field(ge=1024)] = None
-    max_spool_bytes: Annotated[int, Field(ge=1)] = 1024 * MEGABYTE
-    max_spool_items: Annotated[int, Field(ge=1)] = 100_000
-    min_free_bytes: Annotated[int, Field(ge=0)] = 64 * MEGABYTE
-    keep_full_runs: Annotated[int, Field(ge=0)] = 10
-    keep_latest_runs: Annotated[int, Field(ge=0)] = 50
-    keep_checkpoints: Annotated[int, Field(ge=0)] | None = None
-    keep_per_phase: Annotated[int, Field(ge=1)] | None = None
-    keep_days: Annotated[float, Field(gt=0)] | None = None
-    delete_completed: bool = False
-    abandoned_after_days: Annotated[float, Field(gt=0)] | None = None
-    cleanup_every: Annotated[float, BeforeValidator(_duration), Field(ge=60)] | None = None
-    warn_age: Annotated[float, BeforeValidator(_duration), Field(ge=0)] = 7 * 86_400.0
-    redact: Literal["off", "known", "strict"] = "known"
-    encryption_key: Annotated[SecretStr, AfterValidator(_encryption_keys)] | None = None
-    encryption_key_file: Path | None = None
-    signing_key: Annotated[SecretStr, AfterValidator(_signing_keys)] | None = None
-    signing_key_file: Path | None = None
-    allow_unsigned: bool = False
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_format: Literal["console", "json"] = "console"
-    enabled: bool = True
-    config: Path | None = None
-    sources: Mapping[str, str] = Field(default_factory=dict, repr=False)
+def _text(default: str | None, check: checks.Check) -> Any:
+    is_text = checks.text()
+    return _setting(default, lambda value: check(is_text(value)))
+
+
+def _secret(check: checks.Check = str) -> Any:
+    def read(value: Any) -> object:
+        secret = value if hasattr(value, "get_secret_value") else Secret(checks.text()(value))
+        check(secret.get_secret_value())
+        return secret
+
+    return _setting(None, read)
+
+
+def _path() -> Any:
+    return _setting(
+        None, lambda value: value if isinstance(value, Path) else Path(checks.text()(value)), "path"
+    )
+
+
+def _whole(default: int | None, *, least: int = 0, most: int | None = None) -> Any:
+    return _setting(default, checks.written_whole_number(least=least, most=most), "number")
+
+
+def _number(
+    default: float | None, *, least: float = 0, most: float | None = None, above: bool = False
+) -> Any:
+    return _setting(default, checks.written_number(least=least, most=most, above=above), "number")
+
+
+def _time(default: float | None, *, least: float) -> Any:
+    check = checks.written_number(least=least)
+    return _setting(default, lambda value: check(_duration(value)))
+
+
+def _bytes(default: int | None, *, least: int) -> Any:
+    check = checks.written_whole_number(least=least)
+
+    def read(value: object) -> object:
+        size = _size(value)
+        return size if size is None else check(size)
+
+    return _setting(default, read)
+
+
+def _flag(*, default: bool) -> Any:
+    return _setting(default, checks.written_flag, "flag")
+
+
+def _user_data_folder() -> Path:
+    from platformdirs import user_data_path
+
+    return user_data_path("holdfast", appauthor=False)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is in force. `sources` says where each value came from; what it leaves out has its default.
+
+    Raises InvalidSettings with every problem at once.
+    """
+
+    repo: str | None = _text(None, _repository)
+    shards: tuple[str, ...] = _setting((), _shards)
+    token: Secret | None = _secret()
+    token_file: Path | None = _path()
+    app_id: str | None = _text(None, _app)
+    app_private_key: Secret | None = _secret()
+    app_private_key_file: Path | None = _path()
+    app_installation_id: int | None = _whole(None, least=1)
+    api_url: str = _text(PUBLIC_API_URL, _url)
+    branch: str = _text(OWN_BRANCH, _branch)
+    base_path: str = _text("checkpoints", _base_path)
+    database_url: Secret | None = _secret(_database_url)
+    data_dir: Path = field(default_factory=_user_data_folder, metadata={"check": _to_path, "kind": "path"})
+    write_mode: Literal["contents", "commit"] = _setting("contents", checks.one_of("contents", "commit"))
+    low_budget: int = _whole(100)
+    write_interval_s: float = _number(1.0, most=3600)
+    content_per_minute: int = _whole(80)
+    content_per_hour: int = _whole(500)
+    host: str = _text("127.0.0.1", checks.text(least=1))
+    port: int = _whole(8723, most=65535)
+    api_token: Secret | None = _secret()
+    api_token_file: Path | None = _path()
+    allowed_hosts: tuple[str, ...] = _setting((), _hosts)
+    max_body_bytes: int = _whole(MOST_BYTES, least=1024, most=MOST_BYTES)
+    max_checkpoint_bytes: int = _whole(10 * MEGABYTE, least=64 * 1024, most=MOST_BYTES)
+    incremental: Literal["auto", "on", "off"] = _setting("auto", checks.one_of("auto", "on", "off"))
+    compress: int | None = _bytes(None, least=1024)
+    max_spool_bytes: int = _whole(1024 * MEGABYTE, least=1)
+    max_spool_items: int = _whole(100_000, least=1)
+    min_free_bytes: int = _whole(64 * MEGABYTE)
+    keep_full_runs: int = _whole(10)
+    keep_latest_runs: int = _whole(50)
+    keep_checkpoints: int | None = _whole(None)
+    keep_per_phase: int | None = _whole(None, least=1)
+    keep_days: float | None = _number(None, above=True)
+    delete_completed: bool = _flag(default=False)
+    abandoned_after_days: float | None = _number(None, above=True)
+    cleanup_every: float | None = _time(None, least=60)
+    warn_age: float = _time(7 * 86_400.0, least=0)
+    redact: Literal["off", "known", "strict"] = _setting("known", checks.one_of("off", "known", "strict"))
+    encryption_key: Secret | None = _secret(_encryption_keys)
+    encryption_key_file: Path | None = _path()
+    signing_key: Secret | None = _secret(_signing_keys)
+    signing_key_file: Path | None = _path()
+    allow_unsigned: bool = _flag(default=False)
+    log_level: Literal["debug", "info", "warning", "error"] = _setting(
+        "info", checks.one_of("debug", "info", "warning", "error")
+    )
+    log_format: Literal["console", "json"] = _setting("console", checks.one_of("console", "json"))
+    enabled: bool = _flag(default=True)
+    config: Path | None = _path()
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        problems: dict[str, str] = {}
+        for name, known in _FIELDS.items():
+            value = getattr(self, name)
+            if value is known.default:
+                continue
+            try:
+                object.__setattr__(self, name, known.metadata["check"](value))
+            except ValueError as error:
+                problems[name] = str(error)
+        if self.shards and self.repo and "shards" not in problems:
+            problems["shards"] = "set this or HOLDFAST_REPO, not both"
+        if problems:
+            raise InvalidSettings([f"{_label(name, self.sources)}: {why}" for name, why in problems.items()])
 
     def secrets(self) -> list[str]:
         """Return what must never be shown."""
@@ -238,10 +332,7 @@ class Settings(BaseModel):
         is_sealed = values.get("encryption_key") or values.get("encryption_key_file")
         if is_sealed and "redact" not in values:
             values["redact"], sources["redact"] = "off", "encrypted states"
-        try:
-            return cls.model_validate({**values, "sources": sources})
-        except ValidationError as error:
-            raise InvalidSettings(_problems(error, sources)) from None
+        return cls(**values, sources=sources)  # type: ignore[arg-type]
 
 
 def _find_value(
@@ -270,7 +361,16 @@ def _check_origin(file: "SettingsFile", sources: Mapping[str, str]) -> None:
 
 def names_of_settings() -> list[str]:
     """Return what can be set; where the values came from cannot."""
-    return [name for name in Settings.model_fields if name != "sources"]
+    return list(_FIELDS)
+
+
+_FIELDS = {each.name: each for each in fields(Settings) if each.name != "sources"}
+
+
+def kind_of(name: str) -> str:
+    """Return how a file is to write a setting: as a text, a path, a number or a flag."""
+    kind: str = _FIELDS[name].metadata["kind"]
+    return kind
 
 
 def variables_of(name: str) -> list[str]:
@@ -300,15 +400,10 @@ def unknown_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {PREFIX + name: PREFIX + found[0] if found else "" for name, found in likely.items()}
 
 
-def _problems(error: ValidationError, sources: Mapping[str, str]) -> list[str]:
-    """Return one sentence for each wrong value, under the name that its user gave it by."""
-    problems = []
-    for problem in error.errors(include_url=False, include_input=False):
-        name = str(problem["loc"][0])
-        variable = variables_of(name)[0]
-        source = sources.get(name, variable)
-        label = f"{variable} (from the command line)" if source == "command line" else source
-        if ", line " in source:
-            label = f"{source}: {name}"
-        problems.append(f"{label}: {problem['msg'].removeprefix('Value error, ')}")
-    return problems
+def _label(name: str, sources: Mapping[str, str]) -> str:
+    """Return the name that the user of a setting gave it by."""
+    variable = variables_of(name)[0]
+    source = sources.get(name, variable)
+    if ", line " in source:
+        return f"{source}: {name}"
+    return f"{variable} (from the command line)" if source == "command line" else source

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import InvalidSettings
-from holdfast.settings import CONFIG_VARIABLE, PREFIX, Settings, names_of_settings
+from holdfast.settings import CONFIG_VARIABLE, PREFIX, Settings, kind_of, names_of_settings
 
 USUAL_NAME = "holdfast.toml"
 
 # In a flat table every name stands at the beginning of a line.
 _NAME = re.compile(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*=""")
 _TABLE = re.compile(r"""\s*\[+\s*["']?([A-Za-z0-9_-]+)""")
-
-_PLAIN = re.compile(r"\b(bool|int|float)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +90,11 @@ def _find_problem(name: str, value: object) -> str | None:
 
 def _find_wrong_kind(name: str, value: object) -> str | None:
     """Return what is wrong with the kind of a value: unlike a variable, a file can tell 1 from "1"."""
-    field = Settings.model_fields[name]
-    wanted = _PLAIN.search(str(field.annotation))
-    if (
-        wanted is None or "BeforeValidator" in f"{field.annotation} {field.metadata}"
-    ):  # may be written as text
-        return None
-    is_bool = isinstance(value, bool)
-    if wanted[0] == "bool":
+    kind, is_bool = kind_of(name), isinstance(value, bool)
+    if kind == "flag":
         return None if is_bool else f"{name}: use true or false, without quotes"
-    return f"{name}: use a number, without quotes" if is_bool or isinstance(value, str) else None
+    is_wrong = kind == "number" and (is_bool or isinstance(value, str))
+    return f"{name}: use a number, without quotes" if is_wrong else None
 
 
 def _find_lines(text: str) -> dict[str, int]:
@@ -114,5 +107,5 @@ def _find_lines(text: str) -> dict[str, int]:
 
 
 def _from_folder(name: str, value: object, folder: Path) -> object:
-    is_path = isinstance(value, str) and "Path" in str(Settings.model_fields[name].annotation)
+    is_path = isinstance(value, str) and kind_of(name) == "path"
     return folder / Path(str(value)).expanduser() if is_path else value

@@ -4,7 +4,7 @@ import argparse
 import json
 import re
 from collections.abc import Iterator
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -39,7 +39,7 @@ SHARED_OPTIONS = {f"--{name.replace('_', '-')}" for name in SETTINGS} | {"--help
 
 def format_default(name: str) -> str:
     """A default as settings.md writes it."""
-    default = Settings.model_fields[name].default
+    default: Any = Settings.__dataclass_fields__[name].default
     if default is None or default == ():
         return "none"
     if isinstance(default, bool):

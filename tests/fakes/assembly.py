@@ -61,8 +61,10 @@ def make_assembly(
         "delete_completed": rules.deletes_completed,
         "abandoned_after_days": rules.abandoned_days,
     }
+    in_force = Settings()
+    vars(in_force).update(given | settings)  # unchecked: tests use times and limits that nobody may set
     assembly = Assembly(
-        Settings().model_copy(update=given | settings),
+        in_force,
         clock=clock,
         gateway=gateway,
         stop=stop,

@@ -11,19 +11,18 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-from pydantic import SecretStr
 
 from holdfast.claims.holding import HeldClaim
 from holdfast.errors import Claimed, Fenced, HoldfastError, UnknownRun
 from holdfast.format.index import IndexEntry
 from holdfast.format.receipt import Progress
 from holdfast.library import Holdfast
+from holdfast.settings import Secret
 from tests.soak.kills import make_settings, serve_github
 
 CLAIMERS = 8
@@ -90,7 +89,7 @@ class Round:
         mode = ("contents", "commit", "batches")[number % 3]
         settings = make_settings(self.github, self.folder / str(number), mode)
         if self.database:
-            settings = settings.model_copy(update={"database_url": SecretStr(self.database)})
+            settings = replace(settings, database_url=Secret(self.database))
         return Holdfast(settings)
 
     def _strike(self) -> None:

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import httpx
 import psycopg
 import structlog
-from pydantic import SecretStr
 
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.clock import Clock
@@ -25,6 +24,7 @@ from holdfast.queue.postgres.database import Connection, Database
 from holdfast.queue.postgres.postgres_queue import PostgresQueue
 from holdfast.queue.sqlite_file import SqliteFile
 from holdfast.ratelimit.limits import Limits
+from holdfast.settings import Secret
 from tests.fakes.assembly import make_assembly
 from tests.soak.schedules import Budget, Death, Drain, Moment
 from tests.soak.simulation import Simulation
@@ -267,7 +267,7 @@ class Workplace:
             read_attempts=READ_ATTEMPTS,
             jitter=self._random.random,
             max_checkpoint_bytes=MAX_FILE_BYTES,
-            database_url=SecretStr(self._database_url) if self._database_url else None,
+            database_url=Secret(self._database_url) if self._database_url else None,
         )
         database = None
         if self._database_url:

@@ -5,12 +5,11 @@ import stat
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from holdfast.errors import InvalidSettings
 from holdfast.key_files import load_keys, read_local_secret
 from holdfast.security.jose import make_shared_key
-from holdfast.settings import Settings
+from holdfast.settings import Secret, Settings
 
 ONE, TWO = make_shared_key(), make_shared_key()
 
@@ -18,7 +17,7 @@ ONE, TWO = make_shared_key(), make_shared_key()
 def test_keys_of_the_file_come_first(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(f"{json.dumps(ONE)}\n")
-    given = SecretStr(json.dumps([TWO, ONE]))
+    given = Secret(json.dumps([TWO, ONE]))
     assert [key.kid for key in load_keys("encryption", given, file)] == [ONE["kid"], TWO["kid"]]
     assert load_keys("encryption", None, None) == ()
 

@@ -3,6 +3,7 @@
 import argparse
 import secrets
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holdfast.cli import serve
@@ -39,17 +40,17 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 def _serve(settings: "Settings", arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Serve on a free port; only who has the link gets in, whoever else uses this machine."""
-    from pydantic import SecretStr
+    from holdfast.settings import Secret
 
     token = secrets.token_urlsafe(32)
-    given = {"host": "127.0.0.1", "port": 0, "api_token": SecretStr(token), "api_token_file": None}
+    own = replace(settings, host="127.0.0.1", port=0, api_token=Secret(token), api_token_file=None)
 
     def announce(url: str) -> None:
         # Asked for by HTTP, from another thread: the one that announces is the one that answers.
         ask = threading.Thread(target=lambda: _show(_log_in_link(url, token), arguments, screen), daemon=True)
         ask.start()
 
-    return serve.serve_until_stopped(settings.model_copy(update=given), announce)
+    return serve.serve_until_stopped(own, announce)
 
 
 def _is_running(url: str) -> bool:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.format.checkpoint import PARTS_MEMBER, Envelope, Header
+from holdfast.format.checkpoint import HEADER_MEMBERS, PARTS_MEMBER, Envelope
 from holdfast.jsontext.encode import encode_exact
 from holdfast.jsontext.members import join_members, parse_document
 
 # What was said of an earlier decision does not hold for the next checkpoint.
 _OF_ONE_DECISION = frozenset({"review", "reviewed", "rollback"})
-_DROPPED = frozenset({*Header.model_fields, "integrity", PARTS_MEMBER, "redacted", "forked_from"})
+_DROPPED = frozenset({*HEADER_MEMBERS, "integrity", PARTS_MEMBER, "redacted", "forked_from"})
 
 
 def carry_on(

@@ -5,21 +5,21 @@ the spool, and a stamped body (with its integrity) is a file of the repository. 
 go through all of this untouched.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from holdfast import checks
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.ids import parse_checkpoint_id, parse_run_id, parse_timestamp
 from holdfast.format.paths import MAX_SEQUENCE
 from holdfast.format.redacted import REDACTED_MEMBER, Redacted
-from holdfast.format.state import ContextFields, StateSnapshot
+from holdfast.format.state import Flaw, find_flaws_of_context, find_flaws_of_state
 from holdfast.format.triggers import Priority, Trigger, parse_trigger
 from holdfast.format.versions import FORMAT_VERSION
 from holdfast.jsontext.encode import encode
@@ -44,7 +44,6 @@ FENCE = "fence"
 # The first member after the header. Header values are scalars and a quote inside a JSON string is
 # always escaped, so the first place where these bytes occur is where the header ends.
 _HEADER_END = b',"state_snapshot":'
-ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _HEADER_FIELDS = (
     "format_version",
@@ -78,35 +77,58 @@ class RunStatus(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-def _known_version(version: object) -> object:
-    if isinstance(version, int) and version > FORMAT_VERSION:
-        raise ValueError(f"format {version} is newer than this Holdfast reads ({FORMAT_VERSION}); upgrade it")
-    return version
-
-
-def _text(parse: Callable[[str], str]) -> BeforeValidator:
-    def check(value: object) -> object:
-        return parse(value) if isinstance(value, str) else value
-
-    return BeforeValidator(check)
-
-
-class Header(BaseModel):
+@dataclass(frozen=True)
+class Header:
     """Everything of a checkpoint but the state itself."""
 
-    model_config = ConfigDict(frozen=True)
-
-    format_version: Annotated[int, BeforeValidator(_known_version), Field(ge=1, strict=True)] = FORMAT_VERSION
-    checkpoint_id: Annotated[str, _text(parse_checkpoint_id)]
-    run_id: Annotated[str, _text(parse_run_id)]
-    timestamp: Annotated[str, _text(parse_timestamp)]
-    trigger: Annotated[Trigger, _text(parse_trigger)]
-    phase: Annotated[str, Field(min_length=1, max_length=256)] = UNNAMED_PHASE
-    sequence_number: Annotated[int, Field(ge=1, le=MAX_SEQUENCE, strict=True)] | None = None
-    status: RunStatus = RunStatus.IN_PROGRESS
+    checkpoint_id: str
+    run_id: str
+    timestamp: str
+    trigger: Trigger
     priority: Priority
-    workflow: Annotated[str, Field(max_length=1024)] | None = None
-    fence: Annotated[int, Field(ge=1, le=MAX_SEQUENCE, strict=True)] | None = None
+    format_version: int = FORMAT_VERSION
+    phase: str = UNNAMED_PHASE
+    sequence_number: int | None = None
+    status: RunStatus = RunStatus.IN_PROGRESS
+    workflow: str | None = None
+    fence: int | None = None
+
+
+HEADER_MEMBERS = frozenset({*_HEADER_FIELDS, FENCE})
+
+
+def _version(version: object) -> int:
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise ValueError(f"format {version} is newer than this Holdfast reads ({FORMAT_VERSION}); upgrade it")
+    checked: int = checks.whole_number(least=1)(version)
+    return checked
+
+
+def _trigger(name: object) -> Trigger:
+    trigger: Trigger = parse_trigger(name) if isinstance(name, str) else checks.member_of(Trigger)(name)
+    return trigger
+
+
+def _parsed(parse: Callable[[str], str]) -> Callable[[object], str]:
+    check = checks.text()
+    return lambda value: parse(check(value))
+
+
+_number = checks.whole_number(least=1, most=MAX_SEQUENCE)
+_HEADER_CHECKS: Mapping[str, Callable[[Any], Any]] = {
+    "format_version": _version,
+    "checkpoint_id": _parsed(parse_checkpoint_id),
+    "run_id": _parsed(parse_run_id),
+    "timestamp": _parsed(parse_timestamp),
+    "trigger": _trigger,
+    "phase": checks.text(least=1, most=256),
+    "sequence_number": _number,
+    "status": checks.member_of(RunStatus),
+    "priority": checks.member_of(Priority),
+    "workflow": checks.text(most=1024),
+    FENCE: _number,
+}
+_REQUIRED = frozenset({"checkpoint_id", "run_id", "timestamp", "trigger", "priority"})
 
 
 @dataclass(frozen=True)
@@ -176,7 +198,7 @@ class Draft:
 
     def with_fence(self, fence: int) -> "Draft":
         """Return the same checkpoint as one of the claim with this fence."""
-        return replace(self, header=self.header.model_copy(update={FENCE: fence}))
+        return replace(self, header=replace(self.header, fence=fence))
 
     def within_trace(self, traceparent: str | None) -> "Draft":
         """Return the same checkpoint with the span that saves it, unless its caller named one."""
@@ -186,7 +208,7 @@ class Draft:
 
     def without_number(self) -> "Draft":
         """Return the same checkpoint, asking for the run's next number."""
-        return replace(self, header=self.header.model_copy(update={"sequence_number": None}))
+        return replace(self, header=replace(self.header, sequence_number=None))
 
 
 @dataclass(frozen=True)
@@ -277,7 +299,7 @@ def draft_from_mapping(
 def read_header(body: bytes) -> Header:
     """Return the header of a body that `Draft.body` made."""
     end = body.index(_HEADER_END)
-    return Header.model_validate(orjson.loads(body[:end] + b"}"))
+    return _check_header(_header_values(orjson.loads(body[:end] + b"}")))
 
 
 def renumber_body(body: bytes, sequence: int) -> bytes:
@@ -319,7 +341,7 @@ def open_stored(content: bytes, path: str) -> tuple[Envelope, Document]:
 def open_document(document: Document, content: bytes, path: str) -> Envelope:
     """Return a checkpoint whose content was parsed, after checking its integrity. Raises IntegrityFailure."""
     try:
-        header = _validate(Header, _header_values(document.value))
+        header = _check_header(_header_values(document.value))
     except InvalidCheckpoint as error:
         raise IntegrityFailure(path, str(error)) from error
     check_integrity(document, path)
@@ -415,7 +437,7 @@ def _fill_in(given: dict[str, Any], *, now: str, new_id: Callable[[], str], run_
     # A wrong trigger is reported as such below; until then any priority will do.
     if "priority" not in given:
         given["priority"] = _priority_of(given.get("trigger"))
-    return _validate(Header, given)
+    return _check_header(given)
 
 
 def _header_values(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -435,22 +457,35 @@ def _priority_of(trigger: object) -> Priority:
 
 def _check_snapshot(values: Mapping[str, Any], state: str) -> None:
     if isinstance(values[state], dict):
-        _validate(StateSnapshot, values[state], state)
+        _refuse_flaws(find_flaws_of_state(values[state], (state,)))
     context = values.get("context_fields")
     if context is not None:
-        _validate(ContextFields, context, "context_fields")
+        _refuse_flaws(find_flaws_of_context(context, ("context_fields",)))
 
 
-def _validate(model: type[ModelT], values: object, place: str = "") -> ModelT:
-    """Return the model of `values`, or refuse them with every field that is wrong."""
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False)
-    places = [_place((place, *problem["loc"]) if place else problem["loc"]) for problem in problems]
-    reasons = [problem["msg"].removeprefix("Value error, ") for problem in problems]
-    also = "".join(f"; {where}: {why}" for where, why in zip(places[1:], reasons[1:], strict=True))
-    raise InvalidCheckpoint(places[0], reasons[0] + also)
+def _check_header(values: Mapping[str, Any]) -> Header:
+    """Return the header with these values, or refuse them with every field that is wrong."""
+    checked: dict[str, Any] = {}
+    flaws: list[Flaw] = []
+    for name, check in _HEADER_CHECKS.items():
+        if name not in values:
+            if name in _REQUIRED:
+                flaws.append(((name,), "Field required"))
+            continue
+        try:
+            checked[name] = check(values[name])
+        except ValueError as error:
+            flaws.append(((name,), str(error)))
+    _refuse_flaws(flaws)
+    return Header(**checked)
+
+
+def _refuse_flaws(flaws: Iterable[Flaw]) -> None:
+    found = [(_place(place), reason) for place, reason in flaws]
+    if found:
+        (place, reason), *others = found
+        also = "".join(f"; {where}: {why}" for where, why in others)
+        raise InvalidCheckpoint(place, reason + also)
 
 
 def _place(location: tuple[int | str, ...]) -> str:

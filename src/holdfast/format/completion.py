@@ -2,7 +2,7 @@
 
 import orjson
 
-from holdfast.format.checkpoint import PARTS_MEMBER, Envelope, Header, RunStatus
+from holdfast.format.checkpoint import HEADER_MEMBERS, PARTS_MEMBER, Envelope, RunStatus
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.members import join_members, parse_document
 
@@ -27,7 +27,7 @@ def write_final(envelope: Envelope, status: RunStatus, *, is_kept: bool) -> byte
     `is_kept` marks the run so that it is not deleted on success.
     """
     stored = parse_document(envelope.content).members
-    dropped = {*Header.model_fields, "integrity", PARTS_MEMBER}
+    dropped = {*HEADER_MEMBERS, "integrity", PARTS_MEMBER}
     header = {
         "run_id": envelope.header.run_id,
         "trigger": Trigger.RUN_COMPLETE,

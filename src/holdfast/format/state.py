@@ -1,69 +1,74 @@
-"""The state of a run as the specification describes it.
+"""The state of a run as the specification describes it: what is known of it is checked, all else let through.
 
-These models check what they know and let everything else through. The stored bytes are the
-caller's own, never a model's output, so that nothing is altered on the way.
+The stored bytes are the caller's own, so that nothing is altered on the way.
 """
 
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+Place = tuple[str | int, ...]
+Flaw = tuple[Place, str]
+"""Where something is wrong, and what."""
 
-_LOOSE = ConfigDict(frozen=True, strict=True, extra="allow")
-
-
-def _is_number(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | float | None):
-        raise ValueError("use a number")  # noqa: TRY004 - pydantic reports ValueError with the field's path
-    return value
+_Shape = Callable[[Any, Place], Iterator[Flaw]]
 
 
-Number = Annotated[Any, AfterValidator(_is_number)]
+def _is(kind: type, name: str) -> _Shape:
+    def find(value: object, place: Place) -> Iterator[Flaw]:
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            yield place, f"Input should be a valid {name}"
+
+    return find
 
 
-class GateDecision(BaseModel):
-    """One decision at a gate."""
-
-    model_config = _LOOSE
-
-    gate_id: str | None = None
-    decision: str | None = None
-    score: Number = None
-    iteration: int | None = None
+def _number(value: object, place: Place) -> Iterator[Flaw]:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        yield place, "use a number"
 
 
-class CurrentPhaseState(BaseModel):
-    """How far the phase in progress has come."""
+def _members(**shapes: _Shape) -> _Shape:
+    """Return the shape of an object of which some members are known; each may be left out, or null."""
 
-    model_config = _LOOSE
+    def find(value: object, place: Place) -> Iterator[Flaw]:
+        if not isinstance(value, Mapping):
+            yield place, "Input should be a valid dictionary"
+            return
+        for name, shape in shapes.items():
+            member = value.get(name)
+            if member is not None:
+                yield from shape(member, (*place, name))
 
-    phase: str | None = None
-    started_at: str | None = None
-    progress: dict[str, Any] | None = None
-    partial_output: Any = None
-
-
-class StateSnapshot(BaseModel):
-    """The complete state of a run at one moment."""
-
-    model_config = _LOOSE
-
-    phase_outputs: dict[str, Any] | None = None
-    current_phase_state: CurrentPhaseState | None = None
-    gate_history: list[GateDecision] | None = None
-    circuit_breaker_state: dict[str, Any] | None = None
-    cost_accumulated: Number = None
-    health_history: list[Any] | None = None
-    errors_encountered: list[Any] | None = None
-    active_lessons: list[Any] | None = None
-    progress: dict[str, Any] | None = None
+    return find
 
 
-class ContextFields(BaseModel):
-    """What surrounds the state: how the run has been going."""
+def _each(shape: _Shape) -> _Shape:
+    def find(value: object, place: Place) -> Iterator[Flaw]:
+        if not isinstance(value, list):
+            yield place, "Input should be a valid list"
+            return
+        for number, element in enumerate(value):
+            yield from shape(element, (*place, number))
 
-    model_config = _LOOSE
+    return find
 
-    api_metrics: dict[str, Any] | None = None
-    fallback_flags: dict[str, Any] | None = None
-    iteration_counts: dict[str, Any] | None = None
-    warnings: list[Any] | None = None
+
+_string, _integer = _is(str, "string"), _is(int, "integer")
+_object, _list = _is(dict, "dictionary"), _is(list, "list")
+
+find_flaws_of_state = _members(
+    phase_outputs=_object,
+    current_phase_state=_members(phase=_string, started_at=_string, progress=_object),
+    gate_history=_each(_members(gate_id=_string, decision=_string, score=_number, iteration=_integer)),
+    circuit_breaker_state=_object,
+    cost_accumulated=_number,
+    health_history=_list,
+    errors_encountered=_list,
+    active_lessons=_list,
+    progress=_object,
+)
+"""What is wrong with a state, and where."""
+
+find_flaws_of_context = _members(
+    api_metrics=_object, fallback_flags=_object, iteration_counts=_object, warnings=_list
+)
+"""What is wrong with what surrounds a state, which says how the run has been going."""

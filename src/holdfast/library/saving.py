@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from pydantic import BaseModel
-
 from holdfast.assembly import Assembly
 from holdfast.assembly.ground import Ground
 from holdfast.drain.chunks import least_need
@@ -32,6 +30,8 @@ from holdfast.settings import MOST_BYTES, Settings
 from holdfast.tracing import traces
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from holdfast.claims.holding import HeldClaim
     from holdfast.importing.importer import Import
 
@@ -86,7 +86,7 @@ class Saving(Reading):
         return self.submit(checkpoint)
 
     def submit(
-        self, checkpoint: Mapping[str, Any] | BaseModel | bytes, *, run_id: str | None = None
+        self, checkpoint: "Mapping[str, Any] | BaseModel | bytes", *, run_id: str | None = None
     ) -> Receipt:
         """Save a whole checkpoint, or its short form; return once it is on disk.
 
@@ -102,7 +102,7 @@ class Saving(Reading):
 
     def draft(
         self,
-        checkpoint: Mapping[str, Any] | BaseModel | bytes,
+        checkpoint: "Mapping[str, Any] | BaseModel | bytes",
         *,
         run_id: str | None = None,
         checkpoint_id: str | None = None,
@@ -117,7 +117,7 @@ class Saving(Reading):
 
     def _check(
         self,
-        checkpoint: Mapping[str, Any] | BaseModel | bytes,
+        checkpoint: "Mapping[str, Any] | BaseModel | bytes",
         run_id: str | None,
         checkpoint_id: str | None,
     ) -> Draft:
@@ -127,7 +127,7 @@ class Saving(Reading):
             return draft_from_text(
                 checkpoint, now=now, new_id=_new_id, run_id=run_id, checkpoint_id=checkpoint_id
             )
-        mapping = checkpoint.model_dump() if isinstance(checkpoint, BaseModel) else checkpoint
+        mapping = checkpoint if isinstance(checkpoint, Mapping) else checkpoint.model_dump()
         draft = draft_from_mapping(
             mapping, now=now, new_id=_new_id, run_id=run_id, checkpoint_id=checkpoint_id
         )

@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holdfast.logs import escape_controls
@@ -59,7 +59,7 @@ def quieten(settings: "Settings") -> "Settings":
     The commands print what people want to know; events are for those who ask for them.
     """
     is_chosen = "log_level" in settings.sources
-    return settings if is_chosen else settings.model_copy(update={"log_level": "warning"})
+    return settings if is_chosen else replace(settings, log_level="warning")
 
 
 def start_logs(settings: "Settings", assembly: "Ground | None" = None) -> None:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from pydantic import SecretStr
-
 from holdfast.settings import Settings, names_of_settings, variables_of
 
 
@@ -13,7 +11,7 @@ def settings_rows(settings: Settings) -> list[dict[str, Any]]:
     for name in names_of_settings():
         value = getattr(settings, name)
         source = settings.sources.get(name, "default")
-        if isinstance(value, SecretStr):
+        if hasattr(value, "get_secret_value"):
             value = f"set ({source})"
         elif isinstance(value, tuple):
             value = ",".join(map(str, value)) or None

@@ -59,7 +59,7 @@ class Redactor:
         texts = dict(rewriting.member(name, text) for name, text in given.items())
         if not (rewriting.places or listed):
             return draft
-        changed = draft.header.model_copy(update=header)
+        changed = replace(draft.header, **header)
         places = tuple(rewriting.places)
         if places and REDACTED_MEMBER not in texts:
             texts[REDACTED_MEMBER] = format_redacted(places)

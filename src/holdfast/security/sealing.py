@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, KeyMissing
-from holdfast.format.checkpoint import PARTS_MEMBER, Draft, Envelope, Header, stamp
+from holdfast.format.checkpoint import HEADER_MEMBERS, PARTS_MEMBER, Draft, Envelope, stamp
 from holdfast.format.completion import KEEP, RETENTION
 from holdfast.format.incremental import find_leaves
 from holdfast.format.parts import join_parts, replace_spans
@@ -147,7 +147,7 @@ class Keyring:
         callers = [
             name
             for name, text in texts.items()
-            if not _stays_plain(name, text) and name not in Header.model_fields
+            if not _stays_plain(name, text) and name not in HEADER_MEMBERS
         ]
         sealed = {name: texts[name] for name in callers if is_sealed(texts[name])}
         if len(sealed) == len(callers) and sealed_key_ids(sealed, path) == {self.keys[0].kid}:

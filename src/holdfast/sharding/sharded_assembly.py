@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,7 +172,7 @@ class Shard(Assembly):
     """One of several repositories: what it shares with the others, and what it hands on to them."""
 
     def __init__(self, whole: ShardedAssembly, name: str, **given: Any) -> None:
-        super().__init__(whole.settings.model_copy(update={"repo": name, "shards": ()}), **given)
+        super().__init__(replace(whole.settings, repo=name, shards=()), **given)
         self._whole = whole
 
     @cached_property

@@ -6,12 +6,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from holdfast import Claimed, Fenced, Holdfast
 from holdfast.clock import SystemClock
 from holdfast.errors import Unavailable
 from holdfast.github.calls import WriteFile
+from holdfast.settings import Secret
 from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.postgres import PostgresServer, postgres_url
@@ -42,7 +42,7 @@ def machine(tmp_path: Path, repository: MemoryGateway) -> Iterator[Machine]:
 
         def open_machine(name: str, skew_s: float = 0.0) -> Holdfast:
             clock = SkewedClock(skew_s)
-            assembly = make_assembly(tmp_path / name, repository, clock, database_url=SecretStr(url))
+            assembly = make_assembly(tmp_path / name, repository, clock, database_url=Secret(url))
             return stack.enter_context(Holdfast(assembly.settings, assembly=assembly))
 
         yield open_machine
@@ -108,7 +108,7 @@ def test_a_run_that_github_judged_before_gets_no_lower_fence(
 def test_while_the_database_is_away_nothing_can_be_claimed(tmp_path: Path, repository: MemoryGateway) -> None:
     server = PostgresServer()
     try:
-        url = SecretStr(server.url)
+        url = Secret(server.url)
         assembly = make_assembly(tmp_path / "a", repository, SystemClock(), database_url=url)
         with Holdfast(assembly.settings, assembly=assembly) as hf:
             hf.save("r", {})

@@ -12,10 +12,11 @@ import httpx
 import pytest
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
-from pydantic import AnyUrl, SecretStr
+from pydantic import AnyUrl
 
 from holdfast.library import Holdfast
 from holdfast.mcp.http import AgentServer
+from holdfast.settings import Secret
 from tests.fakes.sidecar import RunningSidecar, running_sidecar
 from tests.unit.mcp.test_server import TOOLS
 
@@ -27,7 +28,7 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 @pytest.fixture(scope="module")
 def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSidecar]:
     folder = tmp_path_factory.mktemp("agents")
-    with running_sidecar(folder, load_tools=AgentServer, api_token=SecretStr(TOKEN)) as running:
+    with running_sidecar(folder, load_tools=AgentServer, api_token=Secret(TOKEN)) as running:
         yield running
 
 
