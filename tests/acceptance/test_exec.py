@@ -310,6 +310,30 @@ def test_a_script_goes_on_on_another_machine_after_a_drain(tmp_path: Path, githu
     assert here.exec("build", "echo", "again").stdout == b""
 
 
+@pytest.mark.parametrize("is_packed", [False, True], ids=["as we write it", "packed by git"])
+def test_what_others_stored_in_the_embedded_github_counts(tmp_path: Path, is_packed: bool) -> None:
+    here = Machine(tmp_path / "here")
+    here.exec("lint", "true")
+    assert here.run("drain").returncode == 0
+    root = tmp_path / "here" / "github"
+    emulator = Emulator(EmulatorOptions(root=root, repo="holdfast/checkpoints"))
+    with EmulatorServer(emulator) as server:
+        elsewhere = {"HOLDFAST_REPO": "holdfast/checkpoints", "HOLDFAST_API_URL": server.url}
+        there = Machine(tmp_path / "there", HOLDFAST_TOKEN="any", HOLDFAST_WRITE_INTERVAL_S="0", **elsewhere)
+        there.exec("build", "echo", "built")
+        there.run("exec", "theirs", "--step", "one", "--", "true")
+        assert there.run("drain").returncode == 0
+    emulator.close()
+    if is_packed:
+        subprocess.run(["git", "-C", root / "holdfast" / "checkpoints.git", "gc", "--quiet"], check=True)
+
+    assert here.exec("build", "echo", "again").stdout == b""
+    assert here.exec("lint", "echo", "again").stdout == b""
+    assert here.run("exec", "theirs", "--step", "one", "--", "echo", "again").stdout == b""
+    assert here.exec("test", "echo", "new").stdout == b"new\n"
+    assert here.done() == {"lint": "", "build": "built\n", "test": "new\n"}
+
+
 def test_with_github_away_the_command_runs_and_says_so_and_nothing_is_lost(
     tmp_path: Path, github: dict[str, str]
 ) -> None:

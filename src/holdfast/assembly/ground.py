@@ -285,12 +285,16 @@ class Ground(ABC):
             note.write_text(newest)
         return bool(newest)
 
+    @property
+    def _embedded_root(self) -> Path:
+        return self.settings.data_dir / "github"
+
     @cached_property
     def embedded(self) -> "EmulatorServer":
         """Return the embedded GitHub, started."""
         from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer, RepositoryUnusable
 
-        root = self.settings.data_dir / "github"
+        root = self._embedded_root
         options = EmulatorOptions(root=root, repo=EMBEDDED_REPOSITORY, is_hour_fixed=True)
         try:
             make_private_folder(root)

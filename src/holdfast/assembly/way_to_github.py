@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.assembly.ground import Ground
 from holdfast.clock import SHORT_PAUSE_S, Clock, Deadline
-from holdfast.settings import OWN_BRANCH
+from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH
 from holdfast.tracing import traces
 
 if TYPE_CHECKING:
@@ -52,6 +52,22 @@ class WayToGitHub(Ground):
         from holdfast.ratelimit.shared_file import FileRateLimiter
 
         return FileRateLimiter(path, self.limits, self.clock)
+
+    def peek(self, run_id: str) -> "tuple[str, dict[str, str]] | None":
+        """Return the newest commit of the embedded GitHub, and the files of a run in it: name to blob SHA.
+
+        None if that does not show without starting it. The commit is "" as long as nothing was ever stored.
+        """
+        if not self.settings.is_embedded or self._given_gateway:
+            return None
+        if not self._embedded_root.exists():
+            return "", {}
+        from holdfast.emulator.peek import peek_folder, peek_head
+
+        place = (self._embedded_root, EMBEDDED_REPOSITORY)
+        head = peek_head(*place, self.settings.branch)
+        files = peek_folder(*place, head, self.layout.run_folder(run_id)) if head else None
+        return (head, files) if head and files is not None else None
 
     @cached_property
     def client(self) -> "Gateway":

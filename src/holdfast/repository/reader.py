@@ -95,6 +95,10 @@ class Reader:
     source: GitHubSource | None = None
     """What is read from, if that is to be the same commit for several questions."""
 
+    def at_commit(self, head: str) -> "Reader":
+        """Return one that reads at this commit, which is known to be the newest."""
+        return replace(self, source=replace(self._github(is_hasty=True), known_head=head))
+
     def look_at(self, run_id: str, *, newest: int | None = None) -> tuple[Index, ResumePlan]:
         """Return the checkpoints of a run and its resume plan, both at one commit. Raises like `resume`."""
         is_hasty = self.cache.has_latest(run_id)
@@ -258,7 +262,7 @@ class Reader:
             source=loaded.source,
             active_lessons=active_lessons,
             dag=dag,
-            earlier=loaded.earlier if at is None else (),
+            earlier=loaded.earlier if at is None else None,
             past=past if at is None else replace(past, review=None),
             warnings=[*loaded.warnings, *late, *native],
             now=self.now() if self.now else None,

@@ -94,6 +94,8 @@ class GitHubSource:
     source: Source = "github"
     is_whole: bool = True
     graphql: GraphqlPresence | None = None
+    known_head: str = ""
+    """The newest commit, if that is known; else GitHub is asked for it."""
 
     def __post_init__(self) -> None:
         self._blobs = BlobReader(self.gateway, self.cache, self.graphql)
@@ -101,6 +103,8 @@ class GitHubSource:
     @once
     def head(self) -> str:
         """The newest commit."""
+        if self.known_head:
+            return self.known_head
         known = self.cache.head() or Head("", "")
         reading = self.gateway.perform(ReadHeadIfChanged(self.branch, known.etag))
         if reading.sha is None:

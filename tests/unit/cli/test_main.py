@@ -228,23 +228,38 @@ def test_a_submit_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
     assert loaded & heavy == set()
 
 
+HEAVY_FOR_EXEC = {
+    *("githubkit", "httpx", "graphql", "pygit2", "structlog", "rich", "asyncio", "pydantic", "tenacity"),
+    *("cryptography", "joserfc", "prometheus_client", "psycopg", "opentelemetry", "starlette"),
+    *("holdfast.emulator.app", "holdfast.github.client", "holdfast.drain.worker", "holdfast.recorder"),
+}
+
+
 @pytest.mark.processes
 def test_an_exec_loads_nothing_heavy_and_leaves_the_environment_alone(tmp_path: Path) -> None:
     kept = tmp_path / "environment"
     words = ("exec", "r", "--no-output", "--step")
+    before = set(os.environ)
 
     loaded = loaded_modules(*words, "a", "--", "sh", "-c", f"env > {kept}")
     loaded |= loaded_modules(*words, "b", "--", "true")  # of a run in the spool
     loaded |= loaded_modules(*words, "b", "--", "true")  # skipped
 
     assert "holdfast.library" in loaded
-    heavy = {
-        *("githubkit", "httpx", "graphql", "pygit2", "structlog", "rich", "diskcache", "asyncio"),
-        *("cryptography", "joserfc", "prometheus_client", "psycopg", "opentelemetry", "starlette"),
-        *("holdfast.emulator", "holdfast.repository.reader", "holdfast.drain.worker", "holdfast.recorder"),
+    read = {"diskcache", "holdfast.repository.reader"}
+    assert loaded & (HEAVY_FOR_EXEC | read) == set()
+    assert {line.partition("=")[0] for line in kept.read_text().splitlines()} - before <= {
+        "_",
+        "SHLVL",
+        "PWD",
     }
-    assert loaded & heavy == set()
-    assert "PYDANTIC" not in kept.read_text()
+
+    run_process("drain")
+    loaded |= loaded_modules(*words, "b", "--", "true")  # of a run that the embedded GitHub has
+    loaded |= loaded_modules(*words, "c", "--", "true")
+    loaded |= loaded_modules("exec", "new", "--step", "a", "--", "true")
+    assert read <= loaded
+    assert loaded & HEAVY_FOR_EXEC == set()
 
 
 @pytest.mark.processes

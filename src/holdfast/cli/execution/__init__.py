@@ -5,8 +5,9 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from holdfast.presentation.session import open_with, settings_from
 from holdfast.presentation.user_input import check_run_id
 
 if TYPE_CHECKING:
+    from holdfast.assembly import Assembly
     from holdfast.cli.execution.passage import Passage
     from holdfast.cli.execution.record import StepRecord
     from holdfast.cli.execution.shared_steps import SharedSteps
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from holdfast.repository.reader import Reader
 
 RUN_VARIABLE = "HOLDFAST_RUN_ID"
-_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
 _DESCRIPTION = """\
 Run a command as a step of a run, so that the script around it can be started again and goes on from there.
@@ -103,20 +104,13 @@ def run(arguments: argparse.Namespace, _screen: Screen) -> int:
 
 @contextmanager
 def _loading_quickly() -> Iterator[None]:
-    """Look for no garbage and no plugins of pydantic meanwhile: each of them takes a tenth of the time.
-
-    What is loaded stays; and for plugins, every package that is installed would be opened.
-    """
-    is_ours = _PLUGINS not in os.environ
-    os.environ.setdefault(_PLUGINS, "__all__")
+    """Look for no garbage meanwhile: what is loaded stays, and looking takes a tenth of the time."""
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
         gc.enable()
-        if is_ours:  # the command must not find it
-            os.environ.pop(_PLUGINS, None)
 
 
 def _run_step(
@@ -166,7 +160,7 @@ def _open_steps(arguments: argparse.Namespace, record: "StepRecord", stack: Exit
     settings = settings_from(overrides(arguments))
     if "log_level" not in settings.sources:
         # What matters is told in a sentence; the rest of standard error is the command's.
-        settings = settings.model_copy(update={"log_level": "error"})
+        settings = replace(settings, log_level="error")
     session = stack.enter_context(open_with(settings))
     assembly = session.assembly
     if arguments.exclusive:
@@ -174,8 +168,13 @@ def _open_steps(arguments: argparse.Namespace, record: "StepRecord", stack: Exit
     elif fence := _fence_from_environment(arguments.run_id):
         session.holdfast.carry_fence(arguments.run_id, fence)
 
-    def read() -> "Reader":
+    def read() -> "Reader | None":
         home = assembly.home(arguments.run_id)
+        seen = home.peek(arguments.run_id)
+        if seen and not seen[1]:
+            return None
+        if seen:
+            return _read_at(home, arguments.run_id, *seen)
         # Loaded before anyone looks at the time: what is waited for is GitHub's answer.
         _ = home.client
         return home.reader
@@ -190,11 +189,19 @@ def _open_steps(arguments: argparse.Namespace, record: "StepRecord", stack: Exit
         folder=assembly.folder,
         clock=assembly.clock,
         warn=record.tell,
-        may_be_stored=not settings.is_embedded or (settings.data_dir / "github").exists(),
         workflow=arguments.workflow,
         working_directory=str(Path.cwd()),
         trust=Trust(assembly.keyring),
     )
+
+
+def _read_at(home: "Assembly", run_id: str, head: str, files: Mapping[str, str]) -> "Reader":
+    """Return what reads a run of which these are the files in the newest commit, name to blob SHA."""
+    from holdfast.cache.local_copy import Folder
+    from holdfast.format.run_snapshot import RemoteFile
+
+    home.cache.keep_folder(run_id, Folder(head, {name: RemoteFile(sha, 0) for name, sha in files.items()}))
+    return home.reader.at_commit(head)
 
 
 def _fence_from_environment(run_id: str) -> int:

@@ -69,21 +69,21 @@ class _Newest:
 class SharedSteps:
     """The steps of a run, as its newest checkpoint has them.
 
-    Only if nothing of the run is spooled here, and anything `may_be_stored`, GitHub is asked, for a few
-    seconds at most, by the `reader`, which takes longer to load than all the rest; the `local_reader` asks
-    nobody. `warn` is told in a sentence if GitHub could not be read. What is sealed is opened by `trust`;
-    where it has only the public half of a key, what is readable has to do. Every method raises HoldfastError.
+    Only if nothing of the run is spooled here, GitHub is asked, for a few seconds at most, by the `reader`,
+    which takes longer to load than all the rest; None stands for it where nothing of the run is stored. The
+    `local_reader` asks nobody. `warn` is told in a sentence if GitHub could not be read. What is sealed is
+    opened by `trust`; where it has only the public half of a key, what is readable has to do. Every method
+    raises HoldfastError.
     """
 
     run_id: str
-    reader: "Callable[[], Reader]"
+    reader: "Callable[[], Reader | None]"
     local_reader: "Callable[[], Reader]"
     spool: Queue
     submit: Callable[[bytes], Receipt]
     folder: Path
     clock: Clock
     warn: Callable[[str], object]
-    may_be_stored: bool = True
     workflow: str | None = None
     working_directory: str | None = None
     trust: Trust | None = None
@@ -186,15 +186,15 @@ class SharedSteps:
         except KeyMissing as error:
             if not error.is_public_here:
                 raise
-            return self._infer(self.reader())
+            return self._infer(self.reader() or self.local_reader())
 
     def _infer(self, reader: "Reader") -> _Newest:
         """Return what names and triggers tell of the steps, for who can seal states and not open them.
 
         Nobody knows here what a rollback took back, so that nothing before one counts as completed.
         """
-        listed = self._look(lambda: reader.list_checkpoints(self.run_id))
         progress = self._fresh().progress
+        listed = self._look(lambda: reader.list_checkpoints(self.run_id))
         for entry in listed.all_entries:
             if entry.trigger == Trigger.ROLLBACK:
                 progress = self._fresh().progress
@@ -210,7 +210,7 @@ class SharedSteps:
         spooled = SpooledRun.look(self.spool, self.run_id, self.trust)
         newest = None if spooled.aside else spooled.newest()
         if newest is None:
-            return self._find_stored() if self.may_be_stored else self._fresh()
+            return self._find_stored()
         found = replace(self._open(newest), held=self._spooled_review(spooled, newest))
         return self._reconcile(found) if found.progress.get(UNSEEN) is True else found
 
@@ -229,6 +229,8 @@ class SharedSteps:
 
     def _find_stored(self) -> _Newest:
         reader = self.reader()
+        if reader is None:
+            return self._fresh()
         try:
             loaded, held = self._look(lambda: reader.load_reviewed(self.run_id))
         except UnknownRun:
@@ -266,7 +268,8 @@ class SharedSteps:
     def _reconcile(self, unseen: _Newest) -> _Newest:
         """Return the state with what the repository had of the run before; as it is if that is still away."""
         try:
-            seen = self.reader().use_stored(self.run_id, _last_seen, is_patient=False)
+            reader = self.reader()
+            seen = reader.use_stored(self.run_id, _last_seen, is_patient=False) if reader else None
         except UnknownRun:
             seen = None
         except (GatewayError, Stopped) as error:
