@@ -99,6 +99,9 @@ def test_a_run_goes_back_for_an_agent_once(hf: Holdfast) -> None:
     fail_again(hf, 4)
     back = hf.resume("r")
     assert any("the plan goes back to checkpoint" in warning for warning in back.warnings)
+    assert not back.needs_review
+    # Who looks at one checkpoint has not asked for those before it, and waits for nobody because of that.
+    assert not hf.resume("r", at=hf.checkpoints("r").entries[-1].sequence).needs_review
 
     fail_again(hf, 4)
     again = hf.resume("r")
@@ -122,6 +125,44 @@ def test_a_run_whose_agent_is_given_up_waits_for_a_person(hf: Holdfast, decision
     assert hf.waiting() == []
     plan = hf.resume("r")
     assert (plan.needs_review, plan.state["progress"]["agents"]["coder"]["status"]) == (False, status)
+
+
+@pytest.mark.parametrize(("decision", "status"), [("retry", "pending"), ("continue", "completed")])
+@pytest.mark.parametrize("is_stored", [False, True], ids=["spooled", "stored"])
+def test_a_run_with_nothing_to_go_back_to_waits_for_a_person(
+    hf: Holdfast, decision: str, status: str, is_stored: bool
+) -> None:
+    fail_again(hf, 3)
+    assert not hf.resume("r").needs_review
+    fail_again(hf, 1)
+    if is_stored:
+        hf.drain()
+
+    plan = hf.resume("r")
+    assert plan.review is not None
+    assert (plan.review.kind, plan.review.reason) == ("escalation", "coder failed too often")
+    assert (plan.needs_review, plan.resume_at, plan.retry_current) == (True, "human_review", False)
+    assert [line.summary.run_id for line in hf.waiting()] == ["r"]
+    hf.review("r", decision)
+
+    after = hf.resume("r")
+    assert hf.waiting() == []
+    assert (after.needs_review, after.state["progress"]["agents"]["coder"]["status"]) == (False, status)
+    assert not any("failed" in warning for warning in after.warnings)
+
+
+def test_agents_that_failed_too_often_wait_also_where_only_history_counts_them(hf: Holdfast) -> None:
+    progress = {"style": "agents", "phase": 1, "agents": {"a": {"status": "failed"}, "b": {"status": "x"}}}
+    for _ in range(4):
+        hf.save("r", {"progress": progress}, trigger="error")
+
+    plan = hf.resume("r")
+    assert (plan.needs_review, plan.resume_at) == (True, "human_review")
+    hf.review("r", "retry")
+
+    after = hf.resume("r")
+    assert (after.needs_review, after.resume_at) == (False, 1)
+    assert after.state["progress"]["agents"]["a"]["status"] == "pending"
 
 
 @pytest.mark.parametrize("way", ["recorder", "checkpoint"])

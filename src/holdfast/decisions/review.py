@@ -13,7 +13,7 @@ from holdfast.jsontext.members import parse_document
 from holdfast.jsontext.parse import parse_exact
 from holdfast.styles import agents, phases, tasks
 from holdfast.styles.resume import trigger_in_force
-from holdfast.styles.review import failed_gate, open_reviewed
+from holdfast.styles.review import failed_gate, lost_review, open_reviewed
 from holdfast.styles.values import as_mapping, as_sequence
 
 DECISIONS = ("continue", "retry", "stop")
@@ -72,8 +72,13 @@ def _state_of(envelope: Envelope) -> Mapping[str, Any]:
     return as_mapping(parse_exact(text))
 
 
-def _lost_agents(envelope: Envelope) -> list[str]:
-    return agents.lost_agents(as_mapping(open_reviewed(envelope).state.get("progress")))
+def _lost_agents(envelope: Envelope, review: Review) -> list[str]:
+    """Return the agents that the run has lost: those that it had gone back for, or that are reviewed now."""
+    progress = as_mapping(open_reviewed(envelope).state.get("progress"))
+    if lost := agents.lost_agents(progress):
+        return lost
+    groups = (agents.spent_agents(progress), agents.failed_agents(progress))
+    return next((g for g in groups if g and review.reason == lost_review(g, envelope.header).reason), [])
 
 
 def _settled(newest: Envelope, review: Review, decided: ReviewDecision) -> dict[str, Any]:
@@ -87,7 +92,7 @@ def _settled(newest: Envelope, review: Review, decided: ReviewDecision) -> dict[
     progress = as_mapping(state.get("progress"))
     if tasks.cut_off(progress):
         changed["progress"] = tasks.settle(progress, are_done=decided.decision == "continue")
-    if lost := _lost_agents(newest):
+    if lost := _lost_agents(newest, review):
         changed["progress"] = agents.settle(progress, lost, are_done=decided.decision == "continue")
     if review.kind == "gate" and decided.decision == "retry":
         outputs = as_mapping(state.get("phase_outputs"))

@@ -51,14 +51,22 @@ def has_stepped_back(agent: str, progress: Mapping[str, Any]) -> bool:
     return agent in as_sequence(progress.get("stepped_back_for"))
 
 
-def lost_agents(progress: Mapping[str, Any]) -> list[str]:
-    """Return the agents that failed too often, also after the run had gone back for them."""
-    most = most_recoveries(progress)
+def lost_agents(progress: Mapping[str, Any], checkpoints: int | None = None) -> list[str]:
+    """Return the agents that failed too often, and for whom the run cannot go back.
+
+    It has done so already; or every one of its `checkpoints`, if told how many there are, is such a failure.
+    """
     return [
         agent
-        for agent in failed_agents(progress)
-        if has_stepped_back(agent, progress) and recoveries_of(agent, progress, {}) >= most
+        for agent in spent_agents(progress)
+        if has_stepped_back(agent, progress) or checkpoints == recoveries_of(agent, progress, {}) + 1
     ]
+
+
+def spent_agents(progress: Mapping[str, Any]) -> list[str]:
+    """Return the failed agents that were restarted as often as they may be, by what the progress says."""
+    most = most_recoveries(progress)
+    return [agent for agent in failed_agents(progress) if recoveries_of(agent, progress, {}) >= most]
 
 
 def settle(progress: Mapping[str, Any], lost: Sequence[str], *, are_done: bool) -> Document:

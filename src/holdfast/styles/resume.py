@@ -18,7 +18,15 @@ from holdfast.styles import DEFAULT_STYLE, STYLES, plan_style
 from holdfast.styles.agents import count_recoveries, failed_agents, has_stepped_back, most_recoveries
 from holdfast.styles.phases import GATE, is_done
 from holdfast.styles.redactions import tell_redacted
-from holdfast.styles.review import HUMAN_REVIEW, Past, Reviewed, find_review, tell_review, tell_stop
+from holdfast.styles.review import (
+    HUMAN_REVIEW,
+    Past,
+    Reviewed,
+    find_review,
+    lost_review,
+    tell_review,
+    tell_stop,
+)
 from holdfast.styles.style import ResumePoint, Saved, Today
 from holdfast.styles.tasks import cut_off
 from holdfast.styles.values import Place, as_mapping, name_all, one_line
@@ -188,7 +196,7 @@ def plan_resume(
     source: Source = "github",
     active_lessons: Sequence[Any] | None = None,
     dag: Any = None,
-    earlier: Iterable[Envelope] = (),
+    earlier: Iterable[Envelope] | None = None,
     past: Past | None = None,
     warnings: Iterable[str] = (),
     now: float | None = None,
@@ -197,20 +205,23 @@ def plan_resume(
     """Return what to do with the newest checkpoint of a run, whose integrity was checked.
 
     `active_lessons` and `dag` are what is in force now. `earlier` are the checkpoints before it, the newest
-    first; only a failed agent makes us look at them. `past` is what the index and the spool say of them.
-    `warnings` come before the plan's own. Without `now`, the age is not told; from `old_after_s` on, it
-    is a warning.
+    first, if they count; only a failed agent makes us look at them. `past` is what the index and the spool
+    say of them. `warnings` come before the plan's own. Without `now`, the age is not told; from `old_after_s`
+    on, it is a warning.
     """
     opened = _open(envelope)
     past = past or Past()
-    before = _Lookback(earlier)
+    before = _Lookback(earlier or ())
     recoveries = _recoveries(opened.saved, before)
     point = plan_style(opened.saved, Today(dag=dag, recoveries=recoveries, phases=_phases_of(past)))
     held = find_review(opened.moment, past)
     review = None if isinstance(held, Stop) else held or _doubt(opened)
     added: list[str] = []
     if point.given_up and opened.header.status is not RunStatus.COMPLETED:
-        opened, point, added = _step_back(opened, point, before, dag)
+        newest = opened
+        opened, point, added = _step_back(newest, point, before, dag)
+        if opened is newest and held is None and earlier is not None:
+            review = lost_review(point.given_up, newest.header)
     every = [
         *warnings,
         *tell_redacted(envelope),

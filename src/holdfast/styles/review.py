@@ -31,7 +31,7 @@ _FAILED_TOO = frozenset({"no_go", "nogo", "stop", "halt", "escalate", "escalated
 _GATE = re.compile(r"(?:gate_)?(.+?)(?:_gate)?")
 # A checkpoint of another trigger, and without any of these in it, says nothing of a review.
 TELLING = frozenset({Trigger.CIRCUIT_BREAKER, Trigger.ESCALATION, Trigger.REVIEW, Trigger.ROLLBACK})
-SIGNS = (b'"circuit_breaker_state"', b'"gate_history"', b'"stepped_back_for"')
+SIGNS = (b'"circuit_breaker_state"', b'"gate_history"', b'"recovery_attempts"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +135,15 @@ def opened_by(moment: Reviewed) -> Review | None:
         return _review("escalation", _reason_of(moment) or "it was escalated to a person", header)
     gate = failed_gate(state)
     if gate is None:
-        lost = lost_agents(as_mapping(state.get("progress")))
-        return _review("escalation", f"{name_all(lost)} failed too often", header) if lost else None
+        lost = lost_agents(as_mapping(state.get("progress")), header.sequence_number)
+        return lost_review(lost, header) if lost else None
     phase, reason = _gate_phase(gate, moment), f"the gate {gate.get('gate_id')} decided {gate['decision']}"
     return _review("gate", reason, header, phase)
+
+
+def lost_review(agents: Sequence[str], header: Header) -> Review:
+    """Return what a run waits for whose agents failed too often, with nothing to go back to any more."""
+    return _review("escalation", f"{name_all(agents)} failed too often", header)
 
 
 def open_breaker(state: Mapping[str, Any]) -> str | None:

@@ -186,8 +186,9 @@ def test_without_an_earlier_checkpoint_a_person_must_decide() -> None:
     plan = plan_resume(agents(9, "failed"), earlier=[agents(number, "failed") for number in range(8, 0, -1)])
 
     assert plan.sequence_number == 9
-    assert "a person must decide" in plan.warnings[0]
-    assert not plan.retry_current
+    assert plan.warnings[0].startswith("the run waits for a person")
+    assert "a person must decide" in plan.warnings[1]
+    assert (plan.needs_review, plan.resume_at, plan.retry_current) == (True, "human_review", False)
 
 
 def test_history_is_only_read_for_a_failed_agent_and_not_all_of_it() -> None:
