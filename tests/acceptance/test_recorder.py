@@ -163,3 +163,23 @@ def test_a_failure_that_the_program_caught_does_not_complete_the_run(tmp_path: P
 
     assert (failed.status, failed.resumable) == ("failed", True)
     assert (repeated.status, repeated.resumable) == ("completed", False)
+
+
+def test_evaluations_and_memory_are_saved_through_the_library(tmp_path: Path) -> None:
+    with Holdfast(local(tmp_path)) as hf:
+        with hf.run("r", style="tasks", memory_limit_mb=1, autosave_s=None) as run:
+            with run.task("write"):
+                run.evaluation(0.4, scores={"facts": 0.3}, passed=False)
+            with run.task("rewrite"):
+                run.evaluation(0.9, scores={"facts": 0.8}, passed=True)
+        hf.drain()
+        state = hf.resume("r").state
+        triggers = [entry.trigger for entry in hf.checkpoints("r").entries]
+
+    assert [(each["iteration"], each["score"]) for each in state["evaluation_history"]] == [
+        (1, 0.4),
+        (2, 0.9),
+    ]
+    assert state["evaluation_history"][1]["scores"] == {"facts": 0.8}
+    assert (triggers.count("evaluation_completed"), triggers.count("memory_pressure")) == (2, 1)
+    assert state["memory_pressure"]["used_mb"] > state["memory_pressure"]["limit_mb"] == 1

@@ -70,6 +70,8 @@ def test_a_run_that_waits_for_a_person_says_so(stage: Stage) -> None:
 
     assert (free["needs-review"], held["needs-review"]) == ("false", "true")
     assert held["resume-at"] == "human_review"
+    latest = json.loads(stage.stored()[f"checkpoints/{RUN}/latest.json"])
+    assert held["saved-at"] == latest["timestamp"]
     assert held["saved-at"] > free["saved-at"]
 
 
