@@ -45,6 +45,13 @@ def whole_number(*, least: int, most: int | None = None) -> Check:
     return check
 
 
+def number(value: object) -> float:
+    """Return a number, and nothing that only looks like one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("Input should be a valid number")
+    return value
+
+
 def written_whole_number(*, least: int, most: int | None = None) -> Check:
     """Return the check of a whole number that may be written as text."""
 

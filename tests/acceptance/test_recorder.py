@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
+from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import RunStatus
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
@@ -183,3 +184,45 @@ def test_evaluations_and_memory_are_saved_through_the_library(tmp_path: Path) ->
     assert state["evaluation_history"][1]["scores"] == {"facts": 0.8}
     assert (triggers.count("evaluation_completed"), triggers.count("memory_pressure")) == (2, 1)
     assert state["memory_pressure"]["used_mb"] > state["memory_pressure"]["limit_mb"] == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("cost_limit", -1),
+        ("cost_limit", "much"),
+        ("cost_limit", float("nan")),
+        ("memory_limit_mb", 0),
+        ("memory_limit_mb", "1"),
+        ("confidence_below", True),
+        ("max_recoveries", -1),
+        ("max_recoveries", 1.5),
+        ("autosave_s", -1),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused_before_anything_is_recorded(
+    tmp_path: Path, option: str, value: Any
+) -> None:
+    with Holdfast(local(tmp_path)) as hf:
+        with pytest.raises(InvalidCheckpoint, match=option):
+            hf.run("r", style="agents", **{option: value})  # type: ignore[call-overload]
+
+        assert hf.runs() == []
+
+
+def test_costs_and_scores_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    with Holdfast(local(tmp_path)) as hf, hf.run("r", style="tasks") as run:
+        for wrong in ("much", None, float("inf"), True):
+            with pytest.raises(InvalidCheckpoint, match="usd: Input should be a valid number"):
+                run.cost(wrong)  # type: ignore[arg-type]
+            with pytest.raises(InvalidCheckpoint, match="score: Input should be a valid number"):
+                run.evaluation(wrong)  # type: ignore[arg-type]
+            with pytest.raises(InvalidCheckpoint, match="facts: Input should be a valid number"):
+                run.evaluation(1, scores={"facts": wrong})  # type: ignore[dict-item]
+        assert run.cost(1.5) == 1.5
+
+
+@pytest.mark.parametrize("wrong", [5, None, '{"a": 1}', [1]])
+def test_what_is_no_checkpoint_is_refused_by_its_type(tmp_path: Path, wrong: Any) -> None:
+    with Holdfast(local(tmp_path)) as hf, pytest.raises(InvalidCheckpoint, match="give a mapping, a model"):
+        hf.submit(wrong)

@@ -127,7 +127,7 @@ class Saving(Reading):
             return draft_from_text(
                 checkpoint, now=now, new_id=_new_id, run_id=run_id, checkpoint_id=checkpoint_id
             )
-        mapping = checkpoint if isinstance(checkpoint, Mapping) else checkpoint.model_dump()
+        mapping = checkpoint if isinstance(checkpoint, Mapping) else _dump_model(checkpoint)
         draft = draft_from_mapping(
             mapping, now=now, new_id=_new_id, run_id=run_id, checkpoint_id=checkpoint_id
         )
@@ -355,3 +355,15 @@ def _disabled(checkpoint_id: str, run_id: str) -> Receipt:
 
 def _new_id() -> str:
     return str(uuid4())
+
+
+def _dump_model(checkpoint: object) -> Mapping[str, Any]:
+    """Return what a model of pydantic holds, without loading that. Raises InvalidCheckpoint."""
+    dump = getattr(checkpoint, "model_dump", None)
+    if dump is None:
+        kind = type(checkpoint).__name__
+        raise InvalidCheckpoint(
+            "checkpoint", f"it is of type {kind}; give a mapping, a model, or JSON as bytes"
+        )
+    dumped: Mapping[str, Any] = dump()
+    return dumped

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict
 
+from holdfast import checks
 from holdfast.clock import Clock
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import Draft
@@ -124,3 +125,21 @@ class Options:
     workflow_type: str | Mapping[str, Any] = "standard"
     execution_config: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("autosave_s", "cost_limit", "memory_limit_mb", "confidence_below"):
+            if getattr(self, name) is not None and check_number(name, getattr(self, name)) <= 0:
+                raise InvalidCheckpoint(name, "Input should be greater than 0")
+        if self.max_recoveries is not None:
+            try:
+                checks.whole_number(least=0)(self.max_recoveries)
+            except ValueError as error:
+                raise InvalidCheckpoint("max_recoveries", str(error)) from None
+
+
+def check_number(name: str, value: float) -> float:
+    """Return a number that a program hands in. Raises InvalidCheckpoint."""
+    try:
+        return checks.number(value)
+    except ValueError as error:
+        raise InvalidCheckpoint(name, f"{error}, not {value!r}") from None

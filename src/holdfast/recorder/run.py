@@ -16,7 +16,7 @@ from holdfast.format.receipt import Receipt
 from holdfast.format.review import Review
 from holdfast.format.triggers import Trigger
 from holdfast.logs import log
-from holdfast.recorder.options import Options, RunClaim, Storage
+from holdfast.recorder.options import Options, RunClaim, Storage, check_number
 from holdfast.recorder.saver import Autosave, Pause
 from holdfast.recorder.state import RunState
 from holdfast.styles.measures import add_cost, add_evaluation, nears_limit
@@ -90,8 +90,9 @@ class Recorder(ABC):
     def cost(self, usd: float, *, item: str | None = None) -> float:
         """Add to what the run has cost so far, on an item if one is named, and return all that it has cost.
 
-        Near the `cost_limit`, a checkpoint is saved.
+        Near the `cost_limit`, a checkpoint is saved. Raises InvalidCheckpoint for what is no number.
         """
+        check_number("usd", usd)
         with self._run.changing():
             before: float = self.state.get("cost_accumulated") or 0
             self.state.update(add_cost(self.state, usd, item, self._run.now()))
@@ -112,8 +113,11 @@ class Recorder(ABC):
     ) -> Receipt | None:
         """Save an evaluation of the work, whole or partial; `scores` are those by criterion.
 
-        All of them stay in `state["evaluation_history"]`; the iteration is the next one unless given.
+        All of them stay in `state["evaluation_history"]`; the iteration is the next one unless given. Raises
+        InvalidCheckpoint for a score that is no number.
         """
+        for name, each in {"score": score, **(scores or {})}.items():
+            check_number(name, each)
         details = {"scores": scores, "passed": passed, "issues": issues, "feedback": feedback}
         now = self._run.now()
         return self._run.record(
