@@ -23,16 +23,19 @@ ANCHOR = f'(?i){_WORDS}_"\\s*:'.replace("_", _BETWEEN)
 NESTED_ANCHOR = f'(?i){_WORDS}_\\\\+"\\s*:'.replace("_", _BETWEEN)
 """The same for names in a JSON text that is itself a string of one."""
 
-# What a text assigns to such a name: as a variable of the environment, or in the query of a URL. What takes
-# the value of another variable (`$NAME`) holds no secret.
+# What a text assigns to such a name: as a variable of the environment, in the query of a URL, or as JSON and
+# Python write a member. What takes the value of another variable (`$NAME`) holds no secret.
 _VARIABLE = r"\b[A-Z0-9_]{0,64}" + _WORDS.upper().replace("_", "_?").replace("PWDS?", "_PWD") + "="
 _PARAMETER = r"[?&][A-Za-z0-9_.-]{0,64}(?i:" + _WORDS.replace("_", "[_.-]?") + ")="
-ASSIGNED_ANCHORS = (_VARIABLE, _PARAMETER)
+_MEMBER = "(?i:" + _WORDS.replace("_", "[_. -]?").replace("pwds?", "[_-]pwd") + ")"
+ASSIGNED_ANCHORS = (_VARIABLE, _PARAMETER, rf"{_MEMBER}'\s*:")
 ASSIGNED = (
     rf"""{_VARIABLE}([^\s"'`$&;|<>()]+)""",
     rf'{_VARIABLE}"([^"$]+)',
     rf"{_VARIABLE}'([^']+)",
     rf"""{_PARAMETER}([^\s"'`&#<>]+)""",
+    rf"""{_MEMBER}"\s*:\s*"((?:[^"\\]|\\.)+)\"""",
+    rf"""{_MEMBER}'\s*:\s*'((?:[^'\\]|\\.)+)'""",
 )
 
 

@@ -168,6 +168,8 @@ def test_strict_looks_into_texts_that_are_json(depth: int) -> None:
         ('SMTP_PASS="x y"', f'SMTP_PASS="{MARK}"'),
         ("https://h/p?user=u&access_token=abc&n=1", f"https://h/p?user=u&access_token={MARK}&n=1"),
         ("https://h/?apiKey=abc#end", f"https://h/?apiKey={MARK}#end"),
+        ('got {"password": "a\\"b", "n": 1}, ok', f'got {{"password": "{MARK}", "n": 1}}, ok'),
+        ("got {'db_password' : 'a b', 'n': 1}", f"got {{'db_password' : '{MARK}', 'n': 1}}"),
     ],
 )
 def test_strict_takes_what_a_text_assigns_to_telling_names(text: str, redacted: str) -> None:
@@ -190,6 +192,7 @@ def test_strict_finds_nothing_anew_in_what_it_has_taken_out() -> None:
         "API_KEY=$API_KEY run",
         'TOKEN="${{ secrets.TOKEN }}"',
         "MAX_TOKENS=4096",
+        """{'max_tokens': 'many', 'PWD': '/work'} and {"PWD": "/work"}""",
         "token = next(tokens)",
         "the password: it is with Ada",
         '{"password": "cut',
