@@ -37,7 +37,7 @@ from holdfast.sidecar.upkeep import UpkeepRoutes
 DRAINER_GRACE_S = 6.0
 ANSWERS_GRACE_S = 1
 KEEP_ALIVE_S = 75
-BACKLOG = 1024
+BACKLOG = 4096
 # So many are taken in at once, before those that are in have their turn again.
 TAKEN_AT_ONCE = 32
 # Files, sockets to GitHub and the like, beside the connections of clients.
