@@ -1,14 +1,15 @@
 """Deletes a run: its folder in one commit, then what waits for it in the spool."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import count
 
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.clock import Deadline
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.pending import pending_writes
-from holdfast.errors import Conflict, DecisionRefused, GatewayError, UnknownRun
+from holdfast.errors import Conflict, DecisionRefused, GatewayError, SpoolBusy, UnknownRun
 from holdfast.format.paths import PRESERVED_RUNS, Layout
 from holdfast.format.preserved_list import change_preserved
 from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, plan_and_repeat
@@ -17,6 +18,8 @@ from holdfast.queue import Queue
 from holdfast.retention.commit import Committer, FileChanges
 from holdfast.retention.scan import Scan, Scanner
 from holdfast.retention.scanned_run import is_plain_file
+
+DRAINER_ATTEMPTS, DRAINER_WAIT_S = 50, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +50,31 @@ class Deletion:
         Receipts of what is stored go before it, so that none tells of a checkpoint that is gone: whatever
         comes again meanwhile is found stored, or is stored again. What waits goes last: a deletion that is
         cut short leaves it, and can be done again. Raises UnknownRun, DecisionRefused if the run is
-        preserved and this is not forced, SpoolBusy while another process drains what waits for it.
+        preserved and this is not forced, SpoolBusy while someone drains what waits for it, and goes on to.
         """
-        with self.spool.drainer() if self._waiting(run_id) else nullcontext():
+        with ExitStack() as taken:
+            self._be_drainer(taken, run_id)
             files, commit_sha = self._delete_stored(run_id, is_forced=is_forced)
             spooled = self._drop_spooled(run_id)
         if not files and not spooled:
             raise UnknownRun(f"there is no run {run_id!r}, neither stored nor spooled; see holdfast runs")
         log.info("run_deleted", run_id=run_id, files=files, spooled=spooled, commit_sha=commit_sha)
         return DeletedRun(run_id, files, spooled, commit_sha)
+
+    def _be_drainer(self, taken: ExitStack, run_id: str) -> None:
+        """Be the one that drains, for as long as anything waits for the run. Raises SpoolBusy."""
+        for attempt in count(1):
+            if not self._waiting(run_id):
+                return
+            try:
+                taken.enter_context(self.spool.drainer())
+            except SpoolBusy:
+                # It is about to be stored, as a rule, by the worker of the very sidecar that was asked.
+                if attempt == DRAINER_ATTEMPTS or self.deadline.expired():
+                    raise
+                self.deadline.wait(DRAINER_WAIT_S)
+            else:
+                return
 
     def _waiting(self, run_id: str) -> list[str]:
         items = [*self.spool.pending(), *(entry.item for entry in self.spool.set_aside_entries())]
