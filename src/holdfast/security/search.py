@@ -41,7 +41,8 @@ _LAST_EDGE = re.compile(r"\\b(?=$|\||\))")
 _GOES_ON = frozenset(bytes((byte,)) for byte in range(33, 127)) - frozenset((b'"', b"'", b"\\", b","))
 _NEAR = 512
 _MARK = MARK.encode()
-_NAMES = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")[ \t\r\n]*+:', re.DOTALL)
+# Every string is taken, so that none is mistaken for what stands between two others.
+_STRINGS = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")([ \t\r\n]*+:)?', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ class Search:
         """Return the names in a JSON text, as they stand there, under which a secret is likely."""
         if self.mode != "strict":
             return frozenset()
-        return frozenset(name for name in set(_NAMES.findall(text)) if is_telling(parse_value(name)))
+        names = {string for string, colon in _STRINGS.findall(text) if colon}
+        return frozenset(name for name in names if is_telling(parse_value(name)))
 
     def find(self, content: bytes, before: bytes = b"") -> Iterator[Span]:
         """Yield the credentials in a text. `before` is what says under which name it is."""
@@ -100,7 +102,8 @@ class Search:
             if cursor.is_name or not cursor.raw.startswith(b'"'):
                 continue
             if not telling.isdisjoint(cursor.trail):
-                yield cursor.start + 1, cursor.end - 1
+                if cursor.raw != b'""':
+                    yield cursor.start + 1, cursor.end - 1
                 continue
             inner = unescape(cursor.raw)
             for span in self._find_nested(inner.content):

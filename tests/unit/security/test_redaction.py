@@ -151,10 +151,10 @@ def test_strict_looks_into_texts_that_are_json(depth: int) -> None:
             text = json.dumps([text])
         return text
 
-    inner = {"user": "ada", "dbPassword": 'hun"ter\u00e9', "login": {"secrets": ["a", "b"]}, "ok": "é"}
+    inner = {"user": "ada", "dbPassword": 'hun"ter\u00e9', "login": {"secrets": ["a", "b", ""]}, "ok": "é"}
     draft = redact(short({"body": wrap(inner), "n": 1}), "strict")
 
-    redacted = inner | {"dbPassword": MARK, "login": {"secrets": [MARK, MARK]}}
+    redacted = inner | {"dbPassword": MARK, "login": {"secrets": [MARK, MARK, ""]}}
     assert state_of(draft) == {"body": wrap(redacted), "n": 1}
     assert {(place.path, place.kind) for place in draft.redacted} == {("/state_snapshot/body", TELLING_NAME)}
     assert state_of(redact(short({"body": wrap(inner)}), "known")) == {"body": wrap(inner)}
@@ -175,6 +175,13 @@ def test_strict_looks_into_texts_that_are_json(depth: int) -> None:
 def test_strict_takes_what_a_text_assigns_to_telling_names(text: str, redacted: str) -> None:
     assert state_of(redact(short({"log": [text]}), "strict")) == {"log": [redacted]}
     assert state_of(redact(short({"log": [text]}), "known")) == {"log": [text]}
+
+
+@pytest.mark.parametrize("text", ['["x",\n":y"]', '["x\\\\",\t": z"]', '{"a": ", :",\n"b": ":"}'])
+def test_strict_tells_names_from_texts_that_begin_with_a_colon(text: str) -> None:
+    state = f'{{"password": "hunter2", "list": {text}, "body": {json.dumps(text)}}}'
+    draft = redact(f'{{"trigger": "manual", "phase": "p", "state": {state}}}'.encode(), "strict")
+    assert bytes(draft.texts["state_snapshot"]).decode() == state.replace("hunter2", MARK)
 
 
 def test_strict_finds_nothing_anew_in_what_it_has_taken_out() -> None:
