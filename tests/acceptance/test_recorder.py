@@ -205,7 +205,7 @@ def test_an_option_that_makes_no_sense_is_refused_before_anything_is_recorded(
 ) -> None:
     with Holdfast(local(tmp_path)) as hf:
         with pytest.raises(InvalidCheckpoint, match=option):
-            hf.run("r", style="agents", **{option: value})  # type: ignore[call-overload]
+            hf.run("r", style="agents", **{option: value})
 
         assert hf.runs() == []
 

@@ -47,6 +47,8 @@ class Budget:
     slow_until: float = -inf
     last_resource: str = "core"
     calls_this_run: int = 0
+    told_low: Mapping[str, float] = field(default_factory=dict)
+    """The reset of the window, by resource, of which it was told that little is left."""
 
     def at(self, now: float) -> "Budget":
         """Return the budget after the local clock was seen at `now`, which corrects a jump back."""
@@ -86,15 +88,18 @@ class Budget:
         name = headers.get("x-ratelimit-resource") or resource
         return replace(budget, quotas={**self.quotas, name: quota}, last_resource=name)
 
-    def newly_low(self, before: "Budget") -> Quota | None:
-        """Return the quota that has come below the low budget since `before`, once in each window."""
-        quota, earlier = self.quotas.get(self.last_resource), before.quotas.get(self.last_resource)
-        low = self.limits.low_budget
-        if quota is None or quota.remaining >= low:
-            return None
-        is_known = earlier is not None and earlier.remaining < low
-        is_same = earlier is not None and abs(earlier.reset_at - quota.reset_at) < MINUTE_S
-        return None if is_known and is_same else quota
+    def tell_low(self) -> "tuple[Budget, Quota | None]":
+        """Return the quota that an answer has just shown to be low, once in each window, and that it is told.
+
+        What was spent before that answer cannot tell when it fell so low: that was expected already.
+        """
+        name = self.last_resource
+        quota = self.quotas.get(name)
+        if quota is None or quota.remaining >= self.limits.low_budget:
+            return self, None
+        if abs(self.told_low.get(name, -inf) - quota.reset_at) < MINUTE_S:
+            return self, None
+        return replace(self, told_low={**self.told_low, name: quota.reset_at}), quota
 
     def block(
         self, kind: ThrottleKind, retry_after_s: float | None, resource: str, now: float, reason: str = ""

@@ -89,7 +89,7 @@ class RateLimiter(ABC):
 
         def learn(budget: Budget, _: float) -> tuple[Budget, Quota | None]:
             after = budget.observe(answer.status, answer.headers, answer.received_at, answer.resource)
-            return after, after.newly_low(budget)
+            return after.tell_low()
 
         low = self._change(learn)
         if low is not None:

@@ -38,6 +38,7 @@ def format_budget(budget: Budget) -> bytes:
             "slow_until": budget.slow_until,
             "last_resource": budget.last_resource,
             "calls_this_run": budget.calls_this_run,
+            "told_low": budget.told_low,
         }
     )
 
@@ -80,6 +81,7 @@ def _budget_of(record: dict[str, Any], limits: Limits) -> Budget:
         slow_until=_time(record["slow_until"]),
         last_resource=str(record["last_resource"]),
         calls_this_run=int(record["calls_this_run"]),
+        told_low={str(name): float(at) for name, at in record.get("told_low", {}).items()},
     )
 
 
