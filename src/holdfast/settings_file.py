@@ -59,11 +59,15 @@ def read_settings_file(path: Path, folder: Path = Path(), *, is_named: bool = Tr
 
     location = folder / path
     try:
-        text = location.read_text("utf-8")
+        content = location.read_bytes()
+        text = content.decode("utf-8-sig")  # some editors begin a file with a mark
         values = tomllib.loads(text)
     except OSError as error:
         raise InvalidSettings([f"{CONFIG_VARIABLE}: {path} cannot be read: {error.strerror}"]) from None
-    except ValueError as error:  # also what is not UTF-8
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidSettings([f"{path}, line {line}: this is not UTF-8; save it as UTF-8"]) from None
+    except ValueError as error:
         raise InvalidSettings([f"{path} is not TOML: {error}"]) from None
     lines = _find_lines(text)
     problems = {name: problem for name in values if (problem := _find_problem(name, values[name]))}

@@ -114,7 +114,22 @@ def test_sizes_durations_and_lists_may_be_text(tmp_path: Path) -> None:
     assert (settings.compress, settings.warn_age, settings.allowed_hosts) == (262144, 172800.0, ("a", "b"))
 
 
-@pytest.mark.parametrize("text", [b"port = \n", b"= 1", b"\xff", b"port = 1\nport = 2"])
+def test_what_is_not_utf_8_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.toml"
+    path.write_bytes(b'branch = "a"\nrepo = "a/\xff"\n')
+
+    with pytest.raises(InvalidSettings, match="line 2: this is not UTF-8; save it as UTF-8"):
+        read_settings_file(path)
+
+
+def test_the_mark_that_some_editors_begin_a_file_with_is_no_trouble(tmp_path: Path) -> None:
+    path = tmp_path / "holdfast.toml"
+    path.write_bytes(b'\xef\xbb\xbfbranch = "a"\n')
+
+    assert read_settings_file(path).values == {"branch": "a"}
+
+
+@pytest.mark.parametrize("text", [b"port = \n", b"= 1", b"port = 1\nport = 2"])
 def test_what_is_not_toml_is_refused(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "holdfast.toml"
     path.write_bytes(text)

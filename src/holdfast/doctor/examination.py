@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -87,10 +88,8 @@ def examine(
 
 def _load(assembly: "Ground") -> None:
     """Load what is needed to ask, and start the embedded GitHub: that is this machine's time, not theirs."""
-    import holdfast.github.client
-    import holdfast.github.inspection
-    import holdfast.github.wrappers.budgeted  # noqa: F401 (used by those who ask)
-
+    for module in ("client", "inspection", "wrappers.budgeted"):
+        import_module(f"holdfast.github.{module}")
     if assembly.settings.is_embedded:
         with suppress(HoldfastError):  # told by those who look
             _ = assembly.shards[0].embedded
