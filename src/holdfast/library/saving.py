@@ -53,6 +53,7 @@ class Saving(Reading):
         self._is_delayed: dict[Assembly, dict[bool, bool]] = {}
         self._held: dict[str, HeldClaim] = {}
         self._fences: dict[str, int] = {}
+        self._has_said_disabled = False
 
     def save(
         self,
@@ -158,7 +159,7 @@ class Saving(Reading):
 
         wanted = _parse_final_status(status)
         if not self._assembly.settings.enabled:
-            return _disabled(_new_id(), run_id)
+            return self._disabled(_new_id(), run_id)
         if wanted is RunStatus.COMPLETED:
             self._refuse_stopped(run_id, is_end=True)
         newest = self.checkpoint(run_id)
@@ -216,10 +217,17 @@ class Saving(Reading):
 
     def _put_all(self, drafts: Sequence[Draft], *, are_new: bool = False) -> list[Receipt | HoldfastError]:
         if not self._assembly.settings.enabled:
-            return [_disabled(draft.checkpoint_id, draft.run_id) for draft in drafts]
+            return [self._disabled(draft.checkpoint_id, draft.run_id) for draft in drafts]
         if self._held or self._fences or any(draft.header.fence for draft in drafts):
             return self._put_fenced(drafts, are_new=are_new)
         return self._put_admitted(drafts, are_new=are_new)
+
+    def _disabled(self, checkpoint_id: str, run_id: str) -> Receipt:
+        """Answer a save where nothing is stored, and say once that it is so."""
+        if not self._has_said_disabled:
+            self._has_said_disabled = True
+            log.warning("saves_disabled", advice="Nothing is stored, because HOLDFAST_ENABLED is false.")
+        return Receipt(checkpoint_id, run_id, 0, Progress.DISABLED, Persistence.NORMAL, file_path="")
 
     def _put_fenced(self, drafts: Sequence[Draft], *, are_new: bool) -> list[Receipt | HoldfastError]:
         """Save what is not too late; what is has Fenced in place of a receipt."""
@@ -346,11 +354,6 @@ def _parse_final_status(status: str | RunStatus) -> RunStatus:
     if status in (RunStatus.COMPLETED, RunStatus.FAILED):
         return RunStatus(status)
     raise InvalidCheckpoint("status", f"{status!r} does not end a run; use completed or failed")
-
-
-def _disabled(checkpoint_id: str, run_id: str) -> Receipt:
-    """Return the receipt of what is not stored, because HOLDFAST_ENABLED is false."""
-    return Receipt(checkpoint_id, run_id, 0, Progress.DISABLED, Persistence.NORMAL, file_path="")
 
 
 def _new_id() -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from holdfast import Holdfast
 from holdfast.cli import main
@@ -27,6 +28,14 @@ def test_a_save_is_answered_and_nothing_is_stored(hf: Holdfast) -> None:
     assert hf.wait(receipt.checkpoint_id, timeout_s=60) is None
     with pytest.raises(UnknownRun):
         hf.checkpoint("a")
+
+
+def test_it_is_said_once(hf: Holdfast) -> None:
+    with capture_logs() as logs:
+        for number in range(3):
+            hf.save("a", {"answer": number})
+
+    assert [event["event"] for event in logs] == ["saves_disabled"]
 
 
 def test_what_is_wrong_is_still_refused(hf: Holdfast) -> None:
