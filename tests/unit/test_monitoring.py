@@ -67,6 +67,70 @@ def test_every_alert_says_what_to_do() -> None:
         assert rule["annotations"]["action"]
 
 
+# What each alert needs to be raised within an hour and a half, as promtool writes series.
+TROUBLES = {
+    "HoldfastNotDraining": {
+        "holdfast_spool_oldest_age_seconds": "3601+60x90",
+        "holdfast_verified_total": "5x90",
+    },
+    "HoldfastOutage": {"holdfast_outage": "1x90"},
+    "HoldfastSetAside": {"holdfast_spool_set_aside": "2x90"},
+    "HoldfastBudgetGone": {'holdfast_budget_left{limit="requests"}': "12x90"},
+    "HoldfastSavesFail": {'holdfast_submits_total{outcome="failed"}': "0+1x90"},
+    "HoldfastDiskFull": {"holdfast_disk_free_bytes": "1000000x90"},
+    "HoldfastSlowAcknowledgements": {
+        'holdfast_acknowledgement_seconds_bucket{le="0.25"}': "0+1x90",
+    },
+}
+SOUND = {
+    "holdfast_spool_oldest_age_seconds": "5x90",
+    "holdfast_verified_total": "0+5x90",
+    "holdfast_outage": "0x90",
+    "holdfast_spool_set_aside": "0x90",
+    'holdfast_budget_left{limit="requests"}': "4900x90",
+    'holdfast_budget_left{limit="content_hour"}': "400x90",
+    'holdfast_submits_total{outcome="failed"}': "0x90",
+    "holdfast_disk_free_bytes": "90000000000x90",
+    'holdfast_acknowledgement_seconds_bucket{le="0.25"}': "0+9x90",
+    'holdfast_acknowledgement_seconds_bucket{le="0.5"}': "0+9x90",
+    'holdfast_acknowledgement_seconds_bucket{le="+Inf"}': "0+9x90",
+}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool comes with Debian's prometheus")
+def test_each_trouble_raises_its_alert_and_no_other(tmp_path: Path) -> None:
+    assert TROUBLES.keys() == {rule["alert"] for rule in alerts()}
+    query = 'sort(count by (alertname) (ALERTS{alertstate="firing"}))'
+    tests = [
+        {
+            "interval": "1m",
+            "name": trouble or "sound",
+            "input_series": [
+                {"series": name, "values": values} for name, values in {**SOUND, **series}.items()
+            ],
+            "promql_expr_test": [
+                {
+                    "expr": query,
+                    "eval_time": "85m",
+                    "exp_samples": [{"labels": f'{{alertname="{trouble}"}}', "value": 1}] if trouble else [],
+                }
+            ],
+        }
+        for trouble, series in {"": {}, **TROUBLES}.items()
+    ]
+    document = {"rule_files": [str(FOLDER / "alerts.yaml")], "evaluation_interval": "1m", "tests": tests}
+    (tmp_path / "tests.yaml").write_text(json.dumps(document))
+
+    ended = subprocess.run(
+        ["promtool", "test", "rules", str(tmp_path / "tests.yaml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool comes with Debian's prometheus")
 def test_prometheus_takes_the_rules() -> None:
     ended = subprocess.run(
