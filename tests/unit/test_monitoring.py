@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from holdfast.format.index import Index, IndexEntry
+from holdfast.format.receipt import Progress
 from holdfast.metrics import Metrics
+from holdfast.queue.contract import Journey
+from holdfast.stats.figures import Gathered, ResumeCount, compute
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "monitoring"
 STATUS = {
@@ -35,6 +39,28 @@ def expressions() -> Iterator[str]:
 
 def exposed() -> str:
     metrics = Metrics(lambda: STATUS)
+    metrics.statistics_seen(
+        compute(
+            Gathered(
+                None,
+                [
+                    Index(
+                        "r", (IndexEntry(1, "id", "manual", "", "r/cp_001_manual.json", "completed", "sha"),)
+                    )
+                ],
+                [Journey("id", "r", 1, "manual", 9, 1.0, Progress.VERIFIED, 2.0)],
+                ResumeCount(0, None),
+                file_bytes={"r/cp_001_manual.json": 9},
+                part_bytes={},
+                repository_bytes=9,
+                commits=1,
+                cost=1,
+            )
+        )
+    )
+    metrics.saved.labels("manual").inc()
+    metrics.resumes.labels("found").inc()
+    metrics.http_requests.labels("GET", "/healthz", "200").inc()
     metrics.submits.labels("failed").inc()
     metrics.request_answered("ReadFile", 200)
     return metrics.render().decode()
@@ -47,6 +73,13 @@ def test_every_metric_that_is_asked_for_is_there(expression: str) -> None:
 
     assert names
     assert names <= known
+
+
+def test_every_metric_of_ours_is_asked_for() -> None:
+    asked = {re.sub(r"_bucket$", "", name) for each in expressions() for name in re.findall(r"\w+", each)}
+    ours = set(re.findall(r"^# TYPE (holdfast_\w+) ", exposed(), re.MULTILINE))
+
+    assert {name for name in ours - asked if not name.endswith("_created")} == set()
 
 
 @pytest.mark.parametrize("expression", sorted(set(expressions())))
