@@ -53,12 +53,18 @@ def plain_variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(changing)}
 
 
-def time_process(command: Sequence[str], variables: dict[str, str], *, text: str = "") -> Callable[[], float]:
+def time_process(
+    command: Sequence[str],
+    variables: dict[str, str],
+    *,
+    text: str = "",
+    clock: Callable[[], float] = time.perf_counter,
+) -> Callable[[], float]:
     """Return what runs a command from its start to its end, with `text` as input."""
 
     def run_once() -> float:
-        before = time.perf_counter()
+        before = clock()
         subprocess.run(command, env=variables, input=text.encode(), check=True, capture_output=True)
-        return time.perf_counter() - before
+        return clock() - before
 
     return run_once

@@ -195,6 +195,7 @@ def test_what_a_command_had_to_load_counts_as_well(
     monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path))
     monkeypatch.setattr("holdfast.doctor.examination.LONGEST_S", 600.0)
     monkeypatch.setattr("holdfast.doctor.examination.LEAST_S", 0.1)
+    monkeypatch.setattr("holdfast.assembly.way_to_github.INSPECTION_TIMEOUT_S", 600.0)
 
     with Library.from_env() as hf:
         diagnosis = examine(hf._assembly, began=time.monotonic() - 600.0)

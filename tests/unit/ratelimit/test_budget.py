@@ -250,6 +250,7 @@ def test_rate_is_halved_for_ten_minutes_after_a_secondary_limit() -> None:
 
     assert budget.delay(WRITE, NOW + 10).seconds == 2.0
     assert budget.content_capacity(NOW + 10)[0] == 32
+    assert budget.spend(WRITE, NOW + 609).delay(WRITE, NOW + 609).seconds == 2.0
     assert budget.spend(WRITE, NOW + 611).delay(WRITE, NOW + 611).seconds == 1.0
     assert budget.content_capacity(NOW + 611)[0] == 68
 
