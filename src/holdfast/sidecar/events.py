@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
-from random import uniform
+from random import SystemRandom
 from typing import Any
 
 import orjson
@@ -87,7 +87,7 @@ class EventFeed:
                 last_id, text = self.since(last_id)
                 if text:
                     yield text
-                    await self._pause(uniform(SHORTEST_GATHER_S, LONGEST_GATHER_S))  # noqa: S311 (no secret)
+                    await self._pause(SystemRandom().uniform(SHORTEST_GATHER_S, LONGEST_GATHER_S))
                 elif not await self._wait(HEARTBEAT_S):
                     yield b": still here\n\n"
         finally:
