@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
-from holdfast.security.jose import make_recipient_key, make_shared_key, public_half
+from holdfast.security.jose import make_recipient_key, make_shared_key, make_signing_key, public_half
 from tests.fakes.commands import run_command
+from tests.scenarios.security.test_forged import Intruder, restamp
 
 PYTHON = sys.executable
 BYTES = bytes(range(256)) * 300
@@ -591,3 +592,28 @@ def test_writer_that_cannot_read_runs_the_steps_of_a_run(tmp_path: Path) -> None
 
     reader = Machine(folder, HOLDFAST_ENCRYPTION_KEY=json.dumps(pair))
     assert reader.done() == {"one": None, "two": "2\n"}
+
+
+def test_writer_that_cannot_read_believes_only_signed_checkpoints(tmp_path: Path) -> None:
+    keys = {
+        "HOLDFAST_ENCRYPTION_KEY": json.dumps(public_half(make_recipient_key())),
+        "HOLDFAST_SIGNING_KEY": json.dumps(make_signing_key()),
+    }
+    machine = Machine(tmp_path / "data", **keys)
+    assert machine.exec("one", "echo", "1").returncode == 0
+    assert machine.exec("two", "false").returncode == 1
+    assert machine.run("drain").returncode == 0
+    intruder = Intruder(tmp_path / "data")
+    index = intruder.read("nightly/index.json")
+    for entry in index["checkpoints"]:
+        entry |= {"trigger": "step_complete", "phase": "two"}
+    (intruder.root / "nightly" / "index.json").write_text(json.dumps(index))
+    content = restamp(
+        intruder.read("nightly/latest.json"), trigger="step_complete", phase="three", sequence_number=9
+    )
+    (intruder.root / "nightly" / "cp_009_step_complete.json").write_bytes(content)
+    intruder.push()
+
+    assert machine.exec("one", "echo", "again").stdout == b""
+    assert machine.exec("two", "echo", "2").stdout == b"2\n"
+    assert machine.exec("three", "echo", "3").stdout == b"3\n"

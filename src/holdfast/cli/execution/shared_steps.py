@@ -6,7 +6,7 @@ run at once do not lose each other's steps.
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -38,6 +38,8 @@ from holdfast.styles.steps_merge import UNSEEN, is_unseen, mark, merge
 from holdfast.styles.values import Document, as_list, as_mapping
 
 if TYPE_CHECKING:
+    from holdfast.format.checkpoint import Header
+    from holdfast.format.index import IndexEntry
     from holdfast.format.review import Held
     from holdfast.repository.reader import Reader
     from holdfast.repository.stored_run import StoredRun
@@ -194,15 +196,14 @@ class SharedSteps:
         Nobody knows here what a rollback took back, so that nothing before one counts as completed.
         """
         progress = self._fresh().progress
-        listed = self._look(lambda: reader.list_checkpoints(self.run_id))
-        for entry in listed.all_entries:
-            if entry.trigger == Trigger.ROLLBACK:
+        for said in self._look(lambda: _read_readable(reader, self.run_id)):
+            if said.trigger == Trigger.ROLLBACK:
                 progress = self._fresh().progress
                 continue
-            progress, index = steps.place(progress, entry.phase)
-            if entry.trigger == Trigger.STEP_COMPLETE and not steps.is_done(progress, entry.phase):
+            progress, index = steps.place(progress, said.phase)
+            if said.trigger == Trigger.STEP_COMPLETE and not steps.is_done(progress, said.phase):
                 progress = steps.complete(
-                    progress, index, output=None, captured={}, duration_s=0.0, now=entry.timestamp
+                    progress, index, output=None, captured={}, duration_s=0.0, now=said.timestamp
                 )
         return _Newest(progress)
 
@@ -331,6 +332,17 @@ class SharedSteps:
 
     def _now(self) -> str:
         return format_moment(self.clock.now())
+
+
+def _read_readable(reader: "Reader", run_id: str) -> Sequence["IndexEntry | Header"]:
+    """Return what is readable of each checkpoint of a run, in order.
+
+    The index says it, which nobody signs: where a key asks for signatures, each checkpoint is read.
+    """
+    if not reader.trust.signatures.keys:
+        return reader.list_checkpoints(run_id).all_entries
+    lenient = replace(reader, trust=replace(reader.trust, is_lenient=True))
+    return [envelope.header for envelope in lenient.history(run_id).envelopes]
 
 
 def _last_seen(run: "StoredRun") -> Envelope | None:
