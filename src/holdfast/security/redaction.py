@@ -22,7 +22,6 @@ EARLIER = "earlier"
 """The kind of a place that had its mark already when it was handed in, and whose kind nobody knows."""
 
 _MARK = MARK.encode()
-_READABLE = ("phase", "workflow")
 # A copy of less is made in no time.
 _MOST_AT_ONCE = 1024**2
 _ABOVE_ALL = frozenset({"state_snapshot", "context_fields"})
@@ -55,14 +54,16 @@ class Redactor:
         readable.check_name("run_id", draft.run_id)
         kinds = {place.path: place.kind for place in listed if place.kind in _KINDS}
         rewriting = _Rewriting(content, readable, kinds, draft)
-        header = {name: rewriting.text(getattr(draft.header, name), name) for name in _READABLE}
+        header = draft.header
+        phase = rewriting.text(header.phase, "phase")
+        workflow = header.workflow and rewriting.text(header.workflow, "workflow")
         texts = dict(rewriting.member(name, text) for name, text in given.items())
         if not (rewriting.places or listed):
             return draft
-        changed = replace(draft.header, **header)
         places = tuple(rewriting.places)
         if places and REDACTED_MEMBER not in texts:
             texts[REDACTED_MEMBER] = format_redacted(places)
+        changed = replace(header, phase=phase, workflow=workflow)
         return replace(draft, header=changed, texts=texts, redacted=places)
 
     def redact_text(self, text: str) -> str:
@@ -122,9 +123,9 @@ class _Rewriting:
     places: dict[Redacted, None] = field(default_factory=dict)
     _names: int = 1
 
-    def text(self, text: str | None, name: str) -> str | None:
+    def text(self, text: str, name: str) -> str:
         """Return a text of the header without credentials."""
-        if text is None or not self.readable.is_suspect(text.encode()):
+        if not self.readable.is_suspect(text.encode()):
             return text
         redacted: str = orjson.loads(self._rewrite(orjson.dumps(text), f"/{name}", self.readable))
         return redacted
