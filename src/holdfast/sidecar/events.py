@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
+from itertools import takewhile
 from random import SystemRandom
 from typing import Any
 
@@ -23,8 +24,9 @@ from holdfast.sidecar.problems import invalid, unavailable
 KEPT = 1000
 HEARTBEAT_S = 15.0
 # Under load many events become one piece of text: each follower costs a few writes a second, not thousands.
-# And not all of them at the same moment, for which others would have to wait.
-SHORTEST_GATHER_S, LONGEST_GATHER_S = 0.25, 0.75
+# All of them together cost no more than so many, and not at the same moment: savers would have to wait.
+GATHER_S = 0.25
+MOST_PIECES_A_SECOND = 100
 MOST_FOLLOWERS = 256
 
 
@@ -67,10 +69,10 @@ class EventFeed:
             newest = self._last_id
             if last_id is None or last_id >= newest:
                 return newest, b""
-            kept = [text for number, text in self._events if number > last_id]
+            kept = [text for _, text in takewhile(lambda event: event[0] > last_id, reversed(self._events))]
             has_missed = not self._events or self._events[0][0] > last_id + 1
         missed = b"event: missed\ndata: {}\n\n" if has_missed else b""
-        return newest, missed + b"".join(kept)
+        return newest, missed + b"".join(reversed(kept))
 
     def check_followers(self) -> None:
         """Have every follower asked again whether it may stay, from any thread."""
@@ -87,16 +89,17 @@ class EventFeed:
                 last_id, text = self.since(last_id)
                 if text:
                     yield text
-                    await self._pause(SystemRandom().uniform(SHORTEST_GATHER_S, LONGEST_GATHER_S))
+                    await self._gather()
                 elif not await self._wait(HEARTBEAT_S):
                     yield b": still here\n\n"
         finally:
             self.followers -= 1
 
-    async def _pause(self, seconds: float) -> None:
+    async def _gather(self) -> None:
         """Let more events gather, unless we are about to end."""
         if not self.is_ended:
-            await asyncio.sleep(seconds)
+            pause_s = max(GATHER_S, self.followers / MOST_PIECES_A_SECOND)
+            await asyncio.sleep(pause_s * SystemRandom().uniform(0.5, 1.5))
 
     async def _wait(self, seconds: float) -> bool:
         """Return whether there is news before the time is over."""
