@@ -59,7 +59,7 @@ def rotate_keys(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     if screen.is_json:
         screen.document({"runs": reports})
     sealed = sum(report.sealed for report in reports)
-    screen.say(f"{format_count(sealed)} sealed with the newest key, in {len(reports)} runs.")
+    screen.say(f"{format_count(sealed)} sealed with the newest key, in {format_count(len(reports), 'run')}.")
     for reason in left:
         screen.warn(f"left as it is: {reason}")
     return ExitCode.FAILED if left else ExitCode.DONE

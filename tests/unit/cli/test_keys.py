@@ -34,7 +34,7 @@ def test_rotate_says_what_it_did(holdfast: Holdfast, monkeypatch: pytest.MonkeyP
     holdfast("submit", "-", "--run-id", "r", "--wait", stdin='{"n": 1}')
     monkeypatch.setenv("HOLDFAST_ENCRYPTION_KEY", holdfast("keys", "new").out)
     done = holdfast("keys", "rotate", "--all")
-    assert (done.code, done.out) == (0, "1 checkpoint sealed with the newest key, in 1 runs.\n")
+    assert (done.code, done.out) == (0, "1 checkpoint sealed with the newest key, in 1 run.\n")
     again = holdfast("keys", "rotate", "r", "--json")
     assert again.document == {"runs": [{"run_id": "r", "sealed": 0, "left": []}]}
     monkeypatch.setenv("HOLDFAST_ENCRYPTION_KEY", holdfast("keys", "new").out)
@@ -49,3 +49,53 @@ def test_rotate_says_what_it_did(holdfast: Holdfast, monkeypatch: pytest.MonkeyP
 def test_rotate_takes_one_run_or_all(holdfast: Holdfast) -> None:
     assert holdfast("keys", "rotate").code == 2
     assert holdfast("keys", "rotate", "r", "--all").code == 2
+
+
+def test_without_the_key_reading_fails_with_its_id_and_all_else_works(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = holdfast("keys", "new").out
+    monkeypatch.setenv("HOLDFAST_ENCRYPTION_KEY", key)
+    for number in (1, 2):
+        holdfast("submit", "-", "--run-id", "r", "--wait", stdin=json.dumps({"n": number}))
+    monkeypatch.delenv("HOLDFAST_ENCRYPTION_KEY")
+
+    for words in (
+        ["resume", "r"],
+        ["show", "r"],
+        ["diff", "r", "1", "2"],
+        ["replay", "r"],
+        ["fork", "r", "1", "f"],
+    ):
+        ended = holdfast(*words)
+        assert (ended.code, ended.out) == (1, ""), words
+        assert f"sealed with key {json.loads(key)['kid']}, which is not here" in ended.err
+    for words in (
+        ["list", "r"],
+        ["validate", "r"],
+        ["runs"],
+        ["stats", "r"],
+        ["cleanup", "--squash-history"],
+    ):
+        assert holdfast(*words).code == 0, words
+
+
+def test_unsigned_checkpoints_are_marked_and_named(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = holdfast("keys", "new", "--signing").out.splitlines()[0]
+    monkeypatch.setenv("HOLDFAST_SIGNING_KEY", pair)
+    holdfast("submit", "-", "--run-id", "r", "--wait", stdin='{"n": 1}')
+    monkeypatch.delenv("HOLDFAST_SIGNING_KEY")
+    holdfast("submit", "-", "--run-id", "r", "--wait", stdin='{"n": 2}')
+    monkeypatch.setenv("HOLDFAST_SIGNING_KEY", pair)
+
+    listed = holdfast("list", "r", "--json").document["checkpoints"]
+    assert [each["signature"] for each in listed] == ["valid", "missing"]
+    assert [line.split()[-1] for line in holdfast("list", "r").out.splitlines()[1:]] == ["valid", "missing"]
+    validated = holdfast("validate", "r")
+    assert validated.code == 1
+    assert "cp_002_manual.json  it is not signed" in validated.out
+    resumed = holdfast("resume", "r", "--json")
+    assert (resumed.code, resumed.document["state"]) == (0, {"n": 1})
+    assert any("not signed" in warning for warning in resumed.document["warnings"])
