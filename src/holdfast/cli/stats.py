@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, open_session
@@ -19,6 +20,8 @@ Sizes and the time to the verified commit are those of checkpoints that were sav
 cannot be known is named, with the reason."""
 
 _BAR = 24
+# The title, blanks and a number of six digits.
+_BESIDE_A_BAR = 26
 _SPARKS = "▁▂▃▄▅▆▇█"
 _NOT_KNOWN = "not known"
 
@@ -66,8 +69,9 @@ def _facts(stats: "Statistics") -> Iterator[tuple[str, str]]:
 def _bars(title: str, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Yield a bar for each name, as long as its share of the longest."""
     most, width = max(counts.values(), default=0), max(map(len, counts), default=0)
+    longest = max(1, min(_BAR, get_terminal_size().columns - width - _BESIDE_A_BAR))
     for name, number in counts.items():
-        bar = "█" * max(1, round(number / most * _BAR))
+        bar = "█" * max(1, round(number / most * longest))
         yield title, f"{name:<{width}}  {bar} {number:,}"
         title = ""
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from holdfast.errors import GatewayError, HoldfastError, IntegrityFailure, UnknownRun
+from holdfast.errors import Conflict, GatewayError, HoldfastError, IntegrityFailure, Missing, UnknownRun
 from holdfast.format.index import Index
 from holdfast.format.paths import INDEX, LATEST
 from holdfast.format.receipt import Progress
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.calls import Call, CountCommits, ReadRepository, ReadTree, ResultT
+from holdfast.github.records import Listing
 from holdfast.queue.contract import Journey
 from holdfast.repository.blobs import BlobReader
 from holdfast.repository.queued import open_item
@@ -117,7 +118,8 @@ def _with_repositories(found: Gathered, shards: "Sequence[Assembly]") -> Gathere
     unknown = list(found.unknown)
     sizes = [_ask(shard, ReadRepository(), "stored.bytes", unknown) for shard in shards]
     commits = [
-        _ask(shard, CountCommits(shard.settings.branch), "stored.commits", unknown) for shard in shards
+        _ask(shard, CountCommits(shard.settings.branch), "stored.commits", unknown, absent=0)
+        for shard in shards
     ]
     size_bytes = [each.size_bytes for each in sizes if each is not None]
     # GitHub counts in kilobytes, some time later; a server that does not count says 0.
@@ -139,7 +141,8 @@ def _with_files(found: Gathered, shards: "Sequence[Assembly]", unknown: list[str
     costs: list[int | float] = []
     for shard in shards:
         base = f"{shard.settings.base_path}/"
-        listing = _ask(shard, ReadTree(shard.settings.branch, is_recursive=True), "stored.files", unknown)
+        tree = ReadTree(shard.settings.branch, is_recursive=True)
+        listing = _ask(shard, tree, "stored.files", unknown, absent=Listing((), is_complete=True))
         if listing is None:
             return found
         if not listing.is_complete:
@@ -179,10 +182,21 @@ def _read_costs(shard: "Assembly", newest: list[RemoteFile], unknown: list[str])
     return known
 
 
-def _ask(shard: "Assembly", call: Call[ResultT], figure: str, unknown: list[str]) -> ResultT | None:
-    """Return what GitHub says; None where it does not, with the reason among the unknown."""
+def _ask(
+    shard: "Assembly",
+    call: Call[ResultT],
+    figure: str,
+    unknown: list[str],
+    *,
+    absent: ResultT | None = None,
+) -> ResultT | None:
+    """Return what GitHub says; `absent` if there is nothing yet; None, and why, where it does not say."""
     try:
         return shard.reader.gateway.perform(call)
+    except (Missing, Conflict) as error:  # no branch, or nothing at all in the repository
+        if absent is None:
+            unknown.append(f"{figure}: {error}")
+        return absent
     except GatewayError as error:
         unknown.append(f"{figure}: {error}")
         return None

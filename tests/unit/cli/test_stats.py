@@ -92,7 +92,8 @@ def test_nothing_stored_yet_is_no_trouble(holdfast: Holdfast, github: GitHub, mo
 
     assert ended.code == 0
     assert "checkpoints     none" in ended.out
-    assert "404" not in ended.out
+    assert "0 files, 0 commits" in ended.out
+    assert "branch" not in ended.out
 
 
 @pytest.mark.usefixtures("saved")
@@ -147,6 +148,15 @@ def test_people_see_bars_and_reasons(holdfast: Holdfast, github: GitHub) -> None
     assert "manual          ████████ 1" in shown
     assert "0 plans asked for on this machine" in shown
     assert "not known: cost: 1 of 2 runs record one" in shown
+
+
+@pytest.mark.usefixtures("saved")
+def test_bars_are_shorter_where_there_is_little_room(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "46")
+
+    assert "phase_complete  ██████ 3\n" in holdfast("stats", *github.options).out
 
 
 def test_a_sparkline_shows_the_smallest_and_the_largest() -> None:
