@@ -87,11 +87,13 @@ def examine(
 
 
 def _load(assembly: "Ground") -> None:
-    """Load what is needed to ask, and start the embedded GitHub: that is this machine's time, not theirs."""
+    """Load what is needed to ask, and start the embedded GitHub: that is our time, not theirs."""
     for module in ("client", "inspection", "wrappers.budgeted"):
         import_module(f"holdfast.github.{module}")
-    if assembly.settings.is_embedded:
-        with suppress(HoldfastError):  # told by those who look
+    with suppress(HoldfastError):  # told by those who look
+        if assembly.settings.database_url:
+            _ = assembly.database
+        if assembly.settings.is_embedded:
             _ = assembly.shards[0].embedded
 
 
