@@ -126,9 +126,12 @@ async def save_beside_pages(url: str) -> dict[str, float]:
 def open_pages(url: str) -> Iterator[None]:
     """Have pages open while this lasts, in a process of their own: what they cost who reads is not ours."""
     context = multiprocessing.get_context("fork")
-    is_over, heard = context.Event(), context.Queue()
-    process = context.Process(target=lambda: heard.put(asyncio.run(follow_all(url, is_over.is_set))))
+    are_open, is_over, heard = context.Event(), context.Event(), context.Queue()
+    process = context.Process(
+        target=lambda: heard.put(asyncio.run(follow_all(url, are_open.set, is_over.is_set)))
+    )
     process.start()
+    assert are_open.wait(60), "not all pages could be opened"
     try:
         yield
     finally:
@@ -137,9 +140,12 @@ def open_pages(url: str) -> Iterator[None]:
         process.join()
 
 
-async def follow_all(url: str, is_over: Callable[[], bool]) -> list[int]:
+async def follow_all(url: str, tell_open: Callable[[], None], is_over: Callable[[], bool]) -> list[int]:
     """Follow along as many open pages do until it is over; return how many bytes each has heard."""
-    followers = [asyncio.create_task(follow(url)) for _ in range(OPEN_PAGES)]
+    opened = asyncio.Barrier(OPEN_PAGES + 1)
+    followers = [asyncio.create_task(follow(url, opened)) for _ in range(OPEN_PAGES)]
+    await opened.wait()
+    tell_open()
     while not is_over():
         await asyncio.sleep(0.1)
     for follower in followers:
@@ -163,7 +169,7 @@ async def save_for_a_while(url: str, tally: Tally) -> None:
     assert not tally.errors, tally.errors[0]
 
 
-async def follow(url: str) -> int:
+async def follow(url: str, opened: asyncio.Barrier) -> int:
     """Follow along as an open overview does, until this is cancelled; return how many bytes were heard.
 
     After an event it asks for its fragment again, as its script does: not before SOON_S, and not twice.
@@ -171,6 +177,8 @@ async def follow(url: str) -> int:
     host, _, port = url.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(f"GET /v1/events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    await reader.readuntil(b"retry: ")
+    await opened.wait()
     heard = 0
     refreshing: asyncio.Task[None] | None = None
     try:
