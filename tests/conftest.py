@@ -18,9 +18,11 @@ for _variable in list(os.environ):
     if _variable.startswith(("HOLDFAST_", "GITHUB_")) and _variable != "HOLDFAST_GITHUB_SCHEMA":
         del os.environ[_variable]
 
-# A suite that is started in the background ignores SIGINT, and so would all that its tests interrupt.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A suite that is started in the background ignores SIGINT, with nohup SIGHUP, and so would all that its tests
+# send these to.
+for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, _handler)
 
 
 def pytest_collection_finish() -> None:
