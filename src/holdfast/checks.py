@@ -47,8 +47,9 @@ def whole_number(*, least: int, most: int | None = None) -> Check:
 
 def number(value: object) -> float:
     """Return a number, and nothing that only looks like one."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("Input should be a valid number")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        _refuse("Input should be a valid number")
+    _read_number(value)
     return value
 
 
@@ -56,11 +57,9 @@ def written_whole_number(*, least: int, most: int | None = None) -> Check:
     """Return the check of a whole number that may be written as text."""
 
     def check(value: object) -> int:
-        number = _read_number(value)
-        if number != int(number):
-            _refuse("Input should be a valid integer")
-        _check_range(number, least, most)
-        return int(str(value)) if isinstance(value, str) and value.strip().isdecimal() else int(number)
+        whole = _read_whole_number(value)
+        _check_range(whole, least, most)
+        return whole
 
     return check
 
@@ -109,6 +108,16 @@ def member_of(kind: type[EnumT]) -> Check:
             raise ValueError(f"Input should be {_listed(kind)}") from None
 
     return check
+
+
+def _read_whole_number(value: object) -> int:
+    number = _read_number(value)
+    if isinstance(value, int | str):
+        with suppress(ValueError):
+            return int(value)  # exactly, where a float would round
+    if not number.is_integer():
+        _refuse("Input should be a valid integer")
+    return int(number)
 
 
 def _read_number(value: object) -> float:

@@ -47,6 +47,9 @@ class Secret:
         """Return the text itself."""
         return self._text
 
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
     def __repr__(self) -> str:
         return "Secret('**********')"
 

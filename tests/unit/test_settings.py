@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import InvalidSettings
-from holdfast.settings import Settings, unknown_variables, variables_of
+from holdfast.settings import Secret, Settings, unknown_variables, variables_of
 
 
 def test_nothing_set_means_the_embedded_github_without_limits() -> None:
@@ -134,3 +134,8 @@ def test_shards_are_taken_instead_of_a_repository() -> None:
 def test_a_list_of_shards_that_makes_no_sense_is_refused(variables: dict[str, str], problem: str) -> None:
     with pytest.raises(InvalidSettings, match=problem):
         Settings.from_environment(variables)
+
+
+def test_a_secret_without_a_text_is_none() -> None:
+    assert not Secret("")
+    assert Secret("x")

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cache
 from heapq import nsmallest
+from math import inf
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -12,7 +13,8 @@ from holdfast.logs import log
 from holdfast.sidecar.problems import TITLES, Problem, unavailable
 
 MOST_CONNECTIONS = 2000
-# What every connection is taken to have sent at its beginning, so that a new one is not the slowest.
+# What every connection is taken to have sent at its beginning, so that a new one is not the slowest: a pace
+# below this many a second has who has sent nothing for more than one.
 HEAD_START_BYTES = 1024
 # To find the slowest means to look at all: so a share of them is found at once, to go one by one.
 SHARE_TO_FIND = 20
@@ -61,20 +63,23 @@ class ConnectionLimits:
     def _make_room_for(
         self, count: int, connections: Collection[object], loop: asyncio.AbstractEventLoop
     ) -> None:
-        for _ in range(count):
-            self.make_room(loop.time())
-        # Those that were ended are gone in the next turn of the loop, so that they are not counted again.
-        loop.call_soon(self._make_room_soon, connections, loop)
+        # Nobody goes who is not slow, as long as there are places.
+        if all(self.make_room(loop.time(), most_pace=HEAD_START_BYTES) for _ in range(count)):
+            # Those that were ended are gone in the next turn of the loop, so that they are not counted again.
+            loop.call_soon(self._make_room_soon, connections, loop)
+        else:
+            self._is_making_room = False
 
-    def make_room(self, now: float) -> bool:
-        """End the slowest of those that are waited for; return whether there was one."""
+    def make_room(self, now: float, *, most_pace: float = inf) -> bool:
+        """End the slowest of those that are waited for; return whether there was one of at most that pace."""
         connection = self._next_slow(now)
         if connection is None:
             self._find_slowest(now)
             connection = self._next_slow(now)
-        if connection:
-            connection.give_up()
-        return connection is not None
+        if connection is None or connection.pace(now) > most_pace:
+            return False
+        connection.give_up()
+        return True
 
     def _next_slow(self, now: float) -> "LimitedProtocol | None":
         """Return the next of those that were found to be slow, and are so still."""

@@ -24,8 +24,9 @@ from holdfast.sidecar.problems import invalid, unavailable
 KEPT = 1000
 HEARTBEAT_S = 15.0
 # Under load many events become one piece of text: each follower costs a few writes a second, not thousands.
-# All of them together cost no more than so many, and not at the same moment: savers would have to wait.
-GATHER_S = 0.25
+# Many of them cost little more than so many together, and not at the same moment: savers would have to wait.
+# No pause is so long that more would come than we keep, or that our end is not heard in time.
+SHORTEST_GATHER_S, LONGEST_GATHER_S = 0.25, 0.75
 MOST_PIECES_A_SECOND = 100
 MOST_FOLLOWERS = 256
 
@@ -98,8 +99,9 @@ class EventFeed:
     async def _gather(self) -> None:
         """Let more events gather, unless we are about to end."""
         if not self.is_ended:
-            pause_s = max(GATHER_S, self.followers / MOST_PIECES_A_SECOND)
-            await asyncio.sleep(pause_s * SystemRandom().uniform(0.5, 1.5))
+            wanted_s = self.followers / MOST_PIECES_A_SECOND
+            pause_s = min(LONGEST_GATHER_S, max(SHORTEST_GATHER_S, wanted_s))
+            await asyncio.sleep(pause_s * SystemRandom().uniform(0.5, 1.25))
 
     async def _wait(self, seconds: float) -> bool:
         """Return whether there is news before the time is over."""

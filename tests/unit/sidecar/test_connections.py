@@ -160,7 +160,13 @@ def test_an_eighth_of_the_places_is_kept_free_by_and_by() -> None:
     limits = ConnectionLimits(most_connections=16)
 
     async def scene(connect: Connect) -> tuple[int, list[bytes]]:
-        silent = [await connect() for _ in range(16)]
+        silent = [await connect() for _ in range(15)]
+        await until(lambda: len(limits.awaited) == 15)
+        skip(ENDED_EVERY_S)
+        await until(lambda: not limits._is_making_room)
+        assert len(limits.awaited) == 15, "nobody was slow yet"
+        skip(LONGEST_S / 10)
+        silent.append(await connect())
         await until(lambda: len(limits.awaited) == 16)
         skip(ENDED_EVERY_S)
         dropped = [await read_all(reader) for reader, _ in silent[:2]]

@@ -1,6 +1,5 @@
 import asyncio
 import json
-import math
 from contextlib import aclosing
 
 import pytest
@@ -40,8 +39,7 @@ def test_who_was_away_for_too_long_is_told_so() -> None:
 
 
 def test_followers_hear_what_happens_and_end_with_the_feed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "GATHER_S", 0.0)
-    monkeypatch.setattr(events, "MOST_PIECES_A_SECOND", math.inf)
+    monkeypatch.setattr(events, "LONGEST_GATHER_S", 0.0)
 
     async def play() -> list[bytes]:
         told = feed()
