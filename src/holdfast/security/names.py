@@ -3,12 +3,13 @@
 import re
 
 # Words that a name ends with, "_" where a spelling may part them. One that says how many (`max_tokens`), or
-# that a test has passed, is not meant.
+# that a test has passed, is not meant: neither `session_tokens`, which are counted, nor `id_tokens`, with
+# which `valid_tokens` and `paid_tokens` end once separators are dropped.
 _WORDS = (
     r"(?:pass_(?:word|wd|phrase|code)s?|pwds?|secrets?"
     r"|(?:db|database|smtp|mail|user|admin|root|ftp|ssh|proxy|mysql|pg|postgres|redis|ldap|login|keystore)_pass"
     r"|(?:api|access|secret|private|signing|encryption)_keys?"
-    r"|token|(?:api|auth|access|refresh|bearer|session|id)_tokens|authorization|bearer|cookies?|credentials?"
+    r"|token|(?:api|auth|access|refresh|bearer)_tokens|authorization|bearer|cookies?|credentials?"
     r"|connection_string|dsn|otp|pin_code)(?:_(?:value|text|hash|header|string|[0-9]+))?"
 )
 _TELLING = re.compile(_WORDS.replace("_", "") + "$")

@@ -28,6 +28,9 @@ from holdfast.security.names import is_telling
         "DB_PASS",
         "smtpPass",
         "api-tokens",
+        "refreshTokens",
+        "id_token",
+        "session_token",
     ],
 )
 def test_telling(name: str) -> None:
@@ -39,6 +42,10 @@ def test_telling(name: str) -> None:
     [
         "max_tokens",
         "tokens",
+        "valid_tokens",
+        "max_id_tokens",
+        "paid_tokens",
+        "total_session_tokens",
         "token_count",
         "secret_name",
         "keys",
