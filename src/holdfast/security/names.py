@@ -25,14 +25,18 @@ NESTED_ANCHOR = f'(?i){_WORDS}_\\\\+"\\s*:'.replace("_", _BETWEEN)
 """The same for names in a JSON text that is itself a string of one."""
 
 # What a text assigns to such a name: as a variable of the environment, in the query of a URL, or as JSON and
-# Python write a member. What takes the value of another variable (`$NAME`) holds no secret.
-_VARIABLE = r"\b[A-Z0-9_]{0,64}" + _WORDS.upper().replace("_", "_?").replace("PWDS?", "_PWD") + "="
+# Python write a member. What takes the value of another variable (`$NAME`) holds no secret. What `env` prints
+# is not quoted, so that what means something to a shell may be a part of the value, except at its beginning;
+# but in the query of a URL `&` ends it, also where a parameter is spelled like a variable.
+_ASSIGNMENT = "[A-Z0-9_]{0,64}" + _WORDS.upper().replace("_", "_?").replace("PWDS?", "_PWD") + "="
+_VARIABLE = rf"\b{_ASSIGNMENT}"
+_VARIABLE_OF_NO_URL = rf"(?:^|[^?&\w]){_ASSIGNMENT}"
 _PARAMETER = r"[?&][A-Za-z0-9_.-]{0,64}(?i:" + _WORDS.replace("_", "[_.-]?") + ")="
 _MEMBER = "(?i:" + _WORDS.replace("_", "[_. -]?").replace("pwds?", "[_-]pwd") + ")"
 ASSIGNED_ANCHORS = (_VARIABLE, _PARAMETER, rf"{_MEMBER}'\s*:")
 ASSIGNED = (
-    rf"""{_VARIABLE}([^\s"'`$&;|<>()]+)""",
-    rf'{_VARIABLE}"([^"$]+)',
+    rf"""{_VARIABLE_OF_NO_URL}([^\s"'`$&;|<>()][^\s"'`]*)""",
+    rf'{_VARIABLE}"([^"$][^"]*)',
     rf"{_VARIABLE}'([^']+)",
     rf"""{_PARAMETER}([^\s"'`&#<>]+)""",
     rf"""{_MEMBER}"\s*:\s*"((?:[^"\\]|\\.)+)\"""",

@@ -90,7 +90,8 @@ class Search:
                 yield start - offset, end - offset, kind
         if self.mode == "strict":
             for start, end in (*_find_assigned(content), *self._find_nested(content)):
-                if not content.startswith(_MARK, start):
+                is_marked = content.startswith(_MARK, start) and end <= start + len(_MARK)
+                if not is_marked:
                     yield start, end, TELLING_NAME
 
     def _find_nested(self, content: bytes) -> Iterator[tuple[int, int]]:

@@ -166,8 +166,13 @@ def test_strict_looks_into_texts_that_are_json(depth: int) -> None:
         ("DB_PASSWORD=hunter2 make", f"DB_PASSWORD={MARK} make"),
         ("A=1\nexport API_KEY='a b'\nB=2", f"A=1\nexport API_KEY='{MARK}'\nB=2"),
         ('SMTP_PASS="x y"', f'SMTP_PASS="{MARK}"'),
+        ("DB_PASSWORD=p@ss&w0rd(1)$x make", f"DB_PASSWORD={MARK} make"),
+        ("DB_PASSWORD=a;b|c<d>e` B=2", f"DB_PASSWORD={MARK}` B=2"),
+        ('PASSWORD="pa$$ word" B="$B"', f'PASSWORD="{MARK}" B="$B"'),
         ("https://h/p?user=u&access_token=abc&n=1", f"https://h/p?user=u&access_token={MARK}&n=1"),
         ("https://h/?apiKey=abc#end", f"https://h/?apiKey={MARK}#end"),
+        ("https://h/?ACCESS_TOKEN=abc&n=1#end", f"https://h/?ACCESS_TOKEN={MARK}&n=1#end"),
+        ("https://h/?n=1&API_KEY=abc&m=1", f"https://h/?n=1&API_KEY={MARK}&m=1"),
         ('got {"password": "a\\"b", "n": 1}, ok', f'got {{"password": "{MARK}", "n": 1}}, ok'),
         ("got {'db_password' : 'a b', 'n': 1}", f"got {{'db_password' : '{MARK}', 'n': 1}}"),
     ],
@@ -175,6 +180,16 @@ def test_strict_looks_into_texts_that_are_json(depth: int) -> None:
 def test_strict_takes_what_a_text_assigns_to_telling_names(text: str, redacted: str) -> None:
     assert state_of(redact(short({"log": [text]}), "strict")) == {"log": [redacted]}
     assert state_of(redact(short({"log": [text]}), "known")) == {"log": [text]}
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_strict_takes_what_follows_a_mark_under_a_telling_name(depth: int) -> None:
+    def wrap(value: str) -> str:
+        text = json.dumps({"password": value})
+        return text if depth == 1 else json.dumps([text])
+
+    draft = redact(short([wrap(f"{MARK} tail"), f'PASSWORD="{MARK} tail"']), "strict")
+    assert state_of(draft) == [wrap(MARK), f'PASSWORD="{MARK}"']
 
 
 @pytest.mark.parametrize("text", ['["x",\n":y"]', '["x\\\\",\t": z"]', '{"a": ", :",\n"b": ":"}'])
@@ -186,6 +201,8 @@ def test_strict_tells_names_from_texts_that_begin_with_a_colon(text: str) -> Non
 
 def test_strict_finds_nothing_anew_in_what_it_has_taken_out() -> None:
     texts = ["DB_PASSWORD=a B='x'", "https://h/?token=a&n=1", json.dumps({"password": "a"})]
+    texts += ["DB_PASSWORD=a&b(1)$x", 'A_TOKEN=a;B_TOKEN="b $c"', f"DB_PASSWORD={MARK}&b"]
+    texts += [json.dumps({"password": f"{MARK} tail"}), f'PASSWORD="{MARK} $tail"']
     once = redact(short(texts), "strict")
     again = redact(short(state_of(once), redacted=json.loads(bytes(once.texts["redacted"]))), "strict")
     assert state_of(again) == state_of(once)
@@ -197,6 +214,8 @@ def test_strict_finds_nothing_anew_in_what_it_has_taken_out() -> None:
     [
         "PWD=/work OLDPWD=/",
         "API_KEY=$API_KEY run",
+        'API_KEY="$API_KEY" TOKEN=$(cat token)',
+        f"API_KEY={MARK} run",
         'TOKEN="${{ secrets.TOKEN }}"',
         "MAX_TOKENS=4096",
         """{'max_tokens': 'many', 'PWD': '/work'} and {"PWD": "/work"}""",
