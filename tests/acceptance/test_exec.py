@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -333,6 +334,28 @@ def test_what_others_stored_in_the_embedded_github_counts(tmp_path: Path, is_pac
     assert here.run("exec", "theirs", "--step", "one", "--", "echo", "again").stdout == b""
     assert here.exec("test", "echo", "new").stdout == b"new\n"
     assert here.done() == {"lint": "", "build": "built\n", "test": "new\n"}
+
+
+def test_a_look_at_the_embedded_github_leaves_the_listing_of_a_run_as_it_is(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "data", HOLDFAST_INCREMENTAL="on")
+    state = json.dumps({"large": ["x" * 1000] * 200}).encode()
+    assert machine.run("submit", "-", "--run-id", "nightly", stdin=state).returncode == 0
+    machine.exec("build", "true")
+    assert machine.run("drain").returncode == 0
+
+    def stored() -> Any:
+        stats = json.loads(machine.run("stats", "nightly", "--json").stdout)
+        return stats["stored"], stats["savings"], stats["sizes"]
+
+    assert b"skipped" in machine.exec("build", "false").stderr
+    after_a_look = stored()
+    assert b"skipped" in machine.exec("build", "false").stderr
+    after_another = stored()
+    for cache in (tmp_path / "data" / "targets").glob("*/cache"):
+        shutil.rmtree(cache)
+
+    assert after_a_look == after_another == stored()
+    assert after_a_look[1]["parts"] > 0
 
 
 def test_with_github_away_the_command_runs_and_says_so_and_nothing_is_lost(

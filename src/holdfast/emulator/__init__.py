@@ -1,7 +1,8 @@
 """A GitHub-compatible server over a bare git repository, for the demo, the tests and the benchmarks.
 
-It imports nothing of the rest of Holdfast, and the rest reaches it by HTTP alone: that the two agree is
-then evidence. Names are loaded when they are first used, because git and GraphQL are slow to import.
+It imports nothing of the rest of Holdfast, and the rest reaches it by HTTP alone, but for `peek`, by which
+`exec` sees without a server what is stored: that the two agree is then evidence. Names are loaded when they
+are first used, because git and GraphQL are slow to import.
 """
 
 from importlib import import_module

@@ -47,7 +47,7 @@ from holdfast.repository.past import look_back
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.run_list import list_known_runs, list_runs
 from holdfast.repository.signature_marks import mark_signatures
-from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, GitHubSource, RunSource
+from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, Files, GitHubSource, RunSource
 from holdfast.repository.stored_run import StoredRun
 from holdfast.security.trust import Trust
 from holdfast.styles.lateness import tell_late
@@ -95,9 +95,13 @@ class Reader:
     source: GitHubSource | None = None
     """What is read from, if that is to be the same commit for several questions."""
 
-    def at_commit(self, head: str) -> "Reader":
-        """Return one that reads at this commit, which is known to be the newest."""
-        return replace(self, source=replace(self._github(is_hasty=True), known_head=head))
+    def at_commit(self, head: str, files: Files) -> "Reader":
+        """Return one that reads the run with these files at this commit, which is known to be the newest.
+
+        How large they are need not be known.
+        """
+        source = replace(self._github(is_hasty=True), known_head=head, known_files=files)
+        return replace(self, source=source)
 
     def look_at(self, run_id: str, *, newest: int | None = None) -> tuple[Index, ResumePlan]:
         """Return the checkpoints of a run and its resume plan, both at one commit. Raises like `resume`."""

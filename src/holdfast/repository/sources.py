@@ -96,6 +96,8 @@ class GitHubSource:
     graphql: GraphqlPresence | None = None
     known_head: str = ""
     """The newest commit, if that is known; else GitHub is asked for it."""
+    known_files: Files | None = None
+    """The files of the one run that is read, if they are known; their sizes are not, and so not kept."""
 
     def __post_init__(self) -> None:
         self._blobs = BlobReader(self.gateway, self.cache, self.graphql)
@@ -117,6 +119,9 @@ class GitHubSource:
         known = self.cache.ends(run_id)
         if known and known.commit_sha == self.head and not (is_proved and known.highest_number is None):
             return known
+        if self.known_files is not None:
+            files = {name: self.known_files[name] for name in (INDEX, LATEST) if name in self.known_files}
+            return Ends(self.head, files, find_highest(self.known_files), len(self.known_files))
         if self.graphql is None or not self.graphql.is_likely:
             return _NO_ENDS
         folder = self.layout.run_folder(run_id)
@@ -150,6 +155,8 @@ class GitHubSource:
         known = self._known_folder(run_id)
         if known:
             return known.files
+        if self.known_files is not None:
+            return self.known_files
         try:
             known_ends = self.cache.ends(run_id)
             is_long = known_ends is not None and known_ends.file_count > MOST_LISTED_FILES

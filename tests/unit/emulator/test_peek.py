@@ -1,6 +1,7 @@
 """What shows of a repository without a server is what the server says, or nothing."""
 
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,14 @@ def commit(root: Path, *paths: str) -> str:
 
 def test_the_head_and_the_files_of_a_folder_show(root: Path) -> None:
     # A name that looks like an entry of its own must not mislead anyone.
-    sha = commit(root, "base/run-1/a.json", "base/run-1/b c.json", "base/x40000 run-2", "base/run-3/d")
+    paths = (
+        "base/run-1/a.json",
+        "base/run-1/b c.json",
+        "base/run-1/parts/e",
+        "base/x40000 run-2",
+        "base/run-3/d",
+    )
+    sha = commit(root, *paths)
 
     assert peek_head(root, NAME, "state") == sha
     found = peek_folder(root, NAME, sha, "base/run-1")
@@ -63,12 +71,15 @@ def test_what_is_packed_or_missing_does_not_show(root: Path) -> None:
     assert peek_folder(root, NAME, sha, "base/other") is None
 
 
-def test_a_damaged_object_or_ref_does_not_show(root: Path) -> None:
+@pytest.mark.parametrize(
+    "content", [b"", zlib.compress(b"x"), zlib.compress(b"blob 1\0x"), zlib.compress(b"tree 9\x0040000 a\0x")]
+)
+def test_a_damaged_object_or_ref_does_not_show(root: Path, content: bytes) -> None:
     sha = commit(root, "base/run-1/a.json")
     folder = root / f"{NAME}.git"
     tree = git(folder, "rev-parse", f"{sha}:base")
     (folder / "objects" / tree[:2] / tree[2:]).chmod(0o644)
-    (folder / "objects" / tree[:2] / tree[2:]).write_bytes(b"")
+    (folder / "objects" / tree[:2] / tree[2:]).write_bytes(content)
     (folder / "refs" / "heads" / "odd").write_text("ref: refs/heads/state\n")
 
     assert peek_folder(root, NAME, sha, "base/run-1") is None

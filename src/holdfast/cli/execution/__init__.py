@@ -174,7 +174,7 @@ def _open_steps(arguments: argparse.Namespace, record: "StepRecord", stack: Exit
         if seen and not seen[1]:
             return None
         if seen:
-            return _read_at(home, arguments.run_id, *seen)
+            return read_at(home, *seen)
         # Loaded before anyone looks at the time: what is waited for is GitHub's answer.
         _ = home.client
         return home.reader
@@ -195,13 +195,19 @@ def _open_steps(arguments: argparse.Namespace, record: "StepRecord", stack: Exit
     )
 
 
-def _read_at(home: "Assembly", run_id: str, head: str, files: Mapping[str, str]) -> "Reader":
-    """Return what reads a run of which these are the files in the newest commit, name to blob SHA."""
-    from holdfast.cache.local_copy import Folder
+def read_at(home: "Assembly", head: str, files: Mapping[str, str]) -> "Reader":
+    """Return what reads a run of which these are the files in the newest commit, name to blob SHA.
+
+    Where the local copy does not have what is read first, GitHub is started: not while the time is looked at.
+    """
+    from holdfast.format.paths import INDEX, LATEST
     from holdfast.format.run_snapshot import RemoteFile
 
-    home.cache.keep_folder(run_id, Folder(head, {name: RemoteFile(sha, 0) for name, sha in files.items()}))
-    return home.reader.at_commit(head)
+    wanted = [files.get(name, "") for name in (INDEX, LATEST)]
+    if len(home.cache.blobs(wanted)) < len(wanted):
+        _ = home.client
+    # Not kept: without the sizes, it is no listing that others could use.
+    return home.reader.at_commit(head, {name: RemoteFile(sha, 0) for name, sha in files.items()})
 
 
 def _fence_from_environment(run_id: str) -> int:
