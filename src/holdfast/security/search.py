@@ -203,7 +203,7 @@ def _compile_anchors(mode: RedactMode, secrets: tuple[str, ...], *, with_names: 
     if mode != "off":
         patterns += map(_anchor, RULES)
     if mode == "strict":
-        patterns += (NESTED_ANCHOR, *ASSIGNED_ANCHORS)
+        patterns += (NESTED_ANCHOR, *(anchor.replace(r"\b", _EDGE) for anchor in ASSIGNED_ANCHORS))
         patterns += [ANCHOR] if with_names else []
     return Pattern("|".join(f"(?:{pattern})" for pattern in patterns))
 

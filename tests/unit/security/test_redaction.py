@@ -165,6 +165,9 @@ def test_strict_looks_into_texts_that_are_json(depth: int) -> None:
     [
         ("DB_PASSWORD=hunter2 make", f"DB_PASSWORD={MARK} make"),
         ("A=1\nexport API_KEY='a b'\nB=2", f"A=1\nexport API_KEY='{MARK}'\nB=2"),
+        ("A=1\nDB_PASSWORD=hunter2\nB=2", f"A=1\nDB_PASSWORD={MARK}\nB=2"),
+        ("A=1\tDB_PASSWORD=hunter2", f"A=1\tDB_PASSWORD={MARK}"),
+        ("é\u2028DB_PASSWORD=hunter2", f"é\u2028DB_PASSWORD={MARK}"),
         ('SMTP_PASS="x y"', f'SMTP_PASS="{MARK}"'),
         ("DB_PASSWORD=p@ss&w0rd(1)$x make", f"DB_PASSWORD={MARK} make"),
         ("DB_PASSWORD=a;b|c<d>e` B=2", f"DB_PASSWORD={MARK}` B=2"),
