@@ -177,9 +177,7 @@ def _secret(check: checks.Check = str) -> Any:
 
 
 def _path() -> Any:
-    return _setting(
-        None, lambda value: value if isinstance(value, Path) else Path(checks.text()(value)), "path"
-    )
+    return _setting(None, _to_path, "path")
 
 
 def _whole(default: int | None, *, least: int = 0, most: int | None = None) -> Any:

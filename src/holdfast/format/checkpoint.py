@@ -19,7 +19,7 @@ from holdfast.format.git_ids import blob_sha
 from holdfast.format.ids import parse_checkpoint_id, parse_run_id, parse_timestamp
 from holdfast.format.paths import MAX_SEQUENCE
 from holdfast.format.redacted import REDACTED_MEMBER, Redacted
-from holdfast.format.state import Flaw, find_flaws_of_context, find_flaws_of_state
+from holdfast.format.state import Fault, find_faults_of_context, find_faults_of_state
 from holdfast.format.triggers import Priority, Trigger, parse_trigger
 from holdfast.format.versions import FORMAT_VERSION
 from holdfast.jsontext.encode import encode
@@ -457,16 +457,16 @@ def _priority_of(trigger: object) -> Priority:
 
 def _check_snapshot(values: Mapping[str, Any], state: str) -> None:
     if isinstance(values[state], dict):
-        _refuse_flaws(find_flaws_of_state(values[state], (state,)))
+        _refuse_faults(find_faults_of_state(values[state], (state,)))
     context = values.get("context_fields")
     if context is not None:
-        _refuse_flaws(find_flaws_of_context(context, ("context_fields",)))
+        _refuse_faults(find_faults_of_context(context, ("context_fields",)))
 
 
 def _check_header(values: Mapping[str, Any]) -> Header:
     """Return the header with these values, or refuse them with every field that is wrong."""
     checked: dict[str, Any] = {}
-    flaws: list[Flaw] = []
+    flaws: list[Fault] = []
     for name, check in _HEADER_CHECKS.items():
         if name not in values:
             if name in _REQUIRED:
@@ -476,11 +476,11 @@ def _check_header(values: Mapping[str, Any]) -> Header:
             checked[name] = check(values[name])
         except ValueError as error:
             flaws.append(((name,), str(error)))
-    _refuse_flaws(flaws)
+    _refuse_faults(flaws)
     return Header(**checked)
 
 
-def _refuse_flaws(flaws: Iterable[Flaw]) -> None:
+def _refuse_faults(flaws: Iterable[Fault]) -> None:
     found = [(_place(place), reason) for place, reason in flaws]
     if found:
         (place, reason), *others = found

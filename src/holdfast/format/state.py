@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Place = tuple[str | int, ...]
-Flaw = tuple[Place, str]
+Fault = tuple[Place, str]
 """Where something is wrong, and what."""
 
-_Shape = Callable[[Any, Place], Iterator[Flaw]]
+_Shape = Callable[[Any, Place], Iterator[Fault]]
 
 
 def _is(kind: type, name: str) -> _Shape:
-    def find(value: object, place: Place) -> Iterator[Flaw]:
+    def find(value: object, place: Place) -> Iterator[Fault]:
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             yield place, f"Input should be a valid {name}"
 
     return find
 
 
-def _number(value: object, place: Place) -> Iterator[Flaw]:
+def _number(value: object, place: Place) -> Iterator[Fault]:
     if isinstance(value, bool) or not isinstance(value, int | float):
         yield place, "use a number"
 
@@ -29,7 +29,7 @@ def _number(value: object, place: Place) -> Iterator[Flaw]:
 def _members(**shapes: _Shape) -> _Shape:
     """Return the shape of an object of which some members are known; each may be left out, or null."""
 
-    def find(value: object, place: Place) -> Iterator[Flaw]:
+    def find(value: object, place: Place) -> Iterator[Fault]:
         if not isinstance(value, Mapping):
             yield place, "Input should be a valid dictionary"
             return
@@ -42,7 +42,7 @@ def _members(**shapes: _Shape) -> _Shape:
 
 
 def _each(shape: _Shape) -> _Shape:
-    def find(value: object, place: Place) -> Iterator[Flaw]:
+    def find(value: object, place: Place) -> Iterator[Fault]:
         if not isinstance(value, list):
             yield place, "Input should be a valid list"
             return
@@ -55,7 +55,7 @@ def _each(shape: _Shape) -> _Shape:
 _string, _integer = _is(str, "string"), _is(int, "integer")
 _object, _list = _is(dict, "dictionary"), _is(list, "list")
 
-find_flaws_of_state = _members(
+find_faults_of_state = _members(
     phase_outputs=_object,
     current_phase_state=_members(phase=_string, started_at=_string, progress=_object),
     gate_history=_each(_members(gate_id=_string, decision=_string, score=_number, iteration=_integer)),
@@ -68,7 +68,7 @@ find_flaws_of_state = _members(
 )
 """What is wrong with a state, and where."""
 
-find_flaws_of_context = _members(
+find_faults_of_context = _members(
     api_metrics=_object, fallback_flags=_object, iteration_counts=_object, warnings=_list
 )
 """What is wrong with what surrounds a state, which says how the run has been going."""

@@ -52,9 +52,10 @@ class Keeping(OpenLibrary):
 
     def preserve(self, run_id: str) -> bool:
         """Keep a run from ever being cleaned up; return whether that is new."""
+        name = parse_run_name(run_id)
         # It is stored as it is, whether there is such a run or not.
-        self._assembly.redactor.check_name("run_id", run_id)
-        return self._assembly.home(parse_run_name(run_id)).preserved.add(run_id)
+        self._assembly.redactor.check_name("run_id", name)
+        return self._assembly.home(name).preserved.add(run_id)
 
     def unpreserve(self, run_id: str) -> bool:
         """Let a run be cleaned up again; return whether it was preserved."""

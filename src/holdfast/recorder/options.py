@@ -138,8 +138,8 @@ class Options:
 
 
 def check_number(name: str, value: float) -> float:
-    """Return a number that a program hands in. Raises InvalidCheckpoint."""
+    """Return a number that a program hands in, also one of numpy's. Raises InvalidCheckpoint."""
     try:
-        return checks.number(value)
+        return checks.number(value.item() if hasattr(value, "item") else value)
     except ValueError as error:
         raise InvalidCheckpoint(name, f"{error}, not {value!r}") from None

@@ -92,7 +92,7 @@ class Recorder(ABC):
 
         Near the `cost_limit`, a checkpoint is saved. Raises InvalidCheckpoint for what is no number.
         """
-        check_number("usd", usd)
+        usd = check_number("usd", usd)
         with self._run.changing():
             before: float = self.state.get("cost_accumulated") or 0
             self.state.update(add_cost(self.state, usd, item, self._run.now()))
@@ -116,8 +116,9 @@ class Recorder(ABC):
         All of them stay in `state["evaluation_history"]`; the iteration is the next one unless given. Raises
         InvalidCheckpoint for a score that is no number.
         """
-        for name, each in {"score": score, **(scores or {})}.items():
-            check_number(name, each)
+        score = check_number("score", score)
+        if scores is not None:
+            scores = {name: check_number(name, each) for name, each in scores.items()}
         details = {"scores": scores, "passed": passed, "issues": issues, "feedback": feedback}
         now = self._run.now()
         return self._run.record(

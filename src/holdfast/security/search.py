@@ -67,7 +67,7 @@ class Search:
         )
 
     def check_name(self, field: str, name: str) -> None:
-        if any(self.find(name.encode())):
+        if any(self.find(name.encode(errors="surrogatepass"))):
             raise InvalidCheckpoint(field, "it is, or holds, a credential; use another name")
 
     def telling_names(self, text: Text) -> frozenset[bytes]:

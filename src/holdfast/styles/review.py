@@ -31,7 +31,7 @@ _FAILED_TOO = frozenset({"no_go", "nogo", "stop", "halt", "escalate", "escalated
 _GATE = re.compile(r"(?:gate_)?(.+?)(?:_gate)?")
 # A checkpoint of another trigger, and without any of these in it, says nothing of a review.
 TELLING = frozenset({Trigger.CIRCUIT_BREAKER, Trigger.ESCALATION, Trigger.REVIEW, Trigger.ROLLBACK})
-SIGNS = (b'"circuit_breaker_state"', b'"gate_history"', b'"recovery_attempts"')
+SIGNS = (b'"circuit_breaker_state"', b'"gate_history"', b'"recovery_attempts"', b'"stepped_back_for"')
 
 
 @dataclass(frozen=True, slots=True)

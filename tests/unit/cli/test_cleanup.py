@@ -102,6 +102,14 @@ def test_preserved_run_stays_until_it_is_let_go(holdfast: Holdfast, data_dir: Pa
     assert stored(data_dir, "a") == {"latest.json"}
 
 
+def test_name_that_is_no_text_is_refused_before_anything_is_stored(holdfast: Holdfast) -> None:
+    ended = holdfast("preserve", "a\udcff")
+
+    assert ended.code == 2
+    assert "names no run" in ended.err
+    assert "Traceback" not in ended.err
+
+
 def test_run_that_nobody_knows_is_preserved_with_a_question(holdfast: Holdfast) -> None:
     store(holdfast, "a")
 

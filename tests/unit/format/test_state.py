@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.format.state import find_flaws_of_context, find_flaws_of_state
+from holdfast.format.state import find_faults_of_context, find_faults_of_state
 
 STRING, LIST, OBJECT = "a valid string", "a valid list", "a valid dictionary"
 
@@ -21,7 +21,7 @@ STRING, LIST, OBJECT = "a valid string", "a valid list", "a valid dictionary"
     ],
 )
 def test_what_the_specification_allows_has_no_flaw(state: dict[str, Any]) -> None:
-    assert list(find_flaws_of_state(state, ())) == []
+    assert list(find_faults_of_state(state, ())) == []
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_what_the_specification_allows_has_no_flaw(state: dict[str, Any]) -> Non
     ],
 )
 def test_a_flaw_has_its_place_and_its_reason(state: Any, place: tuple[str | int, ...], reason: str) -> None:
-    ((found, why),) = find_flaws_of_state(state, ("state",))
+    ((found, why),) = find_faults_of_state(state, ("state",))
 
     assert found == ("state", *place)
     assert reason in why
@@ -54,5 +54,5 @@ def test_a_flaw_has_its_place_and_its_reason(state: Any, place: tuple[str | int,
 def test_every_flaw_is_told() -> None:
     context = {"api_metrics": 1, "fallback_flags": 2, "iteration_counts": 3, "warnings": {}}
 
-    assert [place for place, _ in find_flaws_of_context(context, ())] == [(name,) for name in context]
-    assert list(find_flaws_of_context({"warnings": ["w"], "own": 1}, ())) == []
+    assert [place for place, _ in find_faults_of_context(context, ())] == [(name,) for name in context]
+    assert list(find_faults_of_context({"warnings": ["w"], "own": 1}, ())) == []

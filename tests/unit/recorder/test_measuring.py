@@ -85,6 +85,22 @@ def test_an_evaluation_is_saved_with_all_before_it(shelf: Shelf) -> None:
     assert history[0]["scores"] == {"facts": 0.4}
 
 
+class Scalar:
+    """A number as numpy has them: no float, but it gives one."""
+
+    def item(self) -> float:
+        return 0.5
+
+
+def test_costs_and_scores_may_be_numbers_of_numpy(shelf: Shelf) -> None:
+    number: Any = Scalar()
+    with shelf.open(PhasesRun) as run:
+        assert run.cost(number) == 0.5
+        run.evaluation(number, scores={"tone": number})
+    (saved,) = shelf.newest["state_snapshot"]["evaluation_history"]
+    assert (saved["score"], saved["scores"]) == (0.5, {"tone": 0.5})
+
+
 def test_a_confidence_is_saved_when_it_sinks_and_all_are_in_its_history(shelf: Shelf) -> None:
     with shelf.open(AgentsRun, confidence_below=0.75) as run:
         run.confidence = 0.9
