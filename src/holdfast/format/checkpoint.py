@@ -5,7 +5,7 @@ the spool, and a stamped body (with its integrity) is a file of the repository. 
 go through all of this untouched.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -480,10 +480,9 @@ def _check_header(values: Mapping[str, Any]) -> Header:
     return Header(**checked)
 
 
-def _refuse_faults(flaws: Iterable[Fault]) -> None:
-    found = [(_place(place), reason) for place, reason in flaws]
-    if found:
-        (place, reason), *others = found
+def _refuse_faults(faults: Sequence[Fault]) -> None:
+    if faults:
+        (place, reason), *others = [(_place(place), reason) for place, reason in faults]
         also = "".join(f"; {where}: {why}" for where, why in others)
         raise InvalidCheckpoint(place, reason + also)
 

@@ -242,25 +242,32 @@ def _read_plain(text: bytes) -> tuple[dict[str, Any], list[Member]] | None:
     """Return the object that a text holds, and its members, if orjson writes it just as it is; else None."""
     try:
         value = orjson.loads(text)
-        members = _follow(text, value) if isinstance(value, dict) else None
+        if not isinstance(value, dict) or find_end(value, text) != len(text):
+            return None
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return None
-    return None if members is None else (value, members)
+    return value, _measure(value, len(text))
 
 
-def _follow(text: bytes, value: dict[str, Any]) -> list[Member] | None:
-    """Return where each member's text is; None unless orjson writes all of them just as they stand there."""
+def _measure(value: dict[str, Any], size_bytes: int) -> list[Member]:
+    """Return where each member's text is in the text of an object, which orjson writes just as it stands.
+
+    Each is written once more for its length, but for the first object or array, mostly the largest by far: it
+    has what the others leave.
+    """
+    heads = [len(orjson.dumps(name)) + 2 for name in value]  # after a brace or comma, before a colon
+    lengths: list[int | None] = []
+    for part in value.values():
+        is_left = isinstance(part, dict | list) and None not in lengths
+        lengths.append(None if is_left else len(orjson.dumps(part)))
+    rest = size_bytes - 1 - sum(heads) - sum(length or 0 for length in lengths)
     members: list[Member] = []
-    position, separator = 0, b"{"
-    for name, part in value.items():
-        head = b"%b%b:" % (separator, orjson.dumps(name))
-        start = position + len(head)
-        end = find_end(part, text, start) if text.startswith(head, position) else None
-        if end is None:
-            return None
-        members.append((name, start, end))
-        position, separator = end, b","
-    return members if text[position:] == (b"}" if members else b"{}") else None
+    position = 0
+    for name, head, length in zip(value, heads, lengths, strict=True):
+        start = position + head
+        position = start + (rest if length is None else length)
+        members.append((name, start, position))
+    return members
 
 
 def _find_in(text: bytes, node: Large) -> Iterator[Member]:
