@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
 from holdfast.errors import InvalidCheckpoint
-from holdfast.format.checkpoint import RunStatus
+from holdfast.format.header import RunStatus
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
 from tests.fakes.spooling import start_python

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from holdfast.format.checkpoint import Envelope, RunStatus, draft_from_text, stamp
+from holdfast.format.checkpoint import Envelope, draft_from_text, stamp
+from holdfast.format.header import RunStatus
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.encode import encode
 from holdfast.styles.style import Saved

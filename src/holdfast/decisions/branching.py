@@ -1,7 +1,8 @@
 """Going on from an older checkpoint: in the same run, or as another one."""
 
 from holdfast.decisions.carrying import carry_on
-from holdfast.format.checkpoint import Envelope, RunStatus
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.header import RunStatus
 from holdfast.format.triggers import Trigger
 from holdfast.styles.resume import trigger_in_force
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.format.checkpoint import HEADER_MEMBERS, PARTS_MEMBER, Envelope
+from holdfast.format.checkpoint import PARTS_MEMBER, Envelope
+from holdfast.format.header import HEADER_MEMBERS
 from holdfast.jsontext.encode import encode_exact
 from holdfast.jsontext.members import join_members, parse_document
 

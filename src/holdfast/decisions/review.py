@@ -6,7 +6,8 @@ from typing import Any
 
 from holdfast.decisions.carrying import carry_on
 from holdfast.errors import InvalidCheckpoint
-from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope, RunStatus
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.header import UNNAMED_PHASE, RunStatus
 from holdfast.format.review import Review
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.members import parse_document

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import NamedTuple
 
-from holdfast.format.checkpoint import Header
+from holdfast.format.header import Header
 from holdfast.format.index import IndexEntry
 from holdfast.format.paths import is_single, parse_sequences
 from holdfast.format.receipt import QueueItem

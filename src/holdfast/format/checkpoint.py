@@ -5,23 +5,28 @@ the spool, and a stamped body (with its integrity) is a file of the repository. 
 go through all of this untouched.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cached_property
 from typing import Any, Protocol
 
 import orjson
 
-from holdfast import checks
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
 from holdfast.format.git_ids import blob_sha
-from holdfast.format.ids import parse_checkpoint_id, parse_run_id, parse_timestamp
-from holdfast.format.paths import MAX_SEQUENCE
+from holdfast.format.header import (
+    FENCE,
+    HEADER_END,
+    HEADER_FIELDS,
+    Header,
+    check_header,
+    header_values,
+    read_header,
+    refuse_faults,
+)
 from holdfast.format.redacted import REDACTED_MEMBER, Redacted
-from holdfast.format.state import Fault, find_faults_of_context, find_faults_of_state
+from holdfast.format.state import find_faults_of_context, find_faults_of_state
 from holdfast.format.triggers import Priority, Trigger, parse_trigger
-from holdfast.format.versions import FORMAT_VERSION
 from holdfast.jsontext.encode import encode
 from holdfast.jsontext.members import (
     Document,
@@ -31,104 +36,21 @@ from holdfast.jsontext.members import (
     parse_document,
 )
 
-UNNAMED_PHASE = "unspecified"
 TRACE_MEMBER = "traceparent"
 """The member of a checkpoint that names the span which saved it. It says nothing of the run itself."""
 
 PARTS_MEMBER = "parts"
 """The member of a stored checkpoint that lists the places whose values lie in files of their own."""
 
-FENCE = "fence"
-"""The member that a checkpoint of a claimed run carries: the newest claim has the highest."""
-
-# The first member after the header. Header values are scalars and a quote inside a JSON string is
-# always escaped, so the first place where these bytes occur is where the header ends.
-_HEADER_END = b',"state_snapshot":'
-
-_HEADER_FIELDS = (
-    "format_version",
-    "checkpoint_id",
-    "run_id",
-    "timestamp",
-    "trigger",
-    "phase",
-    "sequence_number",
-    "status",
-    "priority",
-    "workflow",
-)
 # What a checkpoint says besides its state and context, whoever sends it and whenever.
 _IDENTIFYING_FIELDS = ("run_id", "trigger", "phase", "status", "priority", "workflow")
 # A caller that sends again is in another span, and may have fewer credentials to lose.
 _UNSAID = frozenset({REDACTED_MEMBER, TRACE_MEMBER})
 # Members that are looked into however large they are.
-_READ_WHOLE = frozenset({*_HEADER_FIELDS, "integrity", "gate_history"})
-_OURS = frozenset({*_HEADER_FIELDS, FENCE, "integrity", "context_fields", "state", "state_snapshot"})
+_READ_WHOLE = frozenset({*HEADER_FIELDS, "integrity", "gate_history"})
+_OURS = frozenset({*HEADER_FIELDS, FENCE, "integrity", "context_fields", "state", "state_snapshot"})
 
 Text = bytes | memoryview
-
-
-class RunStatus(StrEnum):
-    """How the run stands; all but `completed` can be resumed."""
-
-    IN_PROGRESS = "in_progress"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    INTERRUPTED = "interrupted"
-
-
-@dataclass(frozen=True)
-class Header:
-    """Everything of a checkpoint but the state itself."""
-
-    checkpoint_id: str
-    run_id: str
-    timestamp: str
-    trigger: Trigger
-    priority: Priority
-    format_version: int = FORMAT_VERSION
-    phase: str = UNNAMED_PHASE
-    sequence_number: int | None = None
-    status: RunStatus = RunStatus.IN_PROGRESS
-    workflow: str | None = None
-    fence: int | None = None
-
-
-HEADER_MEMBERS = frozenset({*_HEADER_FIELDS, FENCE})
-
-
-def _version(version: object) -> int:
-    if isinstance(version, int) and version > FORMAT_VERSION:
-        raise ValueError(f"format {version} is newer than this Holdfast reads ({FORMAT_VERSION}); upgrade it")
-    checked: int = checks.whole_number(least=1)(version)
-    return checked
-
-
-def _trigger(name: object) -> Trigger:
-    trigger: Trigger = parse_trigger(name) if isinstance(name, str) else checks.member_of(Trigger)(name)
-    return trigger
-
-
-def _parsed(parse: Callable[[str], str]) -> Callable[[object], str]:
-    check = checks.text()
-    return lambda value: parse(check(value))
-
-
-_number = checks.whole_number(least=1, most=MAX_SEQUENCE)
-_HEADER_CHECKS: Mapping[str, Callable[[Any], Any]] = {
-    "format_version": _version,
-    "checkpoint_id": _parsed(parse_checkpoint_id),
-    "run_id": _parsed(parse_run_id),
-    "timestamp": _parsed(parse_timestamp),
-    "trigger": _trigger,
-    "phase": checks.text(least=1, most=256),
-    "sequence_number": _number,
-    "status": checks.member_of(RunStatus),
-    "priority": checks.member_of(Priority),
-    "workflow": checks.text(most=1024),
-    FENCE: _number,
-}
-_REQUIRED = frozenset({"checkpoint_id", "run_id", "timestamp", "trigger", "priority"})
 
 
 @dataclass(frozen=True)
@@ -296,19 +218,13 @@ def draft_from_mapping(
     return _draft(_MappingSource(mapping), now=now, new_id=new_id, run_id=run_id, checkpoint_id=checkpoint_id)
 
 
-def read_header(body: bytes) -> Header:
-    """Return the header of a body that `Draft.body` made."""
-    end = body.index(_HEADER_END)
-    return _check_header(_header_values(orjson.loads(body[:end] + b"}")))
-
-
 def renumber_body(body: bytes, sequence: int) -> bytes:
     """Return the same checkpoint under another number.
 
     >>> renumber_body(b'{"sequence_number":1,"state_snapshot":{}}', 2)
     b'{"sequence_number":2,"state_snapshot":{}}'
     """
-    end = body.index(_HEADER_END)
+    end = body.index(HEADER_END)
     header = orjson.loads(body[:end] + b"}")
     header["sequence_number"] = sequence
     return b"".join((orjson.dumps(header)[:-1], memoryview(body)[end:]))
@@ -341,7 +257,7 @@ def open_stored(content: bytes, path: str) -> tuple[Envelope, Document]:
 def open_document(document: Document, content: bytes, path: str) -> Envelope:
     """Return a checkpoint whose content was parsed, after checking its integrity. Raises IntegrityFailure."""
     try:
-        header = _check_header(_header_values(document.value))
+        header = check_header(header_values(document.value))
     except InvalidCheckpoint as error:
         raise IntegrityFailure(path, str(error)) from error
     check_integrity(document, path)
@@ -370,7 +286,7 @@ def _draft(
     state = _state_name(values)
     if PARTS_MEMBER in values:
         raise InvalidCheckpoint(PARTS_MEMBER, "this name is kept for the parts of large checkpoints")
-    given = _header_values(values)
+    given = header_values(values)
     if checkpoint_id is not None:
         given.setdefault("checkpoint_id", checkpoint_id)
     is_id_given = "checkpoint_id" in given
@@ -403,7 +319,7 @@ def fingerprint_of(header: Header, texts: Mapping[str, Text]) -> str:
 def fingerprint_body(body: bytes) -> str:
     """Return the fingerprint of the checkpoint that has this body. Raises InvalidCheckpoint, ValueError."""
     document = parse_document(body)
-    ours = (*_HEADER_FIELDS, FENCE)
+    ours = (*HEADER_FIELDS, FENCE)
     texts = {name: document.view(name) for name in document.members if name not in ours}
     return fingerprint_of(read_header(body), texts)
 
@@ -437,15 +353,7 @@ def _fill_in(given: dict[str, Any], *, now: str, new_id: Callable[[], str], run_
     # A wrong trigger is reported as such below; until then any priority will do.
     if "priority" not in given:
         given["priority"] = _priority_of(given.get("trigger"))
-    return _check_header(given)
-
-
-def _header_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the header's values as given; null is as good as left out."""
-    given = {name: values[name] for name in _HEADER_FIELDS if values.get(name) is not None}
-    if values.get(FENCE) is not None:
-        given[FENCE] = values[FENCE]
-    return given
+    return check_header(given)
 
 
 def _priority_of(trigger: object) -> Priority:
@@ -457,43 +365,14 @@ def _priority_of(trigger: object) -> Priority:
 
 def _check_snapshot(values: Mapping[str, Any], state: str) -> None:
     if isinstance(values[state], dict):
-        _refuse_faults(find_faults_of_state(values[state], (state,)))
+        refuse_faults(find_faults_of_state(values[state], (state,)))
     context = values.get("context_fields")
     if context is not None:
-        _refuse_faults(find_faults_of_context(context, ("context_fields",)))
-
-
-def _check_header(values: Mapping[str, Any]) -> Header:
-    """Return the header with these values, or refuse them with every field that is wrong."""
-    checked: dict[str, Any] = {}
-    flaws: list[Fault] = []
-    for name, check in _HEADER_CHECKS.items():
-        if name not in values:
-            if name in _REQUIRED:
-                flaws.append(((name,), "Field required"))
-            continue
-        try:
-            checked[name] = check(values[name])
-        except ValueError as error:
-            flaws.append(((name,), str(error)))
-    _refuse_faults(flaws)
-    return Header(**checked)
-
-
-def _refuse_faults(faults: Sequence[Fault]) -> None:
-    if faults:
-        (place, reason), *others = [(_place(place), reason) for place, reason in faults]
-        also = "".join(f"; {where}: {why}" for where, why in others)
-        raise InvalidCheckpoint(place, reason + also)
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return text.removeprefix(".")
+        refuse_faults(find_faults_of_context(context, ("context_fields",)))
 
 
 def _compose(header: Header, sequence: int, texts: Mapping[str, Text]) -> bytes:
-    values = {name: getattr(header, name) for name in _HEADER_FIELDS}
+    values = {name: getattr(header, name) for name in HEADER_FIELDS}
     values["sequence_number"] = sequence
     if header.fence is not None:  # a run that nobody claimed is stored as if there were no claims
         values[FENCE] = header.fence

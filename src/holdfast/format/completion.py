@@ -2,7 +2,8 @@
 
 import orjson
 
-from holdfast.format.checkpoint import HEADER_MEMBERS, PARTS_MEMBER, Envelope, RunStatus
+from holdfast.format.checkpoint import PARTS_MEMBER, Envelope
+from holdfast.format.header import HEADER_MEMBERS, RunStatus
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.members import join_members, parse_document
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint
-from holdfast.format.checkpoint import PARTS_MEMBER, Envelope, read_header
+from holdfast.format.checkpoint import PARTS_MEMBER, Envelope
+from holdfast.format.header import read_header
 from holdfast.format.part_files import MAX_FILE_BYTES, PartFiles, PartStyle, make_parts, part_name
 from holdfast.format.parts import Place, part_paths
 from holdfast.format.splitting import Moved, stamp_in_parts

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from holdfast.errors import IntegrityFailure
-from holdfast.format.checkpoint import RunStatus
+from holdfast.format.header import RunStatus
 from holdfast.format.paths import format_segment_name
 from holdfast.format.review import Held, parse_held
 from holdfast.format.triggers import Trigger

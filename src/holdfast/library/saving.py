@@ -18,7 +18,8 @@ from holdfast.errors import (
     HoldfastError,
     InvalidCheckpoint,
 )
-from holdfast.format.checkpoint import Draft, RunStatus, draft_from_mapping, draft_from_text
+from holdfast.format.checkpoint import Draft, draft_from_mapping, draft_from_text
+from holdfast.format.header import RunStatus
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority, Trigger

@@ -65,7 +65,7 @@ def list_document(index: "Index", marks: Mapping[str, str] | None = None) -> Che
 
 def run_document(index: "Index") -> "RunSummary":
     """Return one run in a line, as in the list of runs."""
-    from holdfast.format.checkpoint import RunStatus
+    from holdfast.format.header import RunStatus
     from holdfast.repository.catalog import RunSummary
     from holdfast.styles.review import is_stopped
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar, overload
 
 from holdfast.errors import DecisionRefused, InvalidCheckpoint, UnknownRun
-from holdfast.format.checkpoint import RunStatus
+from holdfast.format.header import RunStatus
 from holdfast.format.ids import parse_run_id
 from holdfast.format.receipt import Receipt
 from holdfast.format.review import Review

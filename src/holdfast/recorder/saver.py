@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import Fenced, InvalidCheckpoint
-from holdfast.format.checkpoint import Draft, RunStatus
+from holdfast.format.checkpoint import Draft
+from holdfast.format.header import RunStatus
 from holdfast.format.receipt import Receipt
 from holdfast.format.review import Held
 from holdfast.format.triggers import Trigger

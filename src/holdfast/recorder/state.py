@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.errors import InvalidCheckpoint
-from holdfast.format.checkpoint import RunStatus
+from holdfast.format.header import RunStatus
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger

@@ -8,7 +8,8 @@ import orjson
 
 from holdfast.cache.local_copy import ListedRun, RepositoryCache
 from holdfast.errors import IntegrityFailure, SpoolDamaged, UnknownRun
-from holdfast.format.checkpoint import Envelope, RunStatus
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.header import RunStatus
 from holdfast.format.ids import parse_run_id
 from holdfast.format.index import Index
 from holdfast.format.moments import format_moment

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.errors import GatewayError, HoldfastError
-from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.header import UNNAMED_PHASE
 from holdfast.importing.formats import name_format
 from holdfast.jsontext.members import parse_document
 from holdfast.logs import log

@@ -11,7 +11,8 @@ from holdfast.errors import (
     SpoolDamaged,
     UnknownRun,
 )
-from holdfast.format.checkpoint import Envelope, read_header
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.header import read_header
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.paths import parse_checkpoint_name
 from holdfast.format.receipt import QueueItem

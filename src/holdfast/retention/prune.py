@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import HoldfastError, IntegrityFailure
-from holdfast.format.checkpoint import RunStatus
+from holdfast.format.header import RunStatus
 from holdfast.format.index import Index
 from holdfast.format.paths import LATEST, Layout
 from holdfast.logs import log

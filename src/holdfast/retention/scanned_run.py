@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from holdfast.format.checkpoint import RunStatus
 from holdfast.format.claim import Claim
+from holdfast.format.header import RunStatus
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.paths import (
     CLAIM,

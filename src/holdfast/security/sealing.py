@@ -13,8 +13,9 @@ from typing import Any
 import orjson
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, KeyMissing
-from holdfast.format.checkpoint import HEADER_MEMBERS, PARTS_MEMBER, Draft, Envelope, stamp
+from holdfast.format.checkpoint import PARTS_MEMBER, Draft, Envelope, stamp
 from holdfast.format.completion import KEEP, RETENTION
+from holdfast.format.header import HEADER_MEMBERS
 from holdfast.format.incremental import find_leaves
 from holdfast.format.parts import join_parts, replace_spans
 from holdfast.jsontext.members import find_items, find_members, join_members, parse_document

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from holdfast.decisions.deletion import DeletedRun
 from holdfast.doctor import Check
-from holdfast.format.checkpoint import RunStatus
+from holdfast.format.header import RunStatus
 from holdfast.format.paths import MAX_SEQUENCE
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Priority, Trigger

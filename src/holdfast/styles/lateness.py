@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import orjson
 
-from holdfast.format.checkpoint import Header
+from holdfast.format.header import Header
 from holdfast.format.index import IndexEntry
 from holdfast.format.moments import epoch
 

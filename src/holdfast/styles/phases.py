@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.format.checkpoint import RunStatus
+from holdfast.format.header import RunStatus
 from holdfast.format.triggers import Trigger
 from holdfast.styles.style import ResumePoint, Saved, Style, Today
 from holdfast.styles.values import Document, as_dict, as_list, as_mapping, freeze

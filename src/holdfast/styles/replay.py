@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import UnknownRun
-from holdfast.format.checkpoint import Envelope, Header
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.header import Header
 from holdfast.format.ids import At
 from holdfast.jsontext.encode import encode_exact
 from holdfast.jsontext.members import parse_document

@@ -7,7 +7,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
 
-from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope, Header, RunStatus
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.header import UNNAMED_PHASE, Header, RunStatus
 from holdfast.format.moments import epoch
 from holdfast.format.review import Held, Review, Stop
 from holdfast.format.triggers import Trigger, parse_trigger

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.format.checkpoint import UNNAMED_PHASE, Envelope, Header, RunStatus
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.header import UNNAMED_PHASE, Header, RunStatus
 from holdfast.format.index import Index, IndexEntry
 from holdfast.format.review import Held, Review, ReviewKind, Stop
 from holdfast.format.triggers import Trigger

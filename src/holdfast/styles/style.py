@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.format.checkpoint import RunStatus
+from holdfast.format.header import RunStatus
 from holdfast.format.triggers import Trigger
 from holdfast.styles.values import Document, Place, as_dict, as_list, freeze
 

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from holdfast.cli import main
-from holdfast.format.checkpoint import RunStatus
+from holdfast.format.header import RunStatus
 from holdfast.format.triggers import Trigger
 from holdfast.n8n import DEFAULT_URL, NAMES, prepare_workflow, read_workflow
 from holdfast.sidecar.openapi import document

@@ -22,7 +22,8 @@ from holdfast.errors import (
     Stopped,
     UnknownRun,
 )
-from holdfast.format.checkpoint import Envelope, RunStatus
+from holdfast.format.checkpoint import Envelope
+from holdfast.format.header import RunStatus
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Trigger
@@ -38,7 +39,7 @@ from holdfast.styles.steps_merge import UNSEEN, is_unseen, mark, merge
 from holdfast.styles.values import Document, as_list, as_mapping
 
 if TYPE_CHECKING:
-    from holdfast.format.checkpoint import Header
+    from holdfast.format.header import Header
     from holdfast.format.index import IndexEntry
     from holdfast.format.review import Held
     from holdfast.repository.reader import Reader

@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.format.checkpoint import RunStatus, draft_from_mapping, stamp
+from holdfast.format.checkpoint import draft_from_mapping, stamp
+from holdfast.format.header import RunStatus
 from holdfast.format.index import IndexEntry
 from holdfast.repository.catalog import RunSummary
 from holdfast.sidecar.dashboard import views
