@@ -14,7 +14,8 @@ from holdfast.errors import RefusalKind
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.metrics import Metrics
 from holdfast.presentation.exits import ExitCode
-from holdfast.settings import MEGABYTE, MOST_BYTES, Settings, names_of_settings, variables_of
+from holdfast.settings import MOST_BYTES, Settings, names_of_settings, variables_of
+from holdfast.settings.kinds import MEGABYTE
 from holdfast.sidecar.openapi import document
 from holdfast.styles import STYLES
 from tests.docs.pages import ROOT, Page, every_page, page

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import draft_from_text
 from holdfast.settings import Settings
-from holdfast.settings_file import read_settings_file
+from holdfast.settings.file import read_settings_file
 from tests.docs.pages import Block, Page, every_page
 from tests.docs.shell import Command, Shell, is_as_shown, read_commands
 

@@ -22,7 +22,7 @@ from holdfast.errors import Claimed, Fenced, HoldfastError, UnknownRun
 from holdfast.format.index import IndexEntry
 from holdfast.format.receipt import Progress
 from holdfast.library import Holdfast
-from holdfast.settings import Secret
+from holdfast.settings.kinds import Secret
 from tests.soak.kills import make_settings, serve_github
 
 CLAIMERS = 8

@@ -24,7 +24,7 @@ from holdfast.queue.postgres.database import Connection, Database
 from holdfast.queue.postgres.postgres_queue import PostgresQueue
 from holdfast.queue.sqlite_file import SqliteFile
 from holdfast.ratelimit.limits import Limits
-from holdfast.settings import Secret
+from holdfast.settings.kinds import Secret
 from tests.fakes.assembly import make_assembly
 from tests.soak.schedules import Budget, Death, Drain, Moment
 from tests.soak.simulation import Simulation

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import InvalidSettings
-from holdfast.settings import Secret, Settings, unknown_variables, variables_of
+from holdfast.settings import Settings, unknown_variables, variables_of
+from holdfast.settings.kinds import Secret
 
 
 def test_nothing_set_means_the_embedded_github_without_limits() -> None:

@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from holdfast.library import Holdfast
 from holdfast.logs import configure_logs, log
 from holdfast.settings import Settings
-from holdfast.settings_file import load_settings
+from holdfast.settings.file import load_settings
 from holdfast.tracing import ExtraMissing, Traces, asks_for_traces, traces
 from tests.fakes.sidecar import running_sidecar
 

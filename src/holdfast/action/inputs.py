@@ -10,7 +10,7 @@ from holdfast.action.job import Job
 from holdfast.presentation.exits import WrongUse
 from holdfast.presentation.user_input import check_filled, check_run_id, parse_number, read_file
 from holdfast.settings import CONFIG_VARIABLE, Settings
-from holdfast.settings_file import read_settings_file
+from holdfast.settings.file import read_settings_file
 
 PREFIX = "HOLDFAST_INPUT_"
 

@@ -18,13 +18,13 @@ from holdfast.drain.chunks import DrainPolicy
 from holdfast.errors import Refused, SpoolError
 from holdfast.format.paths import Layout
 from holdfast.github.tokens import TokenSource
-from holdfast.key_files import load_keys, read_local_secret
 from holdfast.queue import Queue, QueueLimits, SqliteQueue
 from holdfast.ratelimit.limits import Limits
 from holdfast.security.redaction import Redactor
 from holdfast.security.sealing import Keyring
 from holdfast.security.signatures import Signatures
 from holdfast.settings import EMBEDDED_REPOSITORY, Settings
+from holdfast.settings.key_files import load_keys, read_local_secret
 from holdfast.tracing import traces
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 def _check(path: Path, screen: Screen) -> ExitCode:
     """Refuse a file that is not in order, whatever the environment says. Raises InvalidSettings."""
     from holdfast.settings import Settings
-    from holdfast.settings_file import read_settings_file
+    from holdfast.settings.file import read_settings_file
 
     file = read_settings_file(path)
     Settings.from_environment({}, file=file)

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
 
 def _serve(settings: "Settings", arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Serve on a free port; only who has the link gets in, whoever else uses this machine."""
-    from holdfast.settings import Secret
+    from holdfast.settings.kinds import Secret
 
     token = secrets.token_urlsafe(32)
     own = replace(settings, host="127.0.0.1", port=0, api_token=Secret(token), api_token_file=None)

@@ -10,7 +10,7 @@ from holdfast.errors import InvalidCheckpoint
 from holdfast.format.ids import At, parse_at, parse_run_id
 from holdfast.logs import configure_logs, configure_traces
 from holdfast.settings import Settings
-from holdfast.settings_file import load_settings
+from holdfast.settings.file import load_settings
 
 
 class OpenLibrary:

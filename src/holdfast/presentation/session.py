@@ -44,7 +44,7 @@ def settings_from(given: Mapping[str, object]) -> "Settings":
     A HOLDFAST_ variable that is not a setting is named on standard error.
     """
     from holdfast.settings import unknown_variables
-    from holdfast.settings_file import load_settings
+    from holdfast.settings.file import load_settings
 
     for variable, likely in unknown_variables(os.environ).items():
         meant = f"; did you mean {likely}?" if likely else "; see holdfast config"

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Send
 
-from holdfast.settings import MEGABYTE, MOST_BYTES
+from holdfast.settings import MOST_BYTES
+from holdfast.settings.kinds import MEGABYTE
 from holdfast.sidecar.problems import Problem, unavailable
 
 BODY_TIME_S = 60.0

@@ -9,7 +9,7 @@ from holdfast.format.checkpoint import Draft
 from holdfast.format.receipt import Receipt
 from holdfast.format.triggers import Priority
 from holdfast.logs import log
-from holdfast.settings import MEGABYTE
+from holdfast.settings.kinds import MEGABYTE
 
 MOST_TOGETHER = 256
 MOST_BYTES_TOGETHER = 64 * MEGABYTE

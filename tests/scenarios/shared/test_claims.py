@@ -11,7 +11,7 @@ from holdfast import Claimed, Fenced, Holdfast
 from holdfast.clock import SystemClock
 from holdfast.errors import Unavailable
 from holdfast.github.calls import WriteFile
-from holdfast.settings import Secret
+from holdfast.settings.kinds import Secret
 from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.postgres import PostgresServer, postgres_url

@@ -16,7 +16,7 @@ from pydantic import AnyUrl
 
 from holdfast.library import Holdfast
 from holdfast.mcp.http import AgentServer
-from holdfast.settings import Secret
+from holdfast.settings.kinds import Secret
 from tests.fakes.sidecar import RunningSidecar, running_sidecar
 from tests.unit.mcp.test_server import TOOLS
 

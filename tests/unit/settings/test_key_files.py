@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import InvalidSettings
-from holdfast.key_files import load_keys, read_local_secret
 from holdfast.security.jose import make_shared_key
-from holdfast.settings import Secret, Settings
+from holdfast.settings import Settings
+from holdfast.settings.key_files import load_keys, read_local_secret
+from holdfast.settings.kinds import Secret
 
 ONE, TWO = make_shared_key(), make_shared_key()
 

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.errors import InvalidSettings
 from holdfast.settings import Settings
-from holdfast.settings_file import find_settings_file, load_settings, read_settings_file
+from holdfast.settings.file import find_settings_file, load_settings, read_settings_file
 
 
 def write(folder: Path, text: str, name: str = "holdfast.toml") -> Path:

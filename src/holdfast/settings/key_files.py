@@ -10,7 +10,7 @@ from holdfast.errors import InvalidSettings
 from holdfast.security.keys import Purpose, SecurityKey, parse_keys
 
 if TYPE_CHECKING:
-    from holdfast.settings import Secret
+    from holdfast.settings.kinds import Secret
 
 _LOCAL_SECRET_BYTES = 32
 
