@@ -144,7 +144,8 @@ class CommitWriter:
         items.clear()
         write_plans = {}
         for run_id, own in by_run.items():
-            view = self.runs.unfold(disown_revived(self._views[run_id], own), own)
+            view = disown_revived(self._views[run_id], own)
+            view = self.runs.unfold(view, own, self.spool.known_sequence(run_id))
             view = without_unproved(view, [item.checkpoint_id for item in own], self.layout)
             self._views[run_id] = view
             stamp = self.stamper.stamp_for(view, partial(self._parts_of, run_id))

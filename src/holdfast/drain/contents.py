@@ -86,7 +86,7 @@ class ContentsWriter:
         run_id = work.pending_write.run_id
         is_repeated = bool(work.pending_write.files)
         view = self.runs.refresh(run_id) if is_repeated else self.runs.view(run_id)
-        view = self.runs.unfold(view, work.items)
+        view = self.runs.unfold(view, work.items, self.spool.known_sequence(run_id))
         write_plan = self._plan(view, work)
         commits = {file.path: self._put(file) for file in write_plan.files}
         self.spool.mark_committed(self._deliveries(view, write_plan, commits))

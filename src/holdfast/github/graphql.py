@@ -270,8 +270,8 @@ def _build_query(
     is_brief: bool,
 ) -> GraphqlDocument:
     owner, name = repository.split("/")
-    listed = "name" if is_brief else "name oid type"
-    content = f"object {{ ... on Blob {{ oid text isBinary isTruncated }} ... on Tree {{ entries {{ {listed} }} }} }}"
+    listed = "entries { name }" if is_brief else "entries { name oid type }"
+    content = f"object {{ ... on Blob {{ oid text isBinary isTruncated }} ... on Tree {{ {listed} }} }}"
     text = (
         f"query($owner: String!, $name: String!, {declaration}{_declare_paths(paths)}) {{\n"
         f"  repository(owner: $owner, name: $name) {{ {selection} }}\n"

@@ -78,8 +78,8 @@ def read_snapshot(
     """Return these files of a branch, all as of its newest commit, and what each folder among them holds.
 
     The first files are read at the branch, the others at the commit that it then pointed to; all of them at
-    `head_sha` if that is given. If it `is_brief`, of what is in a folder only the names are told. What makes a
-    query fail that holds without it is left `unread`. Raises Missing when there is no such branch.
+    `head_sha` if that is given. If it `is_brief`, of what is in a folder only the names are told. What makes
+    a query fail that holds without it is left `unread`. Raises Missing when there is no such branch.
     """
     wanted = list(dict.fromkeys(paths))
     reading = _SnapshotReading(gateway, branch, head_sha, is_brief)
