@@ -13,7 +13,7 @@ from holdfast.clock import Clock, Deadline
 from holdfast.drain.fencing import Admit, admit_all
 from holdfast.drain.numbering import disown_revived
 from holdfast.drain.stamper import Stamper
-from holdfast.drain.stamping import stamp_items
+from holdfast.drain.stamping import as_stored, stamp_items
 from holdfast.drain.verification import VERIFY_SPAN
 from holdfast.drain.write_plan import FileWrite, WritePlan, plan_write
 from holdfast.errors import GatewayError, Missing, Unverified
@@ -154,7 +154,7 @@ class CommitWriter:
             items += [each.item for each in stamped]
             write_plans[run_id] = plan_write(
                 view,
-                [each.envelope for each in stamped],
+                as_stored(view, stamped, self.runs.read_blob, self.layout),
                 is_batch=False,
                 layout=self.layout,
                 now=format_moment(self.github_clock.now()),

@@ -15,7 +15,7 @@ from holdfast.drain.numbering import disown_revived, release_places
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.pending import PendingWrite
 from holdfast.drain.stamper import Stamper
-from holdfast.drain.stamping import StampedItem, stamp_items
+from holdfast.drain.stamping import StampedItem, as_stored, stamp_items
 from holdfast.drain.verification import Verifier
 from holdfast.drain.write_plan import FileWrite, WritePlan, own_files, plan_write
 from holdfast.errors import Conflict, GatewayError, Unavailable, Unverified
@@ -117,7 +117,7 @@ class ContentsWriter:
         )
         work.items = [each.item for each in stamped]
         now = format_moment(self.github_clock.now())
-        envelopes = [each.envelope for each in stamped]
+        envelopes = as_stored(view, stamped, self.runs.read_blob, self.layout)
         write_plan = plan_write(
             view, envelopes, is_batch=is_batch, layout=self.layout, now=now, machine=self.machine
         )
