@@ -30,7 +30,7 @@ from holdfast.github.calls import (
     WriteTree,
 )
 from holdfast.github.listing import read_snapshot
-from holdfast.github.records import Revision, Signature
+from holdfast.github.records import File, Revision, Signature
 
 NO_SHA = "0123456789012345678901234567890123456789"
 
@@ -370,6 +370,17 @@ def test_snapshot_reads_head_and_files_together(started: Gateway) -> None:
     contents = {path: file.content for path, file in snapshot.files.items() if file}
     assert contents == {"runs/ü.json": b'{"a": "\xc3\xbc"}', "runs/binary": b"\x00\x01\xff"}
     assert all(file.blob_sha == blob_sha(file.content) for file in snapshot.files.values() if file)
+
+
+def test_brief_snapshot_has_files_whole_and_of_folders_the_names(started: Gateway) -> None:
+    write(started, "runs/a.json", b"1")
+    write(started, "runs/parts/b.json", b"2")
+
+    snapshot = read_snapshot(started, "main", ("runs", "runs/a.json", "nothing"), is_brief=True)
+
+    assert snapshot.folders == {"runs": {"a.json": "", "parts": ""}}
+    assert snapshot.files["runs/a.json"] == File(b"1", blob_sha(b"1"))
+    assert snapshot.files["nothing"] is None
 
 
 def test_snapshot_of_no_files_is_the_head(started: Gateway) -> None:

@@ -397,7 +397,8 @@ class MemoryGateway:
         head_sha = call.commit_sha or self._head(call.branch)
         tree = self._tree_at(head_sha)
         files = {path: self._file(tree.get(path)) for path in call.paths}
-        folders = {path: found for path in call.paths if (found := _within(tree, path))}
+        listed = _names_within if call.is_brief else _within
+        folders = {path: found for path in call.paths if (found := listed(tree, path))}
         return Page(head_sha, files, folders=folders)
 
     def _file(self, sha: str | None) -> File | None:
@@ -411,6 +412,11 @@ class MemoryGateway:
 def _below(tree: Tree, folder: str) -> Tree:
     prefix = f"{folder}/"
     return {path.removeprefix(prefix): sha for path, sha in tree.items() if path.startswith(prefix)}
+
+
+def _names_within(tree: Tree, folder: str) -> dict[str, str]:
+    """Return the names of what is in a folder, be it a file or a folder."""
+    return {path.partition("/")[0]: "" for path in _below(tree, folder)}
 
 
 def _within(tree: Tree, folder: str) -> dict[str, str]:

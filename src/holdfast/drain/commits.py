@@ -13,7 +13,7 @@ from holdfast.clock import Clock, Deadline
 from holdfast.drain.fencing import Admit, admit_all
 from holdfast.drain.numbering import disown_revived
 from holdfast.drain.stamper import Stamper
-from holdfast.drain.stamping import stamp_items
+from holdfast.drain.stamping import as_stored, stamp_items
 from holdfast.drain.verification import VERIFY_SPAN
 from holdfast.drain.write_plan import FileWrite, WritePlan, plan_write
 from holdfast.errors import GatewayError, Missing, Unverified
@@ -144,7 +144,8 @@ class CommitWriter:
         items.clear()
         write_plans = {}
         for run_id, own in by_run.items():
-            view = self.runs.unfold(disown_revived(self._views[run_id], own), own)
+            view = disown_revived(self._views[run_id], own)
+            view = self.runs.unfold(view, own, self.spool.known_sequence(run_id))
             view = without_unproved(view, [item.checkpoint_id for item in own], self.layout)
             self._views[run_id] = view
             stamp = self.stamper.stamp_for(view, partial(self._parts_of, run_id))
@@ -153,7 +154,7 @@ class CommitWriter:
             items += [each.item for each in stamped]
             write_plans[run_id] = plan_write(
                 view,
-                [each.envelope for each in stamped],
+                as_stored(view, stamped, self.runs.read_blob, self.layout),
                 is_batch=False,
                 layout=self.layout,
                 now=format_moment(self.github_clock.now()),

@@ -15,7 +15,7 @@ from holdfast.drain.numbering import disown_revived, release_places
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.pending import PendingWrite
 from holdfast.drain.stamper import Stamper
-from holdfast.drain.stamping import StampedItem, stamp_items
+from holdfast.drain.stamping import StampedItem, as_stored, stamp_items
 from holdfast.drain.verification import Verifier
 from holdfast.drain.write_plan import FileWrite, WritePlan, own_files, plan_write
 from holdfast.errors import Conflict, GatewayError, Unavailable, Unverified
@@ -86,7 +86,7 @@ class ContentsWriter:
         run_id = work.pending_write.run_id
         is_repeated = bool(work.pending_write.files)
         view = self.runs.refresh(run_id) if is_repeated else self.runs.view(run_id)
-        view = self.runs.unfold(view, work.items)
+        view = self.runs.unfold(view, work.items, self.spool.known_sequence(run_id))
         write_plan = self._plan(view, work)
         commits = {file.path: self._put(file) for file in write_plan.files}
         self.spool.mark_committed(self._deliveries(view, write_plan, commits))
@@ -117,7 +117,7 @@ class ContentsWriter:
         )
         work.items = [each.item for each in stamped]
         now = format_moment(self.github_clock.now())
-        envelopes = [each.envelope for each in stamped]
+        envelopes = as_stored(view, stamped, self.runs.read_blob, self.layout)
         write_plan = plan_write(
             view, envelopes, is_batch=is_batch, layout=self.layout, now=now, machine=self.machine
         )

@@ -76,7 +76,9 @@ def _assign(
     taken = {entry.sequence for entry in index.entries}
     holders: dict[int, set[StoredFile]] = {}
     # Numbers only go up from the ones that are asked for: a long run has thousands of files below them.
-    lowest = min((header.sequence_number or 0 for header in wanted), default=0)
+    floors = {each: max(view.pruned_through, arrival.floor) for each, arrival in arrivals.items()}
+    asked_for = [(header.sequence_number or 0, floors.get(header.checkpoint_id, 0)) for header in wanted]
+    lowest = min((max(asked, floor) for asked, floor in asked_for), default=0)
     for file in (*_open_files(view), *tried):
         numbers = parse_sequences(file[0])
         if not numbers or numbers[-1] < lowest:
@@ -95,7 +97,7 @@ def _assign(
         sequence = max(asked, previous[is_automatic] + 1)
         itself = {own[identity]} if identity in own and sequence == asked else set()
         # Retention never gives a number back.
-        floor = max(view.pruned_through, arrivals[identity].floor if is_automatic else 0)
+        floor = floors.get(identity, view.pruned_through)
         if sequence <= floor:
             sequence, itself = floor + 1, set()
         while sequence in taken or index.has_number(sequence) or holders.get(sequence, itself) != itself:

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.drain.numbering import StoredFile, assign_sequences, find_arrivals, ids_to_rank
-from holdfast.errors import InvalidCheckpoint, SpoolDamaged
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, SpoolDamaged
 from holdfast.format.checkpoint import Envelope, renumber_body
+from holdfast.format.paths import Layout
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
+from holdfast.format.stored_file import open_contents
 from holdfast.logs import log
 from holdfast.queue import Queue
 
@@ -62,6 +64,33 @@ def stamp_items(
         each.checkpoint_id: _renumber(spool, each, changed[each.checkpoint_id], stamp) for each in affected
     }
     return [moved.get(each.item.checkpoint_id, each) for each in stamped]
+
+
+def as_stored(
+    view: RunSnapshot, stamped: Iterable[StampedItem], read_blob: Callable[[str], bytes], layout: Layout
+) -> list[Envelope]:
+    """Return the stamped checkpoints; of those that the index has already, the bytes that are stored.
+
+    To stamp one again may give others: its members are stored by now, and would become parts. `latest.json`
+    must be a copy of the file, though, and refer to no part that nobody writes.
+    """
+    return [_as_stored(view, each.envelope, read_blob, layout) for each in stamped]
+
+
+def _as_stored(
+    view: RunSnapshot, envelope: Envelope, read_blob: Callable[[str], bytes], layout: Layout
+) -> Envelope:
+    entry = view.index.by_id.get(envelope.checkpoint_id)
+    if entry is None or entry.blob_sha in ("", envelope.blob_sha):
+        return envelope
+    sha = view.blobs.get(layout.name_of(view.run_id, entry.file_path), entry.blob_sha)
+    try:
+        found = open_contents(read_blob(sha), entry.file_path).envelopes.get(entry.sequence)
+    except NewerFormat:
+        raise
+    except IntegrityFailure:
+        return envelope  # someone has damaged it since
+    return found if found and found.checkpoint_id == envelope.checkpoint_id else envelope
 
 
 def _learn_highest(spool: Queue, view: RunSnapshot) -> None:

@@ -315,8 +315,9 @@ class CommitFiles(Call[Revision]):
 class ReadPage(Call[Page]):
     """Read up to PATHS_PER_QUERY files and folders by GraphQL, at `commit_sha` or else at the branch's head.
 
-    `read_snapshot` reads any number of them. Raises Missing when there is no such branch, or with the path
-    NO_GRAPHQL, and Unavailable if the commit is not visible yet.
+    `read_snapshot` reads any number of them. If it `is_brief`, only the names of what is in a folder are
+    asked for, also those of folders: their blobs are empty texts. Raises Missing when there is no such
+    branch, or with the path NO_GRAPHQL, and Unavailable if the commit is not visible yet.
     """
 
     resource: ClassVar[Resource] = "graphql"
@@ -324,6 +325,7 @@ class ReadPage(Call[Page]):
     branch: str
     paths: tuple[str, ...]
     commit_sha: str = ""
+    is_brief: bool = False
 
 
 class Gateway(Protocol):

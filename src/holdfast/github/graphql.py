@@ -77,11 +77,11 @@ def _commit_files(call: CommitFiles, repository: str) -> GraphqlRequest[Revision
 
 def _read_page(call: ReadPage, repository: str) -> GraphqlRequest[Page]:
     if call.commit_sha:
-        document = build_commit_query(call.commit_sha, call.paths, repository)
+        document = build_commit_query(call.commit_sha, call.paths, repository, is_brief=call.is_brief)
         return GraphqlRequest(
             document, lambda found: _page(call.commit_sha, read_files_of_commit(found, call.paths))
         )
-    document = build_branch_query(call.branch, call.paths, repository)
+    document = build_branch_query(call.branch, call.paths, repository, is_brief=call.is_brief)
     return GraphqlRequest(document, lambda found: _page(*read_branch(found, call.branch, call.paths)))
 
 
@@ -158,16 +158,25 @@ def read_commit(found: Mapping[str, Any], call: CommitFiles) -> Revision:
     return Revision(str(commit["oid"]), blob_shas)
 
 
-def build_branch_query(branch: str, paths: Sequence[str], repository: str) -> GraphqlDocument:
-    """Return the query for the branch's newest commit and the files and folders at `paths` as of it."""
+def build_branch_query(
+    branch: str, paths: Sequence[str], repository: str, *, is_brief: bool = False
+) -> GraphqlDocument:
+    """Return the query for the branch's newest commit and the files and folders at `paths` as of it.
+
+    If it `is_brief`, only names are asked for of what is in the folders.
+    """
     selection = "ref(qualifiedName: $ref) { target { ...files } }"
-    return _build_query("$ref: String!", {"ref": f"refs/heads/{branch}"}, selection, paths, repository)
+    variables = {"ref": f"refs/heads/{branch}"}
+    return _build_query("$ref: String!", variables, selection, paths, repository, is_brief=is_brief)
 
 
-def build_commit_query(commit_sha: str, paths: Sequence[str], repository: str) -> GraphqlDocument:
-    """Return the query for the files and folders at `paths` as of a commit."""
+def build_commit_query(
+    commit_sha: str, paths: Sequence[str], repository: str, *, is_brief: bool = False
+) -> GraphqlDocument:
+    """Return the query for the files and folders at `paths` as of a commit; brief like that for a branch."""
     selection = "object(oid: $oid) { ...files }"
-    return _build_query("$oid: GitObjectID!", {"oid": commit_sha}, selection, paths, repository)
+    variables = {"oid": commit_sha}
+    return _build_query("$oid: GitObjectID!", variables, selection, paths, repository, is_brief=is_brief)
 
 
 def read_branch(
@@ -252,12 +261,17 @@ def is_absent_file(error: Mapping[str, Any]) -> bool:
 
 
 def _build_query(
-    declaration: str, variables: dict[str, str], selection: str, paths: Sequence[str], repository: str
+    declaration: str,
+    variables: dict[str, str],
+    selection: str,
+    paths: Sequence[str],
+    repository: str,
+    *,
+    is_brief: bool,
 ) -> GraphqlDocument:
     owner, name = repository.split("/")
-    content = (
-        "object { ... on Blob { oid text isBinary isTruncated } ... on Tree { entries { name oid type } } }"
-    )
+    listed = "entries { name }" if is_brief else "entries { name oid type }"
+    content = f"object {{ ... on Blob {{ oid text isBinary isTruncated }} ... on Tree {{ {listed} }} }}"
     text = (
         f"query($owner: String!, $name: String!, {declaration}{_declare_paths(paths)}) {{\n"
         f"  repository(owner: $owner, name: $name) {{ {selection} }}\n"
@@ -275,7 +289,10 @@ def _read_entry(entry: Mapping[str, Any] | None) -> Found | None:
     found = (entry or {}).get("object") or {}
     if "entries" not in found:
         return _read_file(found)
-    files = (each for each in found["entries"] if each["type"] == "blob")
+    entries = found["entries"]
+    if entries and "oid" not in entries[0]:  # only names were asked for
+        return FoundFolder({str(each["name"]): "" for each in entries})
+    files = (each for each in entries if each["type"] == "blob")
     return FoundFolder({str(each["name"]): str(each["oid"]) for each in files})
 
 

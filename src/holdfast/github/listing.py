@@ -72,15 +72,17 @@ def find_tree(gateway: Gateway, folder: str, ref: str) -> str:
     return sha
 
 
-def read_snapshot(gateway: Gateway, branch: str, paths: Iterable[str], head_sha: str = "") -> Snapshot:
+def read_snapshot(
+    gateway: Gateway, branch: str, paths: Iterable[str], head_sha: str = "", *, is_brief: bool = False
+) -> Snapshot:
     """Return these files of a branch, all as of its newest commit, and what each folder among them holds.
 
     The first files are read at the branch, the others at the commit that it then pointed to; all of them at
-    `head_sha` if that is given. What makes a query fail that holds without it is left `unread`. Raises
-    Missing when there is no such branch.
+    `head_sha` if that is given. If it `is_brief`, of what is in a folder only the names are told. What makes
+    a query fail that holds without it is left `unread`. Raises Missing when there is no such branch.
     """
     wanted = list(dict.fromkeys(paths))
-    reading = _SnapshotReading(gateway, branch, head_sha)
+    reading = _SnapshotReading(gateway, branch, head_sha, is_brief)
     for some in _pages(wanted):
         reading.read(some)
     files = {path: reading.files.get(path) for path in wanted}
@@ -94,6 +96,7 @@ class _SnapshotReading:
     gateway: Gateway
     branch: str
     head_sha: str = ""
+    is_brief: bool = False
     files: dict[str, File | None] = field(default_factory=dict)
     folders: dict[str, dict[str, str]] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
@@ -114,7 +117,7 @@ class _SnapshotReading:
             self.read(paths[middle:])
 
     def _read_page(self, paths: Sequence[str]) -> None:
-        page = self.gateway.perform(ReadPage(self.branch, tuple(paths), self.head_sha))
+        page = self.gateway.perform(ReadPage(self.branch, tuple(paths), self.head_sha, self.is_brief))
         self.head_sha = page.head_sha
         self.files |= page.files
         self.folders |= page.folders

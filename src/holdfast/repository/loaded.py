@@ -9,7 +9,7 @@ from holdfast.format.header import UNNAMED_PHASE
 from holdfast.importing.formats import name_format
 from holdfast.jsontext.members import parse_document
 from holdfast.logs import log
-from holdfast.repository.past import look_back
+from holdfast.repository.past import SpooledPast, look_back
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.stored_run import StoredRun
 from holdfast.styles.resume import Source
@@ -41,11 +41,11 @@ def tell_native(envelope: Envelope) -> list[str]:
     return [f"the state looks like {found}: take it in with holdfast import, so that the run goes on there"]
 
 
-def load_stored(envelope: Envelope, run: StoredRun, waiting: SpooledRun) -> Loaded:
+def load_stored(envelope: Envelope, run: StoredRun, waiting: SpooledRun, past: SpooledPast) -> Loaded:
     """Return a stored checkpoint with what can be told of those before it."""
     earlier = while_they_can_be_had(run.before(envelope.sequence))
     warnings = [*waiting.warnings, *run.warnings]
-    return Loaded(envelope, run.source.source, warnings, earlier, lambda: look_back(run, waiting))
+    return Loaded(envelope, run.source.source, warnings, earlier, lambda: look_back(run, waiting, past))
 
 
 def prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:

@@ -43,7 +43,7 @@ from holdfast.repository.loaded import (
     tell_native,
     while_they_can_be_had,
 )
-from holdfast.repository.past import look_back
+from holdfast.repository.past import SpooledPast, look_back
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.run_list import list_known_runs, list_runs
 from holdfast.repository.signature_marks import mark_signatures
@@ -92,6 +92,7 @@ class Reader:
     old_after_s: float | None = None
     trust: Trust = field(default_factory=Trust)
     lines: KnownLines = field(default_factory=KnownLines)
+    past: SpooledPast = field(default_factory=SpooledPast)
     source: GitHubSource | None = None
     """What is read from, if that is to be the same commit for several questions."""
 
@@ -300,7 +301,7 @@ class Reader:
         if loaded.source == "spool":
             run = StoredRun(self._cached(), self.layout, run_id, self.trust)
             run.find_ends()
-            past = look_back(run, waiting)
+            past = look_back(run, waiting, self.past)
         else:
             past = loaded.past()
         return loaded, find_review(open_reviewed(loaded.envelope), past)
@@ -371,7 +372,7 @@ class Reader:
         def load(run: StoredRun) -> Loaded:
             if with_index:
                 run.fetch_ends()
-            return load_stored(run.newest(), run, waiting)
+            return load_stored(run.newest(), run, waiting, self.past)
 
         try:
             loaded = self.use_stored(waiting.run_id, load)
@@ -390,7 +391,7 @@ class Reader:
         spooled = waiting.at(at)
         if spooled:
             return Loaded(spooled, "spool", waiting.warnings, past=lambda: self._past_of(waiting))
-        return self.use_stored(waiting.run_id, lambda run: load_stored(run.at(at), run, waiting))
+        return self.use_stored(waiting.run_id, lambda run: load_stored(run.at(at), run, waiting, self.past))
 
     def _read_each(self, look: Callable[[Index], ResultT]) -> list[ResultT]:
         """Return what `look` makes of the index of every stored run; one is in memory at a time."""
@@ -431,10 +432,11 @@ class Reader:
         run = StoredRun(self._cached(), self.layout, waiting.run_id, self.trust)
         if not (run.find_ends().files or run.exists) and waiting.pending and waiting.pending[-1].sequence > 1:
             run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id, self.trust)
-        return look_back(run, waiting)
+        return look_back(run, waiting, self.past)
 
     def _before_spooled(self, newest: Envelope, waiting: SpooledRun) -> Iterator[Envelope]:
-        older = [item for item in waiting.pending if item.sequence < newest.sequence]
-        yield from waiting.open_all(older)
+        for item in waiting.pending:
+            if item.sequence < newest.sequence and (envelope := waiting.open(item)):
+                yield envelope
         run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id, self.trust)
         yield from while_they_can_be_had(run.before(newest.sequence))

@@ -4,11 +4,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 
 from holdfast.cache.local_copy import Ends, RepositoryCache
 from holdfast.errors import IntegrityFailure, Missing
 from holdfast.format.file_list import find_highest
-from holdfast.format.index import Segment, open_segment
+from holdfast.format.index import Outline, Segment, open_segment
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
@@ -79,27 +80,34 @@ class Runs:
         return view.settled()
 
     def keep_outlines(self, view: RunSnapshot) -> None:
-        """Remember what is in the segments of an index, if one of them is new here."""
+        """Remember what is in the segments of an index, if one of them was read or closed just now."""
+        if view.index.read_segments:
+            self._keep_outlines(view)
+
+    def _keep_outlines(self, view: RunSnapshot) -> None:
         segments = view.index.segments
-        is_new = bool(view.index.read_segments)
-        if is_new and self._outlined.get(view.run_id) != segments:
+        if self._outlined.get(view.run_id) != segments:
             self._cache.keep_outlines(view)
             self._outlined[view.run_id] = segments
             if len(self._outlined) > MAX_REMEMBERED_RUNS:
                 del self._outlined[next(iter(self._outlined))]
 
-    def unfold(self, view: RunSnapshot, items: Collection[QueueItem]) -> RunSnapshot:
+    def unfold(self, view: RunSnapshot, items: Collection[QueueItem], known: int) -> RunSnapshot:
         """Return the view with those segments of its index read that tell something about these items.
 
         Numbers only go up from those that the items have: what lies below all of them does not matter, unless
-        an item is stored there already.
+        an item is stored there already. `known` is the highest number of the run that the queue knows: what
+        has a higher one came from elsewhere, and an item whose number nobody asked for comes after it.
         """
         lowest = min((item.sequence for item in items), default=0)
+        is_automatic = all(item.is_automatic for item in items)
+        first, last = (lowest + 1, known) if is_automatic else (lowest, inf)
         stored = [item.checkpoint_id for item in items if view.index.has_id(item.checkpoint_id)]
         wanted = [
             segment
             for segment in view.index.segments
-            if segment.entries is None and (segment.last >= lowest or any(map(segment.has_id, stored)))
+            if segment.entries is None
+            and (max(first, segment.first) <= min(last, segment.last) or any(map(segment.has_id, stored)))
         ]
         if not wanted:
             return view
@@ -197,13 +205,19 @@ class Runs:
         def fetch(names: Sequence[str]) -> None:
             BlobReader(self._gateway, self._cache).fetch([RemoteFile(files[name], 0) for name in names])
 
+        known: dict[str, Outline] = {}
+
+        def outlines() -> Mapping[str, Outline]:
+            known.update(self._cache.outlines(run_id))
+            return known
+
         # Whoever writes must know every checkpoint_id, so that none is stored twice.
         snapshot = take_snapshot(
-            RunFiles(run_id, files, read, part_names, fetch, outlines=lambda: self._cache.outlines(run_id)),
-            self._layout,
+            RunFiles(run_id, files, read, part_names, fetch, outlines=outlines), self._layout
         )
-        if snapshot.is_index_stored:
-            self.keep_outlines(snapshot)
+        segments = snapshot.index.segments
+        if snapshot.is_index_stored and any(files.get(segment.name) not in known for segment in segments):
+            self._keep_outlines(snapshot)
         for flaw in snapshot.flaws:
             if INDEX in files or not flaw.path.endswith(INDEX):  # a new run has none, nor has a trimmed one
                 log.warning("run_damaged", run_id=run_id, path=flaw.path, cause=flaw.reason)

@@ -6,7 +6,15 @@ from functools import cache
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, NotInCopy
 from holdfast.format.checkpoint import Envelope
-from holdfast.format.index import Index, IndexEntry, Outline, Segment, open_segment, parse_index
+from holdfast.format.index import (
+    Index,
+    IndexEntry,
+    Outline,
+    Segment,
+    open_segment,
+    outline_segment,
+    parse_index,
+)
 from holdfast.format.parts import part_paths
 from holdfast.format.paths import INDEX, LATEST, Layout, parse_segment_name, parse_sequences
 from holdfast.format.run_snapshot import Flaw, RunSnapshot
@@ -33,8 +41,8 @@ class RunFiles:
 
     `read` raises IntegrityFailure for what cannot be had or is too large. `part_names` tells which parts of
     large checkpoints are there; None if that is not known. `fetch` gets ready to read many files with as few
-    requests as can be. If the listing is not whole, an index is taken at its word. What `outlines` tells of
-    segments, by their blobs, is as good as reading them.
+    requests as can be. If the listing is not whole, an index is taken at its word. Where `outlines` are given
+    of segments, by their blobs, no more than these is wanted of any segment.
     """
 
     run_id: str
@@ -43,7 +51,7 @@ class RunFiles:
     part_names: Callable[[], Container[str] | None]
     fetch: Callable[[Sequence[str]], None] = lambda _: None
     is_whole: bool = True
-    outlines: Callable[[], Mapping[str, Outline]] = dict
+    outlines: Callable[[], Mapping[str, Outline]] | None = None
 
 
 def take_snapshot(files: RunFiles, layout: Layout, *, is_whole: bool = True) -> RunSnapshot:
@@ -156,17 +164,30 @@ class _Understanding:
         return is_outdated(stored, latest) or (self._is_index_whole and bool(dangling or self._lost))
 
     def _unfold(self, stored: Index) -> Index:
-        """Return the index with all that is in its segments, in short where that is known already."""
-        outlines = self._files.outlines()
-        segments = tuple(self._outline(segment, outlines) for segment in stored.segments)
+        """Return the index with all that is in its segments, in short where that will do."""
+        if self._files.outlines is None:
+            return self._read_segments(stored, stored.segments)
+        known = self._files.outlines()
+        shas = [self._blobs.get(self._segment_name(segment), "") for segment in stored.segments]
+        pairs = list(zip(stored.segments, shas, strict=True))
+        self._files.fetch([self._segment_name(each) for each, sha in pairs if sha and sha not in known])
+        segments = tuple(self._outline(segment, known.get(sha)) for segment, sha in pairs)
         unknown = [segment for segment in segments if segment.outline is None]
         return self._read_segments(replace(stored, segments=segments), unknown)
 
-    def _outline(self, segment: Segment, outlines: Mapping[str, Outline]) -> Segment:
-        """Return a segment with its outline, if that is known and every file that it names is there."""
-        known = outlines.get(self._blobs.get(self._segment_name(segment), ""))
-        is_there = known is not None and known.names <= self._blobs.keys()
-        return replace(segment, known=known) if is_there else segment
+    def _outline(self, segment: Segment, known: Outline | None) -> Segment:
+        """Return a segment with its outline, if that can be had and every file that it names is there."""
+        try:
+            found = replace(segment, known=known) if known else self._read_outline(segment)
+        except NewerFormat:
+            raise
+        except IntegrityFailure:
+            return segment  # whoever reads it all tells why
+        is_there = found.known is not None and found.known.names <= self._blobs.keys()
+        return found if is_there else segment
+
+    def _read_outline(self, segment: Segment) -> Segment:
+        return outline_segment(segment, self._read_named(self._segment_name(segment)), self._run_id)
 
     def _read_segments(self, stored: Index, unread: Sequence[Segment]) -> Index:
         """Return the index with the entries of these of its segments; those that are lost are noted."""

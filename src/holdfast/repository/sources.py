@@ -128,7 +128,11 @@ class GitHubSource:
         paths = {self.layout.path(run_id, name): name for name in (INDEX, LATEST)}
         try:
             found = read_snapshot(
-                self.gateway, self.branch, (*paths, folder) if is_proved else paths, self.head
+                self.gateway,
+                self.branch,
+                (*paths, folder) if is_proved else paths,
+                self.head,
+                is_brief=True,
             )
         except Missing as error:
             if error.path != NO_GRAPHQL:

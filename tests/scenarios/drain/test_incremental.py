@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import Unavailable
 from holdfast.format.checkpoint import Envelope
-from holdfast.github.calls import ReadHeadIfChanged, ReadPage
+from holdfast.github.calls import ReadHeadIfChanged, ReadPage, WriteFile
 from holdfast.repository.validate import Validator
 from holdfast.retention.rules import RetentionRules
 from tests.fakes.assembly import BRANCH
@@ -218,4 +219,29 @@ def test_parts_are_compressed_when_asked_for(tmp_path: Path, repository: MemoryG
 
     with open_workshop(tmp_path / "theirs", repository, mode=mode) as theirs:
         assert states_of(theirs) == states
+        assert Validator(theirs.reader).check_run("r").is_valid
+
+
+@MODES
+def test_latest_that_is_made_up_for_is_the_file_as_it_was_stored(
+    tmp_path: Path, repository: MemoryGateway, mode: str
+) -> None:
+    """What is stamped a second time finds its own members stored, and would refer to parts of them."""
+    gone = Unavailable(BRANCH, "no answer")
+    repository.fail_next(
+        WriteFile, gone, is_applied=False, times=9, when=lambda call: call.path.endswith("latest.json")
+    )
+    clock = VirtualClock()
+    with open_workshop(tmp_path, repository, clock=clock, mode="contents", incremental="on") as workshop:
+        workshop.save(state={"big": BIG})
+        assert workshop.worker.drain().left == 1
+    repository.forget_failures()
+    clock.sleep(10_000)
+
+    with open_workshop(tmp_path, repository, clock=clock, mode=mode, incremental="on") as workshop:
+        assert workshop.worker.drain().left == 0
+
+    files = repository.files(BRANCH)
+    assert files["checkpoints/r/latest.json"] == files["checkpoints/r/cp_001_manual.json"]
+    with open_workshop(tmp_path / "theirs", repository) as theirs:
         assert Validator(theirs.reader).check_run("r").is_valid

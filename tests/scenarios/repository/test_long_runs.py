@@ -28,8 +28,14 @@ def short_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the paths of the segments that are opened from here on."""
+    """Return the paths of the segments that are opened, or outlined, from here on."""
     paths: list[str] = []
+
+    def outline_segment(segment: index_module.Segment, content: bytes, run_id: str) -> index_module.Segment:
+        paths.append(segment.file_path)
+        return index_module.outline_segment(segment, content, run_id)
+
+    monkeypatch.setattr(snapshot, "outline_segment", outline_segment)
 
     def open_segment(segment: index_module.Segment, content: bytes, run_id: str) -> index_module.Segment:
         paths.append(segment.file_path)

@@ -15,7 +15,7 @@ from holdfast.drain.numbering import (
 )
 from holdfast.drain.write_plan import own_files, plan_write
 from holdfast.format.checkpoint import Envelope, draft_from_mapping, stamp
-from holdfast.format.index import Index
+from holdfast.format.index import Index, close_segment
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
@@ -71,6 +71,14 @@ def test_number_that_another_has_becomes_the_next_free_one(
     )
 
     assert changed == {str(UUID(int=number)): sequence for number, sequence in expected.items()}
+
+
+def test_number_within_a_segment_that_was_not_read_is_not_given() -> None:
+    closed = close_segment("r", "checkpoints/r", view_of(*map(envelope, (1, 2, 4))).index.entries)
+    index = Index("r", view_of(envelope(9)).index.entries, segments=(closed.in_short(),))
+    mine = envelope(20, 3)
+
+    assert assign_sequences(RunSnapshot(index), [mine.header]) == {mine.checkpoint_id: 5}
 
 
 def test_order_within_the_run_stays_when_numbers_change() -> None:

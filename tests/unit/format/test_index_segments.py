@@ -1,14 +1,24 @@
 """The index: what it lists, what it closes into segments, and what it refuses to read."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from holdfast.errors import IntegrityFailure, NewerFormat
-from holdfast.format.index import Index, IndexEntry, close_segment, open_segment, parse_index
+from holdfast.format.index import (
+    Index,
+    IndexEntry,
+    Segment,
+    close_segment,
+    open_segment,
+    outline_segment,
+    parse_index,
+)
 
 FOLDER = "checkpoints/r"
+READERS = pytest.mark.parametrize("read", [open_segment, outline_segment])
 
 
 def make_entries(first: int, last: int) -> list[IndexEntry]:
@@ -115,8 +125,11 @@ def test_segment_loses_what_is_removed_and_goes_with_the_last_of_it() -> None:
     assert none.segments == index.segments[1:]
 
 
+@READERS
 @pytest.mark.parametrize("case", ["other bytes", "other run", "other count"])
-def test_segment_that_is_not_the_one_named_is_refused(case: str) -> None:
+def test_segment_that_is_not_the_one_named_is_refused(
+    case: str, read: Callable[[Segment, bytes, str], Segment]
+) -> None:
     (segment,) = grown(101).segments
     content = segment.to_bytes("other" if case == "other run" else "r")
     if case == "other bytes":
@@ -127,13 +140,34 @@ def test_segment_that_is_not_the_one_named_is_refused(case: str) -> None:
         segment = replace(segment, count=80)
 
     with pytest.raises(IntegrityFailure):
-        open_segment(segment, content, "r")
+        read(segment, content, "r")
 
 
-def test_segment_that_a_newer_holdfast_wrote_is_told_from_a_damaged_one() -> None:
+@READERS
+def test_segment_that_a_newer_holdfast_wrote_is_told_from_a_damaged_one(
+    read: Callable[[Segment, bytes, str], Segment],
+) -> None:
     segment = close_segment("r", FOLDER, tuple(make_entries(1, 3)))
 
     with pytest.raises(NewerFormat, match="format 2 is newer"):
-        open_segment(segment, b'{"format_version": 2, "rows": []}', "r")
+        read(segment, b'{"format_version": 2, "rows": []}', "r")
     with pytest.raises(IntegrityFailure, match="not the segment"):
-        open_segment(segment, b"damaged", "r")
+        read(segment, b"damaged", "r")
+
+
+def test_outline_is_the_same_whether_a_segment_is_opened_or_not() -> None:
+    closed = close_segment("r", FOLDER, tuple(make_entries(3, 9)))
+    segment = replace(closed, entries=None)
+
+    outlined = outline_segment(segment, closed.to_bytes("r"), "r")
+
+    assert outlined.entries is None
+    assert outlined.outline == open_segment(segment, closed.to_bytes("r"), "r").outline == closed.outline
+
+
+def test_every_number_of_a_segment_that_was_not_read_may_be_taken() -> None:
+    closed = close_segment("r", FOLDER, tuple(make_entries(3, 4) + make_entries(6, 9)))
+    unread = replace(closed, entries=None)
+
+    assert [number for number in range(1, 12) if closed.has_number(number)] == [3, 4, 6, 7, 8, 9]
+    assert [number for number in range(1, 12) if unread.has_number(number)] == list(range(3, 10))
