@@ -266,7 +266,9 @@ def _kill_claimers(rounds: int, seed: int, judge: str) -> list[str]:
     print(
         f"\n{tally.rounds} rounds of processes survived: {tally.tenures} claims, {tally.kills} SIGKILLs, "
         f"{tally.stops} SIGSTOPs, {tally.saves} saves, {tally.fenced} fenced, {tally.set_aside} set aside; "
-        f"never two at a time, nobody for {tally.longest_gap_s:.1f} s at most, with claims of {TTL_S:.0f} s"
+        f"never two at a time, nobody for {tally.longest_gap_s:.1f} s at most, with claims of {TTL_S:.0f} s; "
+        f"the machine itself came to a halt for {tally.longest_halt_s:.1f} s at most, "
+        f"for {tally.most_lost_s:.1f} s in a gap that was too long"
     )
     return []
 

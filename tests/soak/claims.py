@@ -585,9 +585,9 @@ class Stage:
             claimer.accepted.clear()
 
     def _check(self) -> None:
-        holders = [each for each in self.claimers if each.held and each.held.is_held]
+        holders = [(by.number, by.held.fence) for by in self.claimers if by.held and by.held.is_held]
         if len(holders) > 1:
-            raise TwoHolders(f"{self.run_id}: {[(each.number, each.held.fence) for each in holders]}")
+            raise TwoHolders(f"{self.run_id}: these claimers have these fences: {holders}")
         claim = self._stored()
         is_free = claim is None or claim.is_released or self.turns.now > claim.expires_at + GRACE_S
         if not is_free or self.is_over():
