@@ -28,6 +28,7 @@ from tests.soak.rotations import CHECKPOINTS, RUNS, play_rotation
 from tests.soak.share import Share, TallyT, play_cleaning_share, play_share
 
 SCHEDULES_PER_SHARE = 25
+_ROUNDS_PER_SHARE = 20
 
 PlayShare = Callable[[int, int], Share[TallyT]]
 
@@ -226,22 +227,29 @@ def _play_limits(schedules: int, seed: int) -> list[str]:
 
 
 def _play_claims(rounds: int, seed: int, judge: str) -> list[str]:
-    """Play rounds of claimers of one run and say what was survived; return how it failed."""
-    from tests.soak.claims import play_claims
+    """Play rounds of claimers of one run on all cores, say what was survived; return how some failed."""
+    from tests.soak.claims import ClaimTally, try_claims
 
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        with _judging(judge) as database:
-            tally = play_claims(rounds, seed, _show, database=database)
-    except AssertionError as error:
-        again = "scripts/soak --schedules 0 --sweeps 0 --parts 0 --kills 0 --forks 0"
-        return [f"{error}\nRepeat it with: {again} --claims {rounds} --judge {judge} --seed {seed}"]
+    sizes = [min(_ROUNDS_PER_SHARE, rounds - done) for done in range(0, rounds, _ROUNDS_PER_SHARE)]
+    seeds = range(seed, seed + len(sizes))
+    total, failures = ClaimTally(), []
+    cores = os.cpu_count() or 1
+    with _judging(judge) as database, ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
+        play = partial(try_claims, database=database)
+        for number, size, (tally, failure) in zip(seeds, sizes, pool.map(play, seeds, sizes), strict=True):
+            total += tally
+            if failure:
+                again = "scripts/soak --schedules 0 --sweeps 0 --parts 0 --limits 0 --kills 0 --forks 0"
+                failures.append(
+                    f"{failure}\nRepeat it with: {again} --claims {size} --judge {judge} --seed {number}"
+                )
+            _show(f"{total.rounds} of {rounds} rounds of claimers")
     print(
-        f"\n{tally.rounds} rounds of claimers survived: {tally.tenures} claims, {tally.kills} kills, "
-        f"{tally.freezes} freezes, {tally.faults} faults, {tally.saves} saves, {tally.fenced} fenced, "
-        f"{tally.set_aside} set aside; never two at a time, nobody for {tally.longest_gap_s:.1f} s at most"
+        f"\n{total.rounds} rounds of claimers survived: {total.tenures} claims, {total.kills} kills, "
+        f"{total.freezes} freezes, {total.faults} faults, {total.saves} saves, {total.fenced} fenced, "
+        f"{total.set_aside} set aside; never two at a time, nobody for {total.longest_gap_s:.1f} s at most"
     )
-    return []
+    return failures
 
 
 def _kill_claimers(rounds: int, seed: int, judge: str) -> list[str]:
@@ -258,7 +266,9 @@ def _kill_claimers(rounds: int, seed: int, judge: str) -> list[str]:
     print(
         f"\n{tally.rounds} rounds of processes survived: {tally.tenures} claims, {tally.kills} SIGKILLs, "
         f"{tally.stops} SIGSTOPs, {tally.saves} saves, {tally.fenced} fenced, {tally.set_aside} set aside; "
-        f"never two at a time, nobody for {tally.longest_gap_s:.1f} s at most, with claims of {TTL_S:.0f} s"
+        f"never two at a time, nobody for {tally.longest_gap_s:.1f} s at most, with claims of {TTL_S:.0f} s; "
+        f"the machine itself came to a halt for {tally.longest_halt_s:.1f} s at most, "
+        f"for {tally.most_lost_s:.1f} s in a gap that was too long"
     )
     return []
 

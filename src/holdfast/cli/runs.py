@@ -142,8 +142,13 @@ def print_checkpoints(index: "Index", session: Session, screen: Screen) -> None:
     columns: tuple[str, ...] = ("#", "trigger", "status", "where", "timestamp", "file", "checkpoint")
     if marks:
         columns = (*columns, "signature")
-        rows = [(*row, marks.get(row[-1], "")) for row in rows]
+        rows = [(*row, marks.get(row[6], "")) for row in rows]
+    if index.fenced:
+        columns = (*columns, "claim")
+        rows = [(*row, "fenced" if row[6] in index.fenced else "") for row in rows]
     screen.table(columns, rows, right=("#",))
+    if index.fenced:
+        screen.say("Fenced: it came after its run had been taken over. Nobody resumes from it.")
 
 
 def indent(content: bytes) -> bytes:

@@ -198,7 +198,7 @@ class Index:
     `entries` are those that `index.json` lists itself: the newest. Retention has removed checkpoints with
     numbers up to `pruned_through`: none of these is given again. `others` are members that this version does
     not know: a rewrite keeps them. `review` is what the run waits for that needs a person, or that one has
-    stopped it.
+    stopped it. `fence_before` is the highest fence of those that a list of the newest leaves out.
     """
 
     run_id: str
@@ -209,6 +209,7 @@ class Index:
     others: Mapping[str, Any] = field(default_factory=dict)
     review: Held | None = None
     segments: tuple[Segment, ...] = ()
+    fence_before: int = 0
 
     @property
     def newest(self) -> IndexEntry | None:
@@ -220,9 +221,20 @@ class Index:
         """Return the newest entry that counts: one with an older fence than one before it came too late."""
         for place in range(len(self.entries) - 1, -1, -1):
             entry = self.entries[place]
-            if not entry.fence or entry.fence >= highest_fence(self.entries[:place]):
+            before = max(self.fence_before, highest_fence(self.entries[:place]))
+            if not entry.fence or entry.fence >= before:
                 return entry
         return None
+
+    @cached_property
+    def fenced(self) -> frozenset[str]:
+        """Return the ids of the entries that came too late: nobody resumes from these checkpoints."""
+        late, highest = set(), self.fence_before
+        for entry in self.entries:
+            if 0 < entry.fence < highest:
+                late.add(entry.checkpoint_id)
+            highest = max(highest, entry.fence)
+        return frozenset(late)
 
     @property
     def status(self) -> RunStatus:
@@ -284,8 +296,9 @@ class Index:
 
     def unfolded(self, newest: int | None = None) -> "Index":
         """Return the index with all that is known in `entries`, or so many of the `newest`; for who looks."""
-        entries = self.all_entries
-        return replace(self, entries=entries[-newest:] if newest else entries, segments=())
+        left_out = self.all_entries[:-newest] if newest else ()
+        entries = self.all_entries[len(left_out) :]
+        return replace(self, entries=entries, segments=(), fence_before=highest_fence(left_out))
 
     def newest_first(self) -> Iterator[IndexEntry]:
         """Yield the entries with those of the segments that were read, the newest first."""

@@ -103,14 +103,12 @@ class AgentTools:
     def list_checkpoints(self, run_id: str) -> str:
         """Return the newest checkpoints of a run, for the resource of a run."""
         listed = list_document(self.holdfast.checkpoints(run_id, limit=_MOST_LISTED))
-        return encode(
-            {"run_id": listed.run_id, "checkpoints": [_line(each) for each in listed.checkpoints]}
-        ).decode()
+        lines = [_shorten(each) for each in listed["checkpoints"]]
+        return encode({"run_id": run_id, "checkpoints": lines}).decode()
 
 
-def _line(listed: Any) -> dict[str, Any]:
-    names = ("sequence", "checkpoint_id", "trigger", "timestamp", "status")
-    return {name: getattr(listed, name) for name in names}
+def _shorten(listed: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in listed.items() if name != "file_path"}
 
 
 def _tell(receipt: Receipt) -> str:

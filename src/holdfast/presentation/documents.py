@@ -17,7 +17,11 @@ _RECEIPT_FIELDS = tuple(field.name for field in fields(Receipt))
 
 @dataclass(frozen=True, slots=True)
 class ListedCheckpoint:
-    """One checkpoint of a run, in a line."""
+    """One checkpoint of a run, in a line.
+
+    `signature` is there where a key says that all must be signed: `valid`, `missing` or `forged`. `fenced` is
+    there, and true, where it came after its run had been taken over, so that nobody resumes from it.
+    """
 
     sequence: int
     checkpoint_id: str
@@ -25,13 +29,8 @@ class ListedCheckpoint:
     timestamp: str
     file_path: str
     status: str
-
-
-@dataclass(frozen=True, slots=True)
-class SignedCheckpoint(ListedCheckpoint):
-    """One checkpoint of a run where a key says that all must be signed: `valid`, `missing` or `forged`."""
-
     signature: str | None = None
+    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +39,9 @@ class CheckpointList:
 
     run_id: str
     checkpoints: list[ListedCheckpoint]
+
+
+_LINE_FIELDS = tuple(field.name for field in fields(ListedCheckpoint))[:6]
 
 
 def receipt_document(receipt: Receipt) -> dict[str, Any]:
@@ -53,14 +55,17 @@ def runs_document(runs: Iterable["RunSummary"]) -> dict[str, Any]:
     return {"runs": list(runs)}
 
 
-def list_document(index: "Index", marks: Mapping[str, str] | None = None) -> CheckpointList:
-    """Return the checkpoints of a run; with `marks`, what each one's signature is worth."""
-    names = [field.name for field in fields(ListedCheckpoint)]
-    lines = [ListedCheckpoint(**{name: getattr(entry, name) for name in names}) for entry in index.entries]
-    if marks:
-        signed = [SignedCheckpoint(**asdict(line), signature=marks.get(line.checkpoint_id)) for line in lines]
-        return CheckpointList(index.run_id, [*signed])
-    return CheckpointList(index.run_id, lines)
+def list_document(index: "Index", marks: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return a CheckpointList without what does not apply; with `marks`, what each signature is worth."""
+    lines = []
+    for entry in index.entries:
+        line = {name: getattr(entry, name) for name in _LINE_FIELDS}
+        if marks:
+            line["signature"] = marks.get(entry.checkpoint_id)
+        if entry.checkpoint_id in index.fenced:
+            line["fenced"] = True
+        lines.append(line)
+    return {"run_id": index.run_id, "checkpoints": lines}
 
 
 def run_document(index: "Index") -> "RunSummary":

@@ -207,6 +207,9 @@ def test_a_checkpoint_of_an_older_fence_that_is_stored_later_is_never_the_newest
     for reader in (a, b, machine("c")):
         assert reader.resume("r").state == {"by": "second"}
         assert reader.validate("r").findings == []
+        for listed in (reader.checkpoints("r"), reader.checkpoints("r", limit=1)):
+            late = [entry for entry in listed.entries if entry.checkpoint_id in listed.fenced]
+            assert [(entry.sequence, entry.fence) for entry in late] == [(3, 1)]
     with b.claim("r") as claim:
         assert claim.fence == 3
         b.save("r", {"by": "third"})

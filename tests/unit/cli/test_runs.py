@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.claims.known import KnownClaims
 from holdfast.cli.runs import indent
 
 from .conftest import Ended, GitHub, Holdfast
@@ -205,3 +206,27 @@ def test_archived_runs_are_found_by_their_workflow(
     assert [(run["run_id"], run["workflow"]) for run in found] == [("old", "flows/ci.yml")]
     assert holdfast("runs", "--archived", "--workflow", "none", "--json").document["runs"] == []
     assert len(holdfast("runs", "--archived", "--json").document["runs"]) == 2
+
+
+def test_a_checkpoint_that_came_after_its_run_was_taken_over_is_marked_in_the_list(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if it had been between the check and the write when the run was taken over.
+    monkeypatch.setattr(KnownClaims, "admit", lambda *_: None)
+
+    def submit_with(fence: int) -> None:
+        checkpoint = {"run_id": "r", "trigger": "manual", "state": {}, "fence": fence}
+        assert holdfast("submit", "-", stdin=json.dumps(checkpoint)).code == 0
+
+    submit_with(1)
+    submit_with(2)
+    assert "fenced" not in holdfast("list", "r").out + holdfast("list", "r", "--json").out
+
+    submit_with(1)
+
+    listed = holdfast("list", "r", "--json").document["checkpoints"]
+    assert [line.get("fenced") for line in listed] == [None, None, True]
+    table = holdfast("list", "r", "--limit", "1").out.splitlines()
+    assert table[0].endswith("claim")
+    assert table[1].endswith("fenced")
+    assert "Nobody resumes from it" in table[2]

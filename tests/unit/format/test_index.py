@@ -1,6 +1,7 @@
 """The index of a run, as a file."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -41,3 +42,20 @@ def test_unknown_members_are_kept_through_every_change() -> None:
 def test_newer_index_is_told_from_a_damaged_one() -> None:
     with pytest.raises(NewerFormat, match="format 2 is newer"):
         parse_index(b'{"format_version": 2, "segments": []}', "index.json")
+
+
+def test_what_came_too_late_is_known_also_where_only_the_newest_are_listed() -> None:
+    fences = {"a": 1, "b": 2, "late": 1, "free": 0, "later": 1}
+    entries = tuple(
+        replace(ENTRY, sequence=number, checkpoint_id=name, fence=fence)
+        for number, (name, fence) in enumerate(fences.items(), 1)
+    )
+    index = Index("r", entries)
+
+    assert index.fenced == {"late", "later"}
+    newest = index.unfolded(1)
+    assert [entry.checkpoint_id for entry in newest.entries] == ["later"]
+    assert newest.fenced == {"later"}
+    assert newest.current is None
+    assert Index("r", entries[:2]).fenced == frozenset()
+    assert index.to_bytes() == replace(index, fence_before=9).to_bytes()

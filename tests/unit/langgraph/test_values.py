@@ -8,9 +8,10 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from holdfast.langgraph.values import MARK, decode_value, encode_value
+from holdfast.langgraph.values import MARK, decode_value, encode_members, encode_value
 
 SERDE = JsonPlusSerializer(allowed_msgpack_modules=None)
 
@@ -84,3 +85,14 @@ def test_pickle_is_refused_unless_a_serializer_for_it_is_given() -> None:
     with pytest.raises(NotImplementedError, match="pickle"):
         decode_value(pickle_of_one, SERDE)
     assert decode_value(pickle_of_one, pickled) == 1
+
+
+def test_what_holds_objects_is_not_tried_as_json_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+    monkeypatch.setattr("holdfast.langgraph.values.dump_plain", tried.append)
+
+    encode_members({"messages": [HumanMessage("a")], "at": datetime.now(UTC)}, SERDE)
+    assert tried == []
+
+    encode_members({"n": 1, "pair": (1, "b")}, SERDE)
+    assert tried[0] == {"n": 1, "pair": (1, "b")}

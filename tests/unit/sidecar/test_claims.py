@@ -1,5 +1,9 @@
 """Claims over HTTP, as a program in any language asks for them."""
 
+import pytest
+
+from holdfast.claims.known import KnownClaims
+from holdfast.drain.fencing import FenceGate
 from holdfast.format.moments import epoch
 from tests.fakes.sidecar import RunningSidecar
 
@@ -59,3 +63,25 @@ def test_what_cannot_be_claimed_is_refused_with_the_place(sidecar: RunningSideca
     assert sidecar.client.post("/v1/runs/..x/claim", json={"owner": "a"}).status_code == 422
     assert sidecar.submit("claimed-3", fence="1").status_code == 422
     assert sidecar.submit("claimed-3", fence=0).status_code == 422
+
+
+def test_what_came_after_its_run_was_taken_over_is_marked_in_lists_and_on_the_dashboard(
+    sidecar: RunningSidecar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if it had been between the check and the write when the run was taken over.
+    monkeypatch.setattr(KnownClaims, "admit", lambda *_: None)
+    monkeypatch.setattr(FenceGate, "__call__", lambda _gate, _view, stamped: stamped)
+    run = "/v1/runs/taken-over/checkpoints"
+    for fence in (1, 2):
+        assert sidecar.submit("taken-over", fence=fence).status_code == 202
+    before = sidecar.client.get(run).json()["checkpoints"]
+    assert "fenced" not in sidecar.client.get("/ui/runs/taken-over").text
+    assert sidecar.submit("taken-over", fence=1).status_code == 202
+
+    after = sidecar.client.get(run).json()["checkpoints"]
+
+    assert [line.keys() - {"fenced"} for line in after] == [before[0].keys()] * 3
+    assert [line.get("fenced") for line in after] == [None, None, True]
+    assert sidecar.client.get(f"{run}?limit=1").json()["checkpoints"][0]["fenced"] is True
+    page = sidecar.client.get("/ui/runs/taken-over").text
+    assert page.count("nobody resumes from it") == 1
