@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import SpoolBusy
+from holdfast.errors import SpoolBusy, UnknownRun
 from holdfast.format.receipt import Delivery, Progress
 from holdfast.queue.postgres import Database, lease
 from tests.fakes.spooling import FakeEntry
@@ -79,6 +79,22 @@ def test_lease_that_ran_out_is_taken_over_and_its_old_holder_changes_nothing(
     receipt = successor.receipt(first.checkpoint_id)
     assert receipt is not None
     assert receipt.status is Progress.SPOOLED
+
+
+def test_what_the_successor_has_stored_tells_the_old_holder_that_it_was_replaced(
+    open_shared: OpenShared, database: Database
+) -> None:
+    frozen, successor = open_shared(), open_shared()
+    frozen.put(FakeEntry())
+    (item,) = frozen.pending()
+    with frozen.drainer():
+        expire(database)
+        with successor.drainer():
+            successor.acknowledge({item.checkpoint_id: DELIVERY})
+            with pytest.raises(SpoolBusy, match="another process has taken over"):
+                frozen.read(item)
+    with pytest.raises(UnknownRun, match="not in the spool any more"):
+        frozen.read(item)  # who does not drain is told what has become of it
 
 
 def test_old_holder_that_ends_does_not_end_the_lease_of_its_successor(
