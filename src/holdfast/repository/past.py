@@ -19,10 +19,11 @@ from holdfast.format.review import Held
 from holdfast.format.triggers import Trigger
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.stored_run import StoredRun
-from holdfast.styles.review import SIGNS, TELLING, Past, carry_review
+from holdfast.styles.review import Past, carry_review
+from holdfast.styles.review_signs import TELLING, has_signs
 
 # What ends a run, and what is sealed, says more than it shows.
-_SIGNS = (*SIGNS, b'"status":"completed"', b'"$sealed"')
+_ENDS = (b'"status":"completed"', b'"$sealed"')
 
 
 def look_back(run: StoredRun, waiting: SpooledRun) -> Past:
@@ -52,7 +53,7 @@ def carry_spooled(before: Held | None, items: Iterable[QueueItem], waiting: Spoo
     for item in items:
         with suppress(HoldfastError, ValueError):
             body = waiting.spool.read(item)
-            if item.trigger in TELLING or any(sign in body for sign in _SIGNS):
+            if item.trigger in TELLING or has_signs(body) or any(sign in body for sign in _ENDS):
                 envelope = waiting.open(item)
                 before = carry_review(before, [envelope] if envelope else [])
     return before
