@@ -13,7 +13,8 @@ from holdfast.assembly import Assembly
 from holdfast.assembly.ground import Ground
 from holdfast.disk import translate
 from holdfast.drain.chunks import DrainPolicy
-from holdfast.drain.outage import NOTE, Outage, parse_outage
+from holdfast.drain.notes import OUTAGE_NOTE
+from holdfast.drain.outage import Outage, parse_outage
 from holdfast.drain.plan import forecast_drain_s, plan_drain
 from holdfast.errors import SpoolError
 from holdfast.format.receipt import QueueItem
@@ -189,7 +190,7 @@ def _look_at_spool(assembly: Assembly, now: float) -> Status:
         return _status(assembly, status, assembly.rate_limiter.report(), last_error=trouble)
     pending, budget = spool.pending(), assembly.rate_limiter.budget
     newer = spool.newer_runs()
-    outage = parse_outage(spool.notes().get(NOTE))
+    outage = parse_outage(spool.notes().get(OUTAGE_NOTE))
     forecast_s = None if outage else forecast_drain_s(pending, budget, now, assembly.policy)
     aside = spool.set_aside_entries()[:SHOWN_SET_ASIDE] if status.set_aside else []
     return _status(

@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from holdfast.clock import Deadline
 from holdfast.emulator.app import Emulator
 from holdfast.emulator.options import EmulatorOptions
+from holdfast.emulator.server import EmulatorServer
 from holdfast.emulator.transport import EmulatorTransport
 from holdfast.github.calls import Gateway
 from holdfast.github.client import GitHubClient
+from holdfast.github.light_client import LightClient
 from holdfast.github.wrappers.budgeted import BudgetedGateway
 from holdfast.github.wrappers.deadline import DeadlineGateway
 from holdfast.github.wrappers.retrying import RetryingGateway
@@ -44,9 +47,22 @@ def client(emulator: Emulator, clock: VirtualClock) -> Iterator[GitHubClient]:
         yield client
 
 
-@pytest.fixture(params=["memory", "client on the emulator", "every wrapper", "retrying memory"])
+@pytest.fixture
+def light_client(emulator: Emulator, clock: VirtualClock) -> Iterator[LightClient]:
+    with (
+        EmulatorServer(emulator, sleep=clock.sleep) as server,
+        LightClient(REPOSITORY, token=lambda: "a-token", api_url=server.url, clock=clock) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(
+    params=["memory", "client on the emulator", "light client", "every wrapper", "retrying memory"]
+)
 def gateway(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Gateway:
     kind: str = request.param
+    if kind == "light client":
+        return cast(LightClient, request.getfixturevalue("light_client"))
     inner: Gateway = MemoryGateway() if "memory" in kind else request.getfixturevalue("client")
     if kind == "every wrapper":
         deadline = Deadline(clock)

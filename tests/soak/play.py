@@ -13,8 +13,9 @@ import structlog
 from holdfast.emulator import Emulator, EmulatorOptions, Request, parse_fault
 from holdfast.format.checkpoint import Draft, draft_from_mapping, draft_from_text
 from holdfast.format.moments import format_moment
-from holdfast.queue import Queue, export_spool, import_spool
+from holdfast.queue import Queue
 from holdfast.queue.postgres import lease
+from holdfast.queue.transfer import export_spool, import_spool
 from tests.soak.machines import (
     BRANCH,
     MAX_FILE_BYTES,

@@ -1,6 +1,5 @@
 """What traces cost: a save and a start with them, without them, and without anything of them installed."""
 
-import resource
 import subprocess
 import sys
 import threading
@@ -12,7 +11,7 @@ from pathlib import Path
 from benchmarks.report import Bar, Report
 from benchmarks.sampling import Sample, interleave
 from benchmarks.saving_process import WITHOUT_EXTRA
-from benchmarks.sections.start_up import plain_variables, time_process
+from benchmarks.sections.start_up import plain_variables, processor_time, time_process
 from benchmarks.workshop import Workshop
 
 NAME = "traces"
@@ -102,13 +101,7 @@ class _Saver:
 def _start(folder: Path, preparation: str) -> Callable[[], float]:
     command = [sys.executable, "-c", _START.format(preparation)]
     variables = {**plain_variables(), "HOLDFAST_DATA_DIR": str(folder)}
-    return time_process(command, variables, text="{}", clock=_processor_time)
-
-
-def _processor_time() -> float:
-    """Return the CPU seconds of our processes that have ended: a start waits for hardly anything else."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return time_process(command, variables, text="{}", clock=processor_time)
 
 
 class _Collector(BaseHTTPRequestHandler):

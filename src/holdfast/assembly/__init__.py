@@ -103,9 +103,9 @@ class Assembly(Upkeep, Exclusion):
         from holdfast.github.wrappers.deferred import DeferredGateway
         from holdfast.repository.reader import Reader
 
-        # What is spooled is read without githubkit, which takes longer to load than the rest together.
-        gateway = DeferredGateway(lambda: self._gateway(self._deadline))
-        hasty = DeferredGateway(lambda: self._gateway(self._deadline, attempts=1))
+        # What is spooled is read without any of this.
+        gateway = DeferredGateway(lambda: self._gateway(self._deadline, client=self.reading_client))
+        hasty = DeferredGateway(lambda: self._gateway(self._deadline, attempts=1, client=self.reading_client))
         # Some room above what our own writers put into one file; more is not parsed, whoever wrote it.
         largest = 2 * max(self.settings.max_checkpoint_bytes, MAX_FILE_BYTES)
         return Reader(

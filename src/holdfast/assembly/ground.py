@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.disk import make_private_folder
-from holdfast.drain.chunks import DrainPolicy
 from holdfast.errors import Refused, SpoolError
 from holdfast.format.paths import Layout
 from holdfast.github.tokens import TokenSource
 from holdfast.queue import Queue, QueueLimits, SqliteQueue
-from holdfast.ratelimit.limits import Limits
 from holdfast.security.redaction import Redactor
 from holdfast.security.sealing import Keyring
 from holdfast.security.signatures import Signatures
@@ -30,10 +28,12 @@ from holdfast.tracing import traces
 if TYPE_CHECKING:
     from holdfast.assembly import Assembly
     from holdfast.cache.local_copy import RepositoryCache
+    from holdfast.drain.chunks import DrainPolicy
     from holdfast.emulator import EmulatorServer
     from holdfast.github.calls import Gateway, Meter
     from holdfast.github.client import GitHubApp
     from holdfast.queue.postgres import Database
+    from holdfast.ratelimit.limits import Limits
 
 ACTIONS_REQUESTS_PER_HOUR = 1000
 
@@ -92,8 +92,10 @@ class Ground(ABC):
         """Return the repository whose spool takes a checkpoint of this run in. Nobody is asked."""
 
     @property
-    def policy(self) -> DrainPolicy:
+    def policy(self) -> "DrainPolicy":
         """Return how the spool is to be drained."""
+        from holdfast.drain.chunks import DrainPolicy
+
         return DrainPolicy(mode=self.settings.write_mode, max_file_bytes=self.settings.max_checkpoint_bytes)
 
     @property
@@ -119,8 +121,10 @@ class Ground(ABC):
         return "embedded" if self.settings.is_embedded else self.settings.api_url
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> "Limits":
         """Return the limits that hold for this token on this server."""
+        from holdfast.ratelimit.limits import Limits
+
         settings = self.settings
         return Limits(
             write_interval_s=settings.write_interval_s,

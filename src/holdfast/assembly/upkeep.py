@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.assembly.way_to_github import WayToGitHub
 from holdfast.clock import Deadline
-from holdfast.github.wrappers.right_of_way import RightOfWay
-from holdfast.retention.rules import RetentionRules
 from holdfast.security.trust import Trust
 
 if TYPE_CHECKING:
+    from holdfast.github.wrappers.right_of_way import RightOfWay
     from holdfast.retention import Squash, Sweeper
     from holdfast.retention.preserved import PreservedRuns
     from holdfast.retention.rotation import Rotator
+    from holdfast.retention.rules import RetentionRules
     from holdfast.retention.schedule import Schedule
 
 
@@ -21,8 +21,10 @@ class Upkeep(WayToGitHub):
     """Clean-ups, new keys and a shorter history."""
 
     @property
-    def rules(self) -> RetentionRules:
+    def rules(self) -> "RetentionRules":
         """Return how much is kept."""
+        from holdfast.retention.rules import RetentionRules
+
         settings = self.settings
         return RetentionRules(
             full_runs=settings.keep_full_runs,
@@ -35,8 +37,10 @@ class Upkeep(WayToGitHub):
         )
 
     @cached_property
-    def right_of_way(self) -> RightOfWay:
+    def right_of_way(self) -> "RightOfWay":
         """Return what the drain and the clean-ups share."""
+        from holdfast.github.wrappers.right_of_way import RightOfWay
+
         return RightOfWay()
 
     @cached_property

@@ -13,6 +13,8 @@ from holdfast.tracing import traces
 
 if TYPE_CHECKING:
     from holdfast.github.calls import Answer, Gateway
+    from holdfast.github.client import GitHubClient
+    from holdfast.github.light_client import LightClient
     from holdfast.github.presence import GraphqlPresence
     from holdfast.ratelimit.limiter import RateLimiter
     from holdfast.repository.runs import Runs
@@ -21,6 +23,16 @@ REQUEST_TIMEOUT_S = 30.0
 INSPECTION_TIMEOUT_S = 3.0
 # A sweep is in no hurry: it waits until the next minute's limits hold.
 PATIENCE_OF_A_SWEEP_S = 65.0
+
+
+def _client_class(*, is_light: bool) -> "type[GitHubClient | LightClient]":
+    if is_light:
+        from holdfast.github.light_client import LightClient
+
+        return LightClient
+    from holdfast.github.client import GitHubClient
+
+    return GitHubClient
 
 
 class WayToGitHub(Ground):
@@ -74,25 +86,41 @@ class WayToGitHub(Ground):
         """Return what talks to GitHub."""
         return self._open_client(self.rate_limiter.observe)
 
+    @cached_property
+    def reading_client(self) -> "Gateway":
+        """Return what readers talk to GitHub with: what is loaded already, else what is loaded soonest."""
+        if "client" in self.__dict__ or not self._is_light_enough():
+            return self.client
+        return self._open_client(self.rate_limiter.observe, is_light=True)
+
+    def _is_light_enough(self) -> bool:
+        if self._given_gateway:
+            return False
+        from holdfast.github.light_client import can_reach
+
+        return can_reach(self._api_url)
+
+    @property
+    def _api_url(self) -> str:
+        return self.embedded.url if self.settings.is_embedded else self.settings.api_url
+
     def _open_client(
         self,
         observe: "Callable[[Answer], None]",
         timeout_s: float = REQUEST_TIMEOUT_S,
         *,
         closing: ExitStack | None = None,
+        is_light: bool = False,
     ) -> "Gateway":
         """Return a client that is closed with `closing`, or with everything else."""
         if self._given_gateway:
             # One that stands for GitHub may have answers with headers, too.
             observed_by = getattr(self._given_gateway, "observed_by", None)
             return observed_by(observe) if observed_by else self._given_gateway
-        from holdfast.github.client import GitHubClient
-
-        api_url = self.embedded.url if self.settings.is_embedded else self.settings.api_url
-        client = GitHubClient(
+        client = _client_class(is_light=is_light)(
             self.repository,
             token=self.tokens.token,
-            api_url=api_url,
+            api_url=self._api_url,
             clock=self.clock,
             observe=observe,
             meter=self.meter,

@@ -20,7 +20,8 @@ import orjson
 from holdfast.disk import make_private_folder
 from holdfast.doctor import judgement
 from holdfast.doctor.judgement import Check, Diagnosis
-from holdfast.drain.outage import NOTE, parse_outage
+from holdfast.drain.notes import OUTAGE_NOTE
+from holdfast.drain.outage import parse_outage
 from holdfast.errors import (
     GatewayError,
     HoldfastError,
@@ -198,7 +199,7 @@ def _examine_queue(assembly: "Ground") -> Check:
     settings = assembly.settings
     try:
         status = assembly.spool.status(assembly.clock.now())
-        outage = parse_outage(assembly.spool.notes().get(NOTE))
+        outage = parse_outage(assembly.spool.notes().get(OUTAGE_NOTE))
     except SpoolError as error:
         return Check("spool", False, str(error), "docs/operations.md says what each of these takes.")
     return judgement.judge_queue(

@@ -8,6 +8,9 @@ from holdfast.errors import SpoolUnwritable
 
 NoteT = TypeVar("NoteT")
 
+OUTAGE_NOTE = "trouble"
+"""The name of the note in the spool that remembers an outage across restarts."""
+
 
 def read_note(kind: type[NoteT], name: str, content: bytes) -> NoteT:
     """Return what a note says. Raises SpoolUnwritable if it says more, or other things, than we know of."""

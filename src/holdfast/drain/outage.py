@@ -5,12 +5,10 @@ from dataclasses import asdict, dataclass
 
 import orjson
 
-from holdfast.drain.notes import read_note
+from holdfast.drain.notes import OUTAGE_NOTE, read_note
 from holdfast.errors import GatewayError, Refused
 
 UNAVAILABLE = "unavailable"
-NOTE = "trouble"
-"""The name of the note in the spool that remembers an outage across restarts."""
 
 _LONGEST_PAUSE_WITHOUT_ANSWER_S = 30.0
 # From this many failures on GitHub is down, not stumbling.
@@ -60,7 +58,7 @@ class Outage:
 
 def parse_outage(content: bytes | None) -> Outage | None:
     """Return the outage that a note holds, if there is one. Raises SpoolUnwritable for a newer format."""
-    return read_note(Outage, NOTE, content) if content else None
+    return read_note(Outage, OUTAGE_NOTE, content) if content else None
 
 
 def outage_after(

@@ -9,7 +9,8 @@ from holdfast.clock import Deadline
 from holdfast.drain.chunks import DrainPolicy, Step, critical_ids, due_items
 from holdfast.drain.commits import CommitWriter
 from holdfast.drain.contents import ContentsWriter
-from holdfast.drain.outage import NOTE, Outage, RateBlock, outage_after, parse_outage
+from holdfast.drain.notes import OUTAGE_NOTE
+from holdfast.drain.outage import Outage, RateBlock, outage_after, parse_outage
 from holdfast.drain.pending import pending_writes, plan_unfinished
 from holdfast.drain.plan import DrainPlan, first_look, plan_drain
 from holdfast.drain.settling import RELEASE_PAUSE_S, StepWriter
@@ -287,13 +288,13 @@ class Worker:
         return PassResult(state, outage.retry_at - now, outage.sentence)
 
     def _outage(self) -> Outage | None:
-        return parse_outage(self.spool.notes().get(NOTE))
+        return parse_outage(self.spool.notes().get(OUTAGE_NOTE))
 
     def _set_outage(self, outage: Outage | None) -> None:
         if outage:
-            self.spool.note(NOTE, outage.to_bytes())
-        elif NOTE in self.spool.notes():
-            self.spool.forget(NOTE)
+            self.spool.note(OUTAGE_NOTE, outage.to_bytes())
+        elif OUTAGE_NOTE in self.spool.notes():
+            self.spool.forget(OUTAGE_NOTE)
 
     def _purge_receipts(self) -> None:
         now = self._now()

@@ -1,33 +1,43 @@
 """Where a repository's API is: the server, its GraphQL, and the name that is put into every URL."""
 
-import httpx
+from urllib.parse import SplitResult, urlsplit
 
 from holdfast.errors import InvalidSettings
 
 Origin = tuple[str, str, int | None]
 
+_PORTS = {"http": 80, "https": 443}
+
 
 def parse_origin(base_url: str) -> Origin:
     """Return the origin of the API. Raises InvalidSettings for what is no address of a server."""
     try:
-        origin = origin_of(httpx.URL(base_url))
-    except httpx.InvalidURL as error:
+        origin = origin_of(urlsplit(base_url))
+    except ValueError as error:
         raise InvalidSettings([f"the API's address is not a URL: {error}"]) from error
-    if origin[0] not in ("http", "https") or not origin[1]:
+    if origin[0] not in _PORTS or not origin[1]:
         raise InvalidSettings(["the API's address must begin with https:// (or http://) and name a server"])
     return origin
 
 
-def origin_of(url: httpx.URL) -> Origin:
-    """Return scheme, host and port: nobody else may get our token."""
-    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
+def origin_of(url: SplitResult) -> Origin:
+    """Return scheme, host and port: nobody else may get our token. Raises ValueError for an odd port."""
+    return url.scheme, url.hostname or "", url.port or _PORTS.get(url.scheme)
 
 
-def graphql_url(base_url: str) -> str:
+def server_of(base_url: str) -> str:
+    """Return the part of an address before its path.
+
+    >>> server_of("https://ghe.test:8443/api/v3")
+    'https://ghe.test:8443'
+    """
+    split = urlsplit(base_url)
+    return f"{split.scheme}://{split.netloc}"
+
+
+def graphql_path(base_path: str) -> str:
     """Return where GraphQL is: Enterprise Server keeps it beside `/api/v3`, GitHub below its root."""
-    if base_url.endswith("/api/v3"):
-        return f"{base_url.removesuffix('/v3')}/graphql"
-    return f"{base_url}/graphql"
+    return f"{base_path.removesuffix('/v3') if base_path.endswith('/api/v3') else base_path}/graphql"
 
 
 def check_repository_name(repository: str) -> str:

@@ -2,7 +2,8 @@
 
 A call says everything about one request; a gateway performs it. Wrapping a gateway (to spend
 budget, to repeat) is then one method, and a test double is a function. What takes several requests is a
-function over a gateway (`listing`), so that every wrapper sees each of them.
+function over a gateway (`listing`), so that every wrapper sees each of them. Slots would make each of these
+classes a third slower to load, and a command that reads loads them all.
 
 An empty repository has no branch and no commit, so every read of one raises Missing. What tells it from a
 missing branch is the first WriteTree: in an empty repository, and only there, it raises Conflict with kind
@@ -42,7 +43,7 @@ PATHS_PER_QUERY = 100
 """How many files one query asks for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call(Generic[ResultT_co]):
     """One request to GitHub. The class says what it costs, the fields say what is asked."""
 
@@ -56,12 +57,12 @@ class Call(Generic[ResultT_co]):
         return next((getattr(self, name) for name in ("path", "branch", "sha") if hasattr(self, name)), "")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadRepository(Call[RepositoryRecord]):
     """Read the repository's own record."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadFile(Call[File]):
     """Read the file at `path` as of `ref`, a branch or a commit, whatever its size, in one request.
 
@@ -74,7 +75,7 @@ class ReadFile(Call[File]):
     is_fresh: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ListFolder(Call[Listing]):
     """List the folder at `path` (the root if empty) as of `ref`; GitHub cuts it off at 1,000 entries.
 
@@ -86,7 +87,7 @@ class ListFolder(Call[Listing]):
     is_fresh: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadTree(Call[Listing]):
     """List a tree by its SHA, a commit's or a branch's name, with everything below it if `is_recursive`.
 
@@ -98,21 +99,21 @@ class ReadTree(Call[Listing]):
     is_fresh: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadBlob(Call[bytes]):
     """Read a blob by its SHA. Raises Missing."""
 
     sha: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadHead(Call[str]):
     """Read the SHA of the branch's newest commit. Raises Missing."""
 
     branch: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadHeadIfChanged(Call[HeadReading]):
     """Read the SHA of the branch's newest commit, unless the branch still answers to `etag`.
 
@@ -124,14 +125,14 @@ class ReadHeadIfChanged(Call[HeadReading]):
     etag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadCommit(Call[CommitRecord]):
     """Read one commit by its SHA. Raises Missing."""
 
     sha: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadHistory(Call[tuple[CommitRecord, ...]]):
     """Read one page of the history of the commit `sha`, newest first; only the last has under HISTORY_PAGE.
 
@@ -143,7 +144,7 @@ class ReadHistory(Call[tuple[CommitRecord, ...]]):
     until: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadReplacedHead(Call[str]):
     """Read where the branch was just before it was moved by force to `sha`.
 
@@ -154,7 +155,7 @@ class ReadReplacedHead(Call[str]):
     sha: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CountCommits(Call[int]):
     """Count the commits of the branch, through GraphQL. Raises Missing, with NO_GRAPHQL without GraphQL."""
 
@@ -163,7 +164,7 @@ class CountCommits(Call[int]):
     branch: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadBlobs(Call[dict[str, bytes]]):
     """Read up to BLOBS_PER_QUERY blobs by their SHAs in one request, through GraphQL.
 
@@ -181,7 +182,7 @@ class ReadBlobs(Call[dict[str, bytes]]):
         return self.shas[0] if self.shas else ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WriteFile(Call[Revision]):
     """Put `content` at `path`. Without `expected_sha` the file must be new; with it, it must be that blob.
 
@@ -200,7 +201,7 @@ class WriteFile(Call[Revision]):
     expected_sha: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DeleteFile(Call[Revision]):
     """Delete the file at `path`, which must be the blob `expected_sha`. Raises Conflict, Missing."""
 
@@ -213,7 +214,7 @@ class DeleteFile(Call[Revision]):
     expected_sha: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WriteTree(Call[str]):
     """Make a tree of text files and return its SHA; on top of `base_tree_sha` if given. None deletes a path.
 
@@ -227,7 +228,7 @@ class WriteTree(Call[str]):
     base_tree_sha: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WriteCommit(Call[str]):
     """Make a commit of a tree and return its SHA; without parents it begins a new history."""
 
@@ -241,7 +242,7 @@ class WriteCommit(Call[str]):
     committer: Signature | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CreateBranch(Call[None]):
     """Make `branch` point to a commit.
 
@@ -255,7 +256,7 @@ class CreateBranch(Call[None]):
     commit_sha: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MoveBranch(Call[None]):
     """Make `branch` point to another commit: one that has the present one among its ancestors.
 
@@ -271,7 +272,7 @@ class MoveBranch(Call[None]):
     is_forced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplaceBranch(Call[None]):
     """Make `branch` point to any commit if it still points to `expected_head_sha`, through GraphQL.
 
@@ -289,7 +290,7 @@ class ReplaceBranch(Call[None]):
     commit_sha: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CommitFiles(Call[Revision]):
     """Write and delete many files in one commit on top of `expected_head_sha`, through GraphQL.
 
@@ -311,7 +312,7 @@ class CommitFiles(Call[Revision]):
     deletions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadPage(Call[Page]):
     """Read up to PATHS_PER_QUERY files and folders by GraphQL, at `commit_sha` or else at the branch's head.
 
@@ -336,7 +337,7 @@ class Gateway(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Answer:
     """What every answer of GitHub says beside its content: seen by whoever keeps the budget.
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class File:
     """One file as GitHub holds it."""
 
@@ -12,7 +12,7 @@ class File:
     blob_sha: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ListingEntry:
     """One line of a folder or tree: `path` is relative to what was listed."""
 
@@ -22,7 +22,7 @@ class ListingEntry:
     size_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Listing:
     """What a folder or tree holds; `is_complete` is false when GitHub cut it off."""
 
@@ -30,7 +30,7 @@ class Listing:
     is_complete: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Revision:
     """The commit that a write made, the blob it put at each path, and the commit it was made on, if known."""
 
@@ -39,7 +39,7 @@ class Revision:
     parent_sha: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Signature:
     """Who made a commit, and when, in ISO 8601."""
 
@@ -48,7 +48,7 @@ class Signature:
     date: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CommitRecord:
     """One commit: its tree, its parents, and who made it, if that is known."""
 
@@ -60,7 +60,7 @@ class CommitRecord:
     committer: Signature | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RepositoryRecord:
     """What the repository says of itself; `can_write` is false when GitHub says that the token may not.
 
@@ -75,7 +75,7 @@ class RepositoryRecord:
     size_bytes: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeadReading:
     """The branch's newest commit, or None if it is still the one that `etag` stood for."""
 
@@ -83,7 +83,7 @@ class HeadReading:
     etag: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """Some files and folders of a branch, all read at one commit; a path that is no file has None.
 
@@ -97,7 +97,7 @@ class Snapshot:
     unread: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Page:
     """What one query gives of a snapshot; of `truncated` files, which it does not give whole, the blobs."""
 

@@ -40,7 +40,7 @@ _BETWEEN = rb'%b|[^"\[\]{}]++' % _SHORT_STRING
 _FLAT = rb"[\[{](?:%b){0,64}[\]}]" % _BETWEEN
 _SMALL = rb"[\[{](?:%b|%b){0,64}[\]}]" % (_BETWEEN, _FLAT)
 # Up to a bracket, a long string or a limit. The groups are the last comma on the way, and the bracket.
-_match_tokens = re.compile(rb'(?:(,)|%b|[^"\[\]{},]++|%b){0,64}([\[\]{}]?)' % (_SHORT_STRING, _SMALL)).match
+_TOKENS = rb'(?:(,)|%b|[^"\[\]{},]++|%b){0,64}([\[\]{}]?)' % (_SHORT_STRING, _SMALL)
 _match_to_comma = re.compile(rb'[^"\[\]{},]*+(,?)([\[\]{}]?)').match
 _match_string = re.compile(rb"%b()()" % _STRING, re.DOTALL).match
 
@@ -162,9 +162,10 @@ def _find_runs(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, bo
     """Yield runs of members or items between two brackets, and whether each is a single large one."""
     begin = item = position = start + 1
     level, last = 0, end - 1
+    match_tokens = re.compile(_TOKENS).match  # compiled by the first large text: it takes milliseconds
     while position < last:
         is_large = not level and position - item > _RUN_BYTES
-        match = (_match_to_comma if is_large else _match_tokens)(text, position, last)
+        match = (_match_to_comma if is_large else match_tokens)(text, position, last)
         if match is None or match.end() == position:
             match = _match_string(text, position, last)
         if match is None:

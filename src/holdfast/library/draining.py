@@ -8,10 +8,10 @@ from holdfast.errors import SpoolBusy, Stopped
 from holdfast.format.receipt import Progress, Receipt
 from holdfast.library.reading import Reading
 from holdfast.library.sharded import DrainTerms, drain_shards
-from holdfast.queue import Manifest, export_spool
 
 if TYPE_CHECKING:
     from holdfast.drain.worker import DrainResult
+    from holdfast.queue.transfer import Manifest
 
 BUSY_POLL_S = 0.1
 
@@ -65,8 +65,10 @@ class Draining(Reading):
 
         return overview(self._assembly)
 
-    def export_spool(self, folder: Path) -> Manifest:
+    def export_spool(self, folder: Path) -> "Manifest":
         """Write every unsent checkpoint to `folder`, as a file each. The spool stays as it is."""
+        from holdfast.queue.transfer import export_spool
+
         return export_spool(self._assembly.spool, folder)
 
     def restore(self, checkpoint_ids: Iterable[str] | None = None, *, redact: bool = False) -> list[str]:

@@ -9,7 +9,7 @@ from uuid import uuid4
 from holdfast.assembly import Assembly
 from holdfast.assembly.ground import Ground
 from holdfast.drain.chunks import least_need
-from holdfast.drain.outage import NOTE
+from holdfast.drain.notes import OUTAGE_NOTE
 from holdfast.errors import (
     CheckpointTooLarge,
     DatabaseAway,
@@ -26,7 +26,6 @@ from holdfast.format.triggers import Priority, Trigger
 from holdfast.library.opening import parse_run_name
 from holdfast.library.reading import Reading
 from holdfast.logs import log
-from holdfast.queue import ImportReport, import_spool
 from holdfast.settings import MOST_BYTES, Settings
 from holdfast.tracing import traces
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from holdfast.claims.holding import HeldClaim
     from holdfast.importing.importer import Import
+    from holdfast.queue.transfer import ImportReport
 
 # How old the answer to "is the way to GitHub open?" may be: looking costs more than the rest of a save.
 LOOK_EVERY_S = 1.0
@@ -186,8 +186,10 @@ class Saving(Reading):
         if is_end and isinstance(held, Review):
             raise DecisionRefused("waits_for_review", tell_review(held, run_id))
 
-    def import_spool(self, folder: Path) -> ImportReport:
+    def import_spool(self, folder: Path) -> "ImportReport":
         """Take in what `export_spool` wrote, here or elsewhere; doing it again changes nothing."""
+        from holdfast.queue.transfer import import_spool
+
         return import_spool(self._assembly.spool, folder, self.draft)
 
     def import_checkpoints(
@@ -292,7 +294,7 @@ class Saving(Reading):
 def _look_at_way(shard: Assembly) -> dict[bool, bool]:
     """Return whether the way to GitHub is closed: True has the answer for critical checkpoints."""
     try:
-        if not (shard.spool.trouble() or NOTE in shard.spool.notes()):
+        if not (shard.spool.trouble() or OUTAGE_NOTE in shard.spool.notes()):
             return shard.rate_limiter.blocked_by_urgency(least_need(shard.policy))
     except DatabaseAway as error:
         log.warning("database_away", cause=str(error))

@@ -35,9 +35,9 @@ from holdfast.disk import (
 )
 from holdfast.errors import SpoolUnwritable
 from holdfast.format.paths import Layout
+from holdfast.locks import locked, writers_kept_out
 from holdfast.logs import log
 from holdfast.queue import earlier_format, tables
-from holdfast.queue.locks import locked, writers_kept_out
 from holdfast.queue.pages import PAGE_BYTES
 from holdfast.queue.salvage import REPORT, Salvage, SalvageReport
 from holdfast.queue.sqlite_file import SqliteFile, Work, connected

@@ -3,15 +3,15 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from math import inf
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from holdfast.clock import Clock
 from holdfast.disk import sync_folder
+from holdfast.errors import SpoolError
+from holdfast.locks import locked
 from holdfast.logs import log
 from holdfast.ratelimit.budget import Budget
 from holdfast.ratelimit.limiter import RateLimiter, ResultT
@@ -91,21 +91,20 @@ class FileRateLimiter(RateLimiter):
         """Make the locks of this process: those that it inherited at a fork are its parent's."""
         self._pid = os.getpid()
         self._thread_lock = threading.Lock()
-        self._file_lock = FileLock(f"{self._path}.lock", timeout=LONGEST_LOCK_WAIT_S, poll_interval=0.002)
 
     @contextmanager
     def _shared(self) -> Iterator[bool]:
         """Hold the file against other processes; false if that cannot be done in a moment."""
-        try:
-            self._file_lock.acquire()
-        except (OSError, Timeout) as error:
-            self._warn(error)
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            self._file_lock.release()
+        lock = self._path.with_name(f"{self._path.name}.lock")
+        busy = f"{lock.name} was held for {LONGEST_LOCK_WAIT_S:.0f} s"
+        with ExitStack() as held:
+            try:
+                held.enter_context(locked(lock, timeout_s=LONGEST_LOCK_WAIT_S, busy=lambda: busy))
+                is_held = True
+            except (OSError, SpoolError) as error:
+                self._warn(error)
+                is_held = False
+            yield is_held
 
     def _load(self) -> None:
         """Take over what another process has stored since we last looked."""

@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from holdfast.errors import GatewayError, HoldfastError
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.header import UNNAMED_PHASE
-from holdfast.importing.formats import name_format
 from holdfast.jsontext.members import parse_document
 from holdfast.logs import log
 from holdfast.repository.past import SpooledPast, look_back
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.stored_run import StoredRun
-from holdfast.styles.resume import Source
 from holdfast.styles.review import Past
+
+if TYPE_CHECKING:
+    from holdfast.styles.resume import Source
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Loaded:
     """
 
     envelope: Envelope
-    source: Source
+    source: "Source"
     warnings: Sequence[str]
     earlier: Iterable[Envelope] = ()
     past: Callable[[], Past] = Past
@@ -35,6 +37,8 @@ def tell_native(envelope: Envelope) -> list[str]:
     """Return a warning if the state is a checkpoint of another system, whose progress nobody reads there."""
     if envelope.header.phase != UNNAMED_PHASE or b'"progress"' in envelope.content:
         return []
+    from holdfast.importing.formats import name_format
+
     found = name_format(parse_document(envelope.content).outline().get("state_snapshot"))
     if found is None:
         return []

@@ -24,12 +24,13 @@ from holdfast.format.triggers import Trigger
 from holdfast.jsontext.members import parse_document
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.stored_run import StoredRun
-from holdfast.styles.review import SIGNS, TELLING, Past, Reviewed, open_reviewed, review_after
+from holdfast.styles.review import Past, Reviewed, open_reviewed, review_after
+from holdfast.styles.review_signs import TELLING, has_signs
 from holdfast.styles.values import as_mapping
 
 # What ends a run, and what is sealed, says more than it shows.
 _SEALED = b'"$sealed"'
-_SIGNS = (*SIGNS, b'"status":"completed"', _SEALED)
+_ENDS = (b'"status":"completed"', _SEALED)
 _MOST_REMEMBERED = 64
 
 
@@ -124,7 +125,7 @@ def _carry_one(before: Held | None, item: QueueItem, waiting: SpooledRun) -> tup
     """
     try:
         body = waiting.spool.read(item)
-        if item.trigger not in TELLING and not any(sign in body for sign in _SIGNS):
+        if not (item.trigger in TELLING or has_signs(body) or any(sign in body for sign in _ENDS)):
             return before, True
         moment = _understand(item, body, waiting)
     except (HoldfastError, ValueError):

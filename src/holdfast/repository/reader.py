@@ -1,8 +1,11 @@
-"""Reads what is stored and what is still spooled, as one, and from the local copy when GitHub is away."""
+"""Reads what is stored and what is still spooled, as one, and from the local copy when GitHub is away.
+
+What lists runs and plans how one goes on is loaded by who asks for it: `holdfast exec` has no time for it.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.cache.local_copy import ListedRun, RepositoryCache
 from holdfast.errors import (
@@ -19,22 +22,13 @@ from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import At
 from holdfast.format.index import Index
 from holdfast.format.paths import PRESERVED_RUNS, SUMMARY, Layout
-from holdfast.format.preserved_list import parse_preserved
 from holdfast.format.review import Held
 from holdfast.format.stored_file import entry_of
 from holdfast.github.calls import Gateway, ReadFile
 from holdfast.github.presence import GraphqlPresence
 from holdfast.logs import log
 from holdfast.queue import Queue
-from holdfast.repository.catalog import (
-    Catalog,
-    KnownLines,
-    RunLine,
-    RunSummary,
-    is_workflow,
-    read_archived,
-    read_indexes,
-)
+from holdfast.repository.known_lines import KnownLines
 from holdfast.repository.loaded import (
     Loaded,
     load_stored,
@@ -45,14 +39,15 @@ from holdfast.repository.loaded import (
 )
 from holdfast.repository.past import SpooledPast, look_back
 from holdfast.repository.queued import SpooledRun
-from holdfast.repository.run_list import list_known_runs, list_runs
-from holdfast.repository.signature_marks import mark_signatures
 from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, Files, GitHubSource, RunSource
 from holdfast.repository.stored_run import StoredRun
 from holdfast.security.trust import Trust
-from holdfast.styles.lateness import tell_late
-from holdfast.styles.resume import ResumePlan, plan_resume
-from holdfast.styles.review import TELLING, Past, find_review, open_reviewed
+from holdfast.styles.review import Past, find_review, open_reviewed
+from holdfast.styles.review_signs import TELLING
+
+if TYPE_CHECKING:
+    from holdfast.repository.catalog import RunLine, RunSummary
+    from holdfast.styles.resume import ResumePlan
 
 __all__ = ["History", "Loaded", "Reader", "RunSummary"]
 
@@ -104,7 +99,7 @@ class Reader:
         source = replace(self._github(is_hasty=True), known_head=head, known_files=files)
         return replace(self, source=source)
 
-    def look_at(self, run_id: str, *, newest: int | None = None) -> tuple[Index, ResumePlan]:
+    def look_at(self, run_id: str, *, newest: int | None = None) -> tuple[Index, "ResumePlan"]:
         """Return the checkpoints of a run and its resume plan, both at one commit. Raises like `resume`."""
         is_hasty = self.cache.has_latest(run_id)
         at_once = replace(self, source=self._github(is_hasty=is_hasty))
@@ -113,12 +108,14 @@ class Reader:
 
     def list_runs(
         self, *, is_resumable: bool = False, workflow: str | None = None, is_waiting: bool = False
-    ) -> list[RunSummary]:
+    ) -> list["RunSummary"]:
         """Return every run, or those that are asked for, the one last written to first.
 
         `workflow` is the path of a workflow, the end of one, or its name; those that wait for a person are
         `is_waiting`.
         """
+        from holdfast.repository.catalog import is_workflow
+
         lines = self.list_waiting() if is_waiting else self._lines()
         return [
             line.summary
@@ -127,7 +124,7 @@ class Reader:
             and (workflow is None or is_workflow(line.summary.workflow, workflow))
         ]
 
-    def list_waiting(self, *, is_asking: bool = True) -> list[RunLine]:
+    def list_waiting(self, *, is_asking: bool = True) -> list["RunLine"]:
         """Return the runs that wait for a person, each with what it waits for.
 
         Unless it `is_asking`, GitHub is not asked: the runs are those that were last listed, those written
@@ -135,11 +132,15 @@ class Reader:
         """
         if is_asking:
             return [line for line in self._lines() if line.review]
+        from holdfast.repository.catalog import Catalog
+
         catalog = Catalog(self.spool, self.lines, triggers=TELLING)
         stored = catalog.recall(self._cached(), self.cache, self.layout)
         return [line for line in catalog.with_spooled(stored) if line.review]
 
-    def _lines(self) -> list[RunLine]:
+    def _lines(self) -> list["RunLine"]:
+        from holdfast.repository.catalog import Catalog
+
         catalog = Catalog(self.spool, self.lines)
         stored = self._use_list(lambda source, runs: catalog.read(source, runs, self.cache, self.layout))
         return catalog.with_spooled(stored)
@@ -148,8 +149,11 @@ class Reader:
         """Return the index of every stored run, without segments; of those known here if GitHub is away."""
         return self._read_each(lambda index: index)
 
-    def list_archived(self, workflow: str | None = None) -> list[RunSummary]:
+    def list_archived(self, workflow: str | None = None) -> list["RunSummary"]:
         """Return the runs of which only a summary is left, or those of a workflow; the last to end first."""
+        from holdfast.repository.catalog import is_workflow, read_archived
+        from holdfast.repository.run_list import list_runs
+
         github = self._github(is_hasty=False)
         try:
             every = read_archived(github, list_runs(github), self.layout)
@@ -167,6 +171,8 @@ class Reader:
             return None
         known = self.cache.preserved(head.commit_sha)
         if known is None:
+            from holdfast.format.preserved_list import parse_preserved
+
             path = f"{self.layout.base_path}/{PRESERVED_RUNS}"
             try:
                 content = (self.hasty or self.gateway).perform(ReadFile(path, head.commit_sha)).content
@@ -210,6 +216,8 @@ class Reader:
         """Return what the signature of each stored checkpoint is worth, by id; nothing without a key."""
         if not self.trust.signatures.keys:
             return {}
+        from holdfast.repository.signature_marks import mark_signatures
+
         nothing: dict[str, str] = {}
         return self._stored_beside_spool(run_id, mark_signatures, nothing, is_spooled=True)[0]
 
@@ -251,12 +259,15 @@ class Reader:
         at: At | None = None,
         active_lessons: Sequence[Any] | None = None,
         dag: Any = None,
-    ) -> ResumePlan:
+    ) -> "ResumePlan":
         """Return where the run goes on, from its newest good checkpoint or from the one at `at`.
 
         Raises UnknownRun, IntegrityFailure when nothing good is left, GatewayError when GitHub is away and
         nothing of the run is known here.
         """
+        from holdfast.styles.lateness import tell_late
+        from holdfast.styles.resume import plan_resume
+
         waiting = SpooledRun.look(self.spool, run_id, self.trust)
         loaded = self._load_newest(waiting, with_index=True) if at is None else self._load_at(waiting, at)
         past = loaded.past()
@@ -395,12 +406,16 @@ class Reader:
 
     def _read_each(self, look: Callable[[Index], ResultT]) -> list[ResultT]:
         """Return what `look` makes of the index of every stored run; one is in memory at a time."""
+        from holdfast.repository.catalog import read_indexes
+
         return self._use_list(
             lambda source, runs: list(map(look, read_indexes(source, runs, self.cache, self.layout)))
         )
 
     def _use_list(self, use: Callable[[RunSource, Runs], list[ResultT]]) -> list[ResultT]:
         """Return what `use` makes of the list of stored runs; of those known here if GitHub is away."""
+        from holdfast.repository.run_list import list_known_runs, list_runs
+
         github = self._github(is_hasty=self.cache.knows_runs())
         try:
             return use(github, list_runs(github))

@@ -4,7 +4,7 @@ from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast.cache.local_copy import Ends, Folder, Head, RepositoryCache
 from holdfast.errors import IntegrityFailure, Missing, NotInCopy
@@ -20,7 +20,9 @@ from holdfast.jsontext.members import sha256_hex
 from holdfast.repository.blobs import MAX_QUERIED_BLOB_BYTES, BlobReader, cut
 from holdfast.repository.once import once
 from holdfast.repository.snapshot import check_weight
-from holdfast.styles.resume import Source
+
+if TYPE_CHECKING:
+    from holdfast.styles.resume import Source
 
 Files = Mapping[str, RemoteFile]
 
@@ -34,7 +36,7 @@ class RunSource(Protocol):
     """Where stored checkpoints are read from."""
 
     @property
-    def source(self) -> Source:
+    def source(self) -> "Source":
         """Return what a plan calls this."""
         ...
 
@@ -91,7 +93,7 @@ class GitHubSource:
     layout: Layout
     branch: str
     max_file_bytes: int = MAX_FILE_BYTES
-    source: Source = "github"
+    source: "Source" = "github"
     is_whole: bool = True
     graphql: GraphqlPresence | None = None
     known_head: str = ""
@@ -248,7 +250,7 @@ class CachedSource:
     layout: Layout
     max_file_bytes: int = MAX_FILE_BYTES
     reads_segments: bool = True
-    source: Source = "cache"
+    source: "Source" = "cache"
     is_whole: bool = False
 
     def files(self, run_id: str) -> Files:

@@ -8,16 +8,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.clock import Clock, Deadline
-from holdfast.disk import make_private_folder, translate
+from holdfast.disk import make_private_folder
 from holdfast.errors import (
     Conflict,
     GatewayError,
     HoldfastError,
     Refused,
+    SpoolBusy,
     Stopped,
     SweepBusy,
     Throttled,
@@ -29,6 +28,7 @@ from holdfast.format.paths import RETENTION_LOG, Layout
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.wrappers.retrying import SWEEP_ATTEMPTS, plan_and_repeat
 from holdfast.github.wrappers.right_of_way import RightOfWay
+from holdfast.locks import locked
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.retention.commit import Committer, FileChanges
@@ -102,17 +102,13 @@ class Sweeper:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         make_private_folder(self.lock_folder)
-        lock = FileLock(self.lock_folder / "sweep.lock", timeout=0, thread_local=False)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise SweepBusy("another process is cleaning up; let it finish") from None
-        except OSError as error:
-            raise translate(error, self.lock_folder) from error
-        try:
+        lock = locked(self.lock_folder / "sweep.lock", timeout_s=0, busy=lambda: "another process cleans up")
+        with ExitStack() as held:
+            try:
+                held.enter_context(lock)
+            except SpoolBusy:
+                raise SweepBusy("another process is cleaning up; let it finish") from None
             yield
-        finally:
-            lock.release()
 
     def _carry_out(self, only: Collection[str] | None, make: MakePlan) -> SweepReport:
         report = SweepReport(RetentionPlan(()))

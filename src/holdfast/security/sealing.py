@@ -16,7 +16,6 @@ from holdfast.errors import IntegrityFailure, InvalidCheckpoint, KeyMissing
 from holdfast.format.checkpoint import PARTS_MEMBER, Draft, Envelope, stamp
 from holdfast.format.completion import KEEP, RETENTION
 from holdfast.format.header import HEADER_MEMBERS
-from holdfast.format.incremental import find_leaves
 from holdfast.format.parts import join_parts, replace_spans
 from holdfast.jsontext.members import find_items, find_members, join_members, parse_document
 from holdfast.jsontext.parse import parse_value
@@ -92,6 +91,7 @@ class Keyring:
 
     def _seal_members(self, state: bytes, run_id: str, least_bytes: int) -> tuple[bytes, list[bytes]]:
         """Return the state with references to those of its members that are sealed alone, and these."""
+        from holdfast.format.incremental import find_leaves
         from holdfast.security import jose
 
         body = b'{"%b":%b}' % (STATE.encode(), state)

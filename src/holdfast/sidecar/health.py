@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.drain.outage import NOTE, parse_outage
+from holdfast.drain.notes import OUTAGE_NOTE
+from holdfast.drain.outage import parse_outage
 from holdfast.errors import DiskFailed, SpoolError
 from holdfast.metrics import CONTENT_TYPE
 from holdfast.presentation.documents import diagnosis_document, stats_document
@@ -107,7 +108,7 @@ class HealthRoutes:
             self._outage = spool.trouble()
             if self._outage is None:
                 spool.note(_PROBE_NOTE, orjson.dumps(self._now()))
-                outage = parse_outage(spool.notes().get(NOTE))
+                outage = parse_outage(spool.notes().get(OUTAGE_NOTE))
                 self._outage = outage.sentence if outage else None
         except DiskFailed as error:
             self._service.fail(error)

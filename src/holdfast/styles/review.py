@@ -19,6 +19,7 @@ from holdfast.format.triggers import Trigger
 from holdfast.jsontext.members import parse_document
 from holdfast.styles.agents import lost_agents
 from holdfast.styles.phases import name_phase, parse_ordinal
+from holdfast.styles.review_signs import TELLING, has_signs
 from holdfast.styles.values import as_mapping, as_sequence, name_all
 
 HUMAN_REVIEW = "human_review"
@@ -30,9 +31,6 @@ _KINDS: Mapping[str, ReviewKind] = {
 _FAILED = frozenset({"fail", "failed", "failure", "reject", "rejected", "deny", "denied", "block", "blocked"})
 _FAILED_TOO = frozenset({"no_go", "nogo", "stop", "halt", "escalate", "escalated", "false"})
 _GATE = re.compile(r"(?:gate_)?(.+?)(?:_gate)?")
-# A checkpoint of another trigger, and without any of these in it, says nothing of a review.
-TELLING = frozenset({Trigger.CIRCUIT_BREAKER, Trigger.ESCALATION, Trigger.REVIEW, Trigger.ROLLBACK})
-SIGNS = (b'"circuit_breaker_state"', b'"gate_history"', b'"recovery_attempts"', b'"stepped_back_for"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +219,7 @@ def _last_review(entries: Iterable[IndexEntry]) -> int:
 
 def _glance(envelope: Envelope) -> Reviewed:
     """Return a checkpoint with its state only if that says anything of a review."""
-    if envelope.header.trigger in TELLING or any(sign in envelope.content for sign in SIGNS):
+    if envelope.header.trigger in TELLING or has_signs(envelope.content):
         return open_reviewed(envelope)
     return Reviewed(envelope.header, {}, {})
 

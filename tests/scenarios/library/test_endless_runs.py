@@ -13,7 +13,7 @@ import pytest
 from holdfast.cache import local_copy
 from holdfast.drain import commits, stamper
 from holdfast.queue import common
-from holdfast.repository import catalog, runs
+from holdfast.repository import known_lines, runs
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, open_workshop
@@ -26,7 +26,7 @@ LIMITS = [
     (common, "_MAX_REMEMBERED"),
     (local_copy, "MAX_DISBELIEVED"),
     (local_copy, "MAX_WRITTEN_RUNS"),
-    (catalog, "MOST_KEPT"),
+    (known_lines, "MOST_KEPT"),
 ]
 _RUN = re.compile(r"run-\d+-\d+")
 # The repository itself; and a connection forgets the cursors that are gone after every 200.

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.drain.notes import read_note
-from holdfast.drain.outage import NOTE
+from holdfast.drain.notes import OUTAGE_NOTE, read_note
 from holdfast.drain.pending import OrphanFile
 from holdfast.errors import SpoolUnwritable
 from tests.fakes.memory_gateway import MemoryGateway
@@ -32,7 +31,7 @@ def test_note_that_says_other_things_is_of_a_newer_format(content: bytes) -> Non
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [(NOTE, OUTAGE), ("litter/checkpoints/r/cp_001_manual.json", ORPHAN), ("write/r", WRITE)],
+    [(OUTAGE_NOTE, OUTAGE), ("litter/checkpoints/r/cp_001_manual.json", ORPHAN), ("write/r", WRITE)],
 )
 def test_drain_tells_of_a_newer_note_and_changes_nothing(tmp_path: Path, name: str, content: bytes) -> None:
     repository = MemoryGateway()

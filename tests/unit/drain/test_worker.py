@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.drain.outage import NOTE, parse_outage
+from holdfast.drain.notes import OUTAGE_NOTE
+from holdfast.drain.outage import parse_outage
 from holdfast.drain.pending import LONGEST_REQUEST_S, PendingWrite
 from holdfast.drain.worker import LONGEST_SLEEP_S, DrainState, PassResult
 from holdfast.errors import Conflict, GatewayError, Refused, SpoolBusy, Throttled, Unavailable
@@ -119,7 +120,7 @@ def test_outage_is_met_with_growing_pauses_and_then_drained(
     result = workshop.worker.drain(patience_s=3600)
 
     assert (result.verified, result.left) == (1, 0)
-    assert parse_outage(workshop.spool.notes().get(NOTE)) is None
+    assert parse_outage(workshop.spool.notes().get(OUTAGE_NOTE)) is None
     check_run(repository)
 
 
@@ -158,7 +159,7 @@ def test_what_a_person_must_mend_is_remembered_in_one_sentence(
 
     result = workshop.worker.drain()
 
-    outage = parse_outage(workshop.spool.notes()[NOTE])
+    outage = parse_outage(workshop.spool.notes()[OUTAGE_NOTE])
     assert outage is not None
     assert outage.sentence == "x: Bad credentials. Give a token that is valid."
     assert result.reason == outage.sentence
@@ -304,7 +305,7 @@ def test_limit_after_an_outage_is_what_stands_in_the_way_now(
 
     result = workshop.worker.drain()
 
-    assert parse_outage(workshop.spool.notes().get(NOTE)) is None
+    assert parse_outage(workshop.spool.notes().get(OUTAGE_NOTE)) is None
     assert (result.reason, result.retry_in_s >= 1800) == ("API rate limit exceeded", True)
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from holdfast import disk
 from holdfast.errors import SpoolBusy, SpoolUnwritable
+from holdfast.locks import locked
 from holdfast.queue import folder as queue_folder
 from holdfast.queue.folder import DATABASE
-from holdfast.queue.locks import locked
 from holdfast.queue.rows import ItemRow
 from tests.fakes.spooling import FakeEntry, open_spool, run_python, start_python
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.errors import InvalidCheckpoint, SpoolUnwritable
 from holdfast.format.triggers import Priority, Trigger
-from holdfast.queue import export_spool, import_spool
+from holdfast.queue.transfer import export_spool, import_spool
 from tests.fakes.spooling import FakeEntry, open_spool
 
 

@@ -17,7 +17,7 @@ from holdfast.format.paths import Layout
 from holdfast.format.stored_file import entry_of
 from holdfast.github.calls import Answer, CreateBranch, WriteCommit, WriteFile, WriteTree
 from holdfast.github.client import GitHubClient
-from holdfast.repository import catalog
+from holdfast.repository import catalog, known_lines
 from holdfast.repository.reader import Reader
 from holdfast.repository.snapshot import read_index
 from tests.fakes.assembly import BRANCH
@@ -285,7 +285,7 @@ def test_a_run_with_something_in_the_spool_is_never_told_from_memory(
 def test_what_is_remembered_of_runs_has_a_limit(
     workshop: Workshop, repository: MemoryGateway, opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalog, "MOST_KEPT", 2)
+    monkeypatch.setattr(known_lines, "MOST_KEPT", 2)
     for run_id in ("a", "b", "c"):
         repository.write_as_someone_else(BRANCH, files_of(run_id))
     names(workshop)

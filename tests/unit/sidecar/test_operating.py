@@ -13,7 +13,8 @@ import pytest
 
 from holdfast.assembly.ground import Ground
 from holdfast.doctor import Diagnosis, examine
-from holdfast.drain.outage import NOTE, Outage
+from holdfast.drain.notes import OUTAGE_NOTE
+from holdfast.drain.outage import Outage
 from holdfast.errors import DiskFailed, SpoolUnwritable, Unavailable
 from holdfast.format.receipt import Delivery
 from holdfast.sidecar.service import READING_THREADS, Service
@@ -29,7 +30,7 @@ def test_it_is_healthy_and_ready(sidecar: RunningSidecar) -> None:
 def test_a_trouble_with_github_is_named_by_a_sidecar_that_is_ready(tmp_path: Path) -> None:
     outage = Outage("auth", "GitHub answered 401", "Give it a valid token.", since=0.0, retry_at=0.0)
     with running_sidecar(tmp_path) as troubled:
-        troubled.assembly.spool.note(NOTE, outage.to_bytes())
+        troubled.assembly.spool.note(OUTAGE_NOTE, outage.to_bytes())
         answer = troubled.client.get("/readyz")
 
     assert (answer.status_code, answer.json()["trouble"]) == (200, outage.sentence)

@@ -176,7 +176,7 @@ def _open_steps(arguments: argparse.Namespace, record: "StepRecord", stack: Exit
         if seen:
             return read_at(home, *seen)
         # Loaded before anyone looks at the time: what is waited for is GitHub's answer.
-        _ = home.client
+        _ = home.reading_client
         return home.reader
 
     make_private_folder(assembly.folder)  # that of several shards is made by nobody else
@@ -205,7 +205,7 @@ def read_at(home: "Assembly", head: str, files: Mapping[str, str]) -> "Reader":
 
     wanted = [files.get(name, "") for name in (INDEX, LATEST)]
     if len(home.cache.blobs(wanted)) < len(wanted):
-        _ = home.client
+        _ = home.reading_client
     # Not kept: without the sizes, it is no listing that others could use.
     return home.reader.at_commit(head, {name: RemoteFile(sha, 0) for name, sha in files.items()})
 

@@ -30,11 +30,12 @@ from holdfast.format.triggers import Trigger
 from holdfast.jsontext.encode import encode
 from holdfast.jsontext.members import join_members, parse_document
 from holdfast.jsontext.parse import parse_value
+from holdfast.locks import byte_locked, locked
 from holdfast.queue import Queue
-from holdfast.queue.locks import byte_locked, locked
 from holdfast.repository.queued import SpooledRun
 from holdfast.security.trust import Trust
 from holdfast.styles import DEFAULT_STYLE, steps
+from holdfast.styles.review_signs import TELLING, has_signs
 from holdfast.styles.steps_merge import UNSEEN, is_unseen, mark, merge
 from holdfast.styles.values import Document, as_list, as_mapping
 
@@ -50,9 +51,6 @@ LOOK_S = 5.0
 # Longer than a look at GitHub may take, which another process makes under the lock.
 LOCK_S = 10.0
 _LONGEST_PHASE = 256
-# Without any of these, no checkpoint makes its run wait for a person.
-_REVIEWED = (Trigger.CIRCUIT_BREAKER, Trigger.ESCALATION, Trigger.REVIEW, Trigger.ROLLBACK)
-_SIGNS = (b'"circuit_breaker_state"', b'"gate_history"')
 
 Change = Callable[[Document, int], Document]
 ResultT = TypeVar("ResultT")
@@ -222,18 +220,18 @@ class SharedSteps:
         Most runs have nothing that could make them wait, which shows without reading more of them.
         """
         is_whole = spooled.pending[-1].sequence == 1
-        is_told = any(item.trigger in _REVIEWED for item in spooled.pending)
-        if is_whole and not is_told and not any(sign in newest.content for sign in _SIGNS):
+        is_told = any(item.trigger in TELLING for item in spooled.pending)
+        if is_whole and not is_told and not has_signs(newest.content):
             return None
         with suppress(HoldfastError):  # it is a notice: the step is saved without it as well
             return self.local_reader().load_reviewed(self.run_id)[1]
         return None
 
     def _find_stored(self) -> _Newest:
-        reader = self.reader()
-        if reader is None:
-            return self._fresh()
         try:
+            reader = self.reader()
+            if reader is None:
+                return self._fresh()
             loaded, held = self._look(lambda: reader.load_reviewed(self.run_id))
         except UnknownRun:
             return self._fresh()
@@ -271,7 +269,7 @@ class SharedSteps:
         """Return the state with what the repository had of the run before; as it is if that is still away."""
         try:
             reader = self.reader()
-            seen = reader.use_stored(self.run_id, _last_seen, is_patient=False) if reader else None
+            seen = self._look(lambda: _read_last_seen(reader, self.run_id)) if reader else None
         except UnknownRun:
             seen = None
         except (GatewayError, Stopped) as error:
@@ -344,6 +342,10 @@ def _read_readable(reader: "Reader", run_id: str) -> Sequence["IndexEntry | Head
         return reader.list_checkpoints(run_id).all_entries
     lenient = replace(reader, trust=replace(reader.trust, is_lenient=True))
     return [envelope.header for envelope in lenient.history(run_id).envelopes]
+
+
+def _read_last_seen(reader: "Reader", run_id: str) -> Envelope | None:
+    return reader.use_stored(run_id, _last_seen, is_patient=False)
 
 
 def _last_seen(run: "StoredRun") -> Envelope | None:

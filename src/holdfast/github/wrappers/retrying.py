@@ -9,8 +9,6 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from tenacity import RetryCallState, Retrying, stop_after_attempt
-
 from holdfast.clock import Deadline
 from holdfast.errors import Conflict, GatewayError, Missing, Unavailable, Unverified
 from holdfast.github.calls import Call, Gateway
@@ -102,33 +100,25 @@ class RetryingGateway:
         random_share: Callable[[], float] = random.random,
     ) -> None:
         self._inner = inner
+        self._sleep = sleep
+        self._attempts = attempts
         self._random_share = random_share
-        # One for all calls: tenacity's object refers to itself, and would keep a call's content in memory.
-        self._policy = Retrying(
-            retry=_is_read_worth_repeating,
-            wait=self._wait_s,
-            stop=stop_after_attempt(attempts),
-            sleep=sleep,
-            reraise=True,
-        )
 
     def perform(self, call: Call[ResultT]) -> ResultT:
         """Return what GitHub answers to `call`, or raise the GatewayError of the last attempt."""
-        if call.is_mutation:
-            return self._inner.perform(call)
-        try:
-            result: ResultT = self._policy(self._inner.perform, call)
-        except GatewayError as error:
-            # tenacity's own record of the call holds the error, and the error's traceback holds that record.
-            raise error.with_traceback(None) from error.__cause__
-        return result
-
-    def _wait_s(self, state: RetryCallState) -> float:
-        return self._random_share() * pause_s(state.attempt_number - 1)
+        for attempt in range(1, self._attempts):
+            try:
+                return self._inner.perform(call)
+            except GatewayError as error:
+                if not _is_read_worth_repeating(call, error):
+                    raise
+            self._sleep(self._random_share() * pause_s(attempt - 1))
+        return self._inner.perform(call)
 
 
-def _is_read_worth_repeating(state: RetryCallState) -> bool:
+def _is_read_worth_repeating(call: Call[ResultT], error: GatewayError) -> bool:
     """Whether the same read may succeed in a moment: no clear answer, or not visible yet."""
-    error = state.outcome.exception() if state.outcome else None
-    is_fresh = getattr(state.args[0], "is_fresh", False)
+    if call.is_mutation:
+        return False
+    is_fresh = getattr(call, "is_fresh", False)
     return isinstance(error, Unavailable) or (is_fresh and isinstance(error, Missing))

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import SpoolBusy, SpoolUnwritable
-from holdfast.queue.locks import locked
+from holdfast.locks import locked
 
 
 def test_lock_is_held_by_one_and_free_afterwards(tmp_path: Path) -> None:
