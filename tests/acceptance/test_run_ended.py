@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from holdfast import Holdfast
+from holdfast.locks import locked
 from holdfast.retention.sweep import Sweeper
 from holdfast.settings import Settings
 from tests.fakes.heard import heard_events
@@ -86,7 +86,10 @@ def test_a_clean_up_that_is_under_way_is_left_alone(tmp_path: Path) -> None:
     with opened(tmp_path) as hf:
         hf.save("r", {}, trigger="run_complete", status="completed")
         (folder,) = (tmp_path / "targets").iterdir()
-        with FileLock(folder / "sweep.lock"), heard_events() as heard:
+        with (
+            locked(folder / "sweep.lock", timeout_s=10, busy=str),
+            heard_events() as heard,
+        ):
             result = hf.drain()
             heard.wait_for("cleanup_postponed")
 

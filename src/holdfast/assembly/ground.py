@@ -181,9 +181,13 @@ class Ground(ABC):
     def secrets(self) -> list[str]:
         """Return every token that is in force now: none of them is ever stored or shown."""
         held = (self.tokens.known(), self.api_tokens.token())
+        return [*self._lasting_secrets, *(token for token in held if token)]
+
+    @cached_property
+    def _lasting_secrets(self) -> tuple[str, ...]:
+        """Return those that stay as they are, made once: every save asks for them."""
         keys = (*self.keyring.keys, *self.signatures.keys)
-        of_keys = (secret for key in keys for secret in key.secrets)
-        return [*self.settings.secrets(), *(token for token in held if token), *of_keys]
+        return (*self.settings.secrets(), *(secret for key in keys for secret in key.secrets))
 
     @cached_property
     def signatures(self) -> Signatures:

@@ -136,7 +136,7 @@ def test_sweep_that_is_cut_short_tells_what_it_did_and_the_next_goes_on(desk: De
 @pytest.mark.processes
 def test_only_one_sweeps_at_a_time(desk: Desk) -> None:
     script = (
-        "import sys; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire();"
+        "import fcntl, sys; lock = open(sys.argv[1], 'w'); fcntl.flock(lock, fcntl.LOCK_EX);"
         " print('held', flush=True); sys.stdin.read()"
     )
     holder = subprocess.Popen(

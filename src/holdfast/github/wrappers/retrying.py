@@ -7,11 +7,15 @@ waited for by neither: the worker does that, and keeps serving meanwhile.
 
 import random
 from collections.abc import Callable
-from typing import TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.clock import Deadline
 from holdfast.errors import Conflict, GatewayError, Missing, Unavailable, Unverified
 from holdfast.github.calls import Call, Gateway
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState, Retrying
 
 PlanT = TypeVar("PlanT")
 ResultT = TypeVar("ResultT")
@@ -106,14 +110,43 @@ class RetryingGateway:
 
     def perform(self, call: Call[ResultT]) -> ResultT:
         """Return what GitHub answers to `call`, or raise the GatewayError of the last attempt."""
-        for attempt in range(1, self._attempts):
-            try:
-                return self._inner.perform(call)
-            except GatewayError as error:
-                if not _is_read_worth_repeating(call, error):
-                    raise
-            self._sleep(self._random_share() * pause_s(attempt - 1))
-        return self._inner.perform(call)
+        try:
+            return self._inner.perform(call)
+        except GatewayError as error:
+            if self._attempts == 1 or not _is_read_worth_repeating(call, error):
+                raise
+        self._sleep(self._pause_s(0))
+        try:
+            result: ResultT = self._policy(self._inner.perform, call)
+        except GatewayError as error:
+            # tenacity's own record of the call holds the error, and the error's traceback holds that record.
+            raise error.with_traceback(None) from error.__cause__
+        return result
+
+    @cached_property
+    def _policy(self) -> "Retrying":
+        """Return how all attempts after the first are made.
+
+        One for all calls: tenacity's object refers to itself, and would keep a call's content in memory.
+        Loaded when it is first needed: that takes a tenth of a second, and as a rule all goes well.
+        """
+        from tenacity import Retrying, stop_after_attempt
+
+        return Retrying(
+            retry=_has_failed_for_now,
+            wait=lambda state: self._pause_s(state.attempt_number),
+            stop=stop_after_attempt(self._attempts - 1),
+            sleep=self._sleep,
+            reraise=True,
+        )
+
+    def _pause_s(self, doublings: int) -> float:
+        return self._random_share() * pause_s(doublings)
+
+
+def _has_failed_for_now(state: "RetryCallState") -> bool:
+    error = state.outcome.exception() if state.outcome else None
+    return isinstance(error, GatewayError) and _is_read_worth_repeating(state.args[0], error)
 
 
 def _is_read_worth_repeating(call: Call[ResultT], error: GatewayError) -> bool:
