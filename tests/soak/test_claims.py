@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from holdfast.claims.known import KnownClaims
 from holdfast.claims.lease import ClaimLease
 from holdfast.claims.server_time import DatedGateway
 from holdfast.format.claim import Claim
+from tests.fakes.postgres import postgres_url
 from tests.soak import claims
 from tests.soak.claims import play_claims
 
@@ -76,3 +78,12 @@ def test_the_soak_sees_it_if_a_promise_is_broken(
     sabotage(monkeypatch)
     with pytest.raises(AssertionError, match=noticed):
         play_claims(3, seed=4)
+
+
+def test_a_round_with_a_database_as_the_judge_comes_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(claims, "TENURES", 3)
+    tally = play_claims(1, seed=9000, database=postgres_url(tmp_path))
+    assert tally.tenures >= claims.TENURES
+    assert tally.drains

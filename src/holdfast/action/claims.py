@@ -57,9 +57,8 @@ def carry_on(session: Session, job: Job, run_id: str) -> None:
     if claim is None:
         return
     session.holdfast.carry_fence(run_id, claim.fence)
-    known = session.assembly.home(run_id).known_claims.find(run_id)
-    left_s = (known.expires_at or 0) - session.assembly.clock.now() if known else 0
-    if left_s > claim.ttl_s / RENEWALS_IN_TTL:
+    known = session.assembly.home(run_id).known_claims
+    if known.left_s(run_id) > claim.ttl_s / RENEWALS_IN_TTL:
         return
     try:
         session.holdfast.renew_claim(run_id, claim.token, ttl_s=claim.ttl_s)

@@ -138,4 +138,5 @@ class Assembly(Upkeep, Exclusion):
             layout=self.layout,
             deadline=self._deadline,
             orphans=lambda: self.worker.contents.orphans,
+            check_idle=self.claims.check_idle,
         )

@@ -5,8 +5,9 @@ Every `now` is the judge's time in seconds since the epoch, and not later than i
 
 from dataclasses import dataclass, replace
 
-from holdfast.errors import Claimed, Fenced
+from holdfast.errors import Claimed, DecisionRefused, Fenced
 from holdfast.format.claim import Claim
+from holdfast.format.paths import MAX_SEQUENCE
 
 DEFAULT_TTL_S = 300.0
 """How long a claim lasts unless it is renewed: at two renewals in that time, 24 writes an hour."""
@@ -43,7 +44,7 @@ def is_living(claim: Claim | None, now: float) -> bool:
 
 
 def decide_take(stored: Claim | None, wish: Wish, now: float, *, highest_fence: int = 0) -> Claim:
-    """Return the claim that is to be stored. Raises Claimed while someone else holds the run.
+    """Return the claim that is to be stored. Raises Claimed while someone else holds it, DecisionRefused.
 
     Our own claim is found there if the answer to an earlier attempt was lost: it stays as it is, unless much
     of its time has run out by then.
@@ -54,9 +55,15 @@ def decide_take(stored: Claim | None, wish: Wish, now: float, *, highest_fence: 
         return stored if is_fresh else replace(stored, expires_at=now + wish.ttl_s)
     if stored and is_living(stored, now):
         raise Claimed(wish.run_id, stored.owner, stored.expires_at, left_s=stored.expires_at + GRACE_S - now)
+    fence = max(stored.fence if stored else 0, highest_fence, wish.seen_fence) + 1
+    if fence > MAX_SEQUENCE:  # someone has made one up: what carried a higher one could not be stored
+        reason = (
+            f"run {wish.run_id!r} has a checkpoint with the highest fence there is; fork it, and claim that"
+        )
+        raise DecisionRefused("fences_used_up", reason)
     return Claim(
         run_id=wish.run_id,
-        fence=max(stored.fence if stored else 0, highest_fence, wish.seen_fence) + 1,
+        fence=fence,
         owner=wish.owner,
         token_sha256=wish.token_sha256,
         ttl_s=wish.ttl_s,

@@ -4,10 +4,10 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from holdfast.claims.decide import LONGEST_TTL_S, SHORTEST_TTL_S, Wish
+from holdfast.claims.decide import GRACE_S, LONGEST_TTL_S, SHORTEST_TTL_S, Wish, is_living
 from holdfast.claims.known import KnownClaims
 from holdfast.claims.lease import ClaimLease, Judge
-from holdfast.errors import InvalidCheckpoint
+from holdfast.errors import Claimed, InvalidCheckpoint
 from holdfast.format.claim import Claim
 from holdfast.logs import log
 
@@ -65,14 +65,23 @@ class ClaimDesk:
         self.known.learn(claim, is_ours=True)
         return True
 
+    def check_idle(self, run_id: str) -> None:
+        """Raise Claimed while someone drives the run, as the judge says now."""
+        claim, now = self.judge.look(run_id), self.known.now()
+        if claim and is_living(claim, now):
+            left_s = claim.expires_at + GRACE_S - now
+            raise Claimed(run_id, claim.owner, claim.expires_at, left_s=left_s)
+
     def check(self, run_id: str, fence: int) -> None:
         """Raise Fenced if the run was taken over on another machine, as the judge says now."""
         self.known.check(run_id, fence, self.judge.look)
 
 
 def digest(token: str) -> str:
-    """Return what is stored of a token."""
-    return hashlib.sha256(token.encode()).hexdigest()
+    """Return what is stored of a token. Raises InvalidCheckpoint."""
+    if not isinstance(token, str):
+        raise InvalidCheckpoint("token", "it is not a text, as the one that came with the claim is")
+    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 def check_ttl(ttl_s: float) -> float:

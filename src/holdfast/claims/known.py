@@ -52,12 +52,12 @@ class KnownClaims:
 
     def __init__(self, spool: Queue, now: Callable[[], float]) -> None:
         self._spool = spool
-        self._now = now
+        self.now = now
 
     def learn_own(self, lease: ClaimLease) -> None:
         """Remember a claim that was taken or renewed here. The judge's clock may be another than `now`."""
         left_s = lease.claim.expires_at - lease.reading.latest()
-        self.learn(replace(lease.claim, expires_at=self._now() + left_s), is_ours=True)
+        self.learn(replace(lease.claim, expires_at=self.now() + left_s), is_ours=True)
 
     def learn(self, claim: Claim, *, is_ours: bool) -> None:
         """Remember a claim that the judge has told of."""
@@ -73,7 +73,7 @@ class KnownClaims:
         """
         known = self.find(run_id)
         if known is not None:
-            known.check(fence, self._now())
+            known.check(fence, self.now())
         if known is None or fence > known.fence:
             self.forget_ended()
             self._note(KnownClaim(run_id, fence, is_ours=False))
@@ -96,6 +96,11 @@ class KnownClaims:
         """Return what is known of the newest claim of a run."""
         return _parse(self._spool.notes().get(NOTE + run_id))
 
+    def left_s(self, run_id: str) -> float:
+        """Return for how much longer our claim of a run lasts, as far as that is known; 0 if it is not."""
+        known = self.find(run_id)
+        return (known.expires_at or 0.0) - self.now() if known else 0.0
+
     def seen_fence(self, run_id: str) -> int:
         """Return the highest fence that was heard of here; 0 if there is none, or the database is away."""
         with suppress(DatabaseAway):
@@ -105,7 +110,7 @@ class KnownClaims:
 
     def forget_ended(self) -> None:
         """Drop the notes of claims that ended long ago."""
-        ended_by = self._now() - _KEEP_S
+        ended_by = self.now() - _KEEP_S
         known = {name: _parse(note) for name, note in self._spool.notes().items() if name.startswith(NOTE)}
         ended = [name for name, each in known.items() if each and _has_ended(each, ended_by)]
         if ended:
@@ -115,7 +120,7 @@ class KnownClaims:
         before = self.find(known.run_id)
         if before and before.fence > known.fence:
             return  # told late: whoever learned of it was frozen meanwhile
-        heard = replace(known, heard_at=self._now())
+        heard = replace(known, heard_at=self.now())
         self._spool.note(NOTE + known.run_id, orjson.dumps(asdict(heard)))
 
 

@@ -69,7 +69,7 @@ def register(commands: Commands) -> None:
     )
     add_run(delete)
     delete.add_argument("--yes", action="store_true", help="needed: there is no way back")
-    delete.add_argument("--force", action="store_true", help="delete it even if it is preserved")
+    delete.add_argument("--force", action="store_true", help="delete it even if it is preserved, or claimed")
 
 
 def run_review(arguments: argparse.Namespace, screen: Screen) -> ExitCode:

@@ -9,8 +9,16 @@ from holdfast.cache.local_copy import RepositoryCache
 from holdfast.clock import Deadline
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.pending import pending_writes
-from holdfast.errors import Conflict, DecisionRefused, GatewayError, SpoolBusy, UnknownRun
-from holdfast.format.paths import PRESERVED_RUNS, Layout
+from holdfast.errors import (
+    Claimed,
+    Conflict,
+    DecisionRefused,
+    GatewayError,
+    IntegrityFailure,
+    SpoolBusy,
+    UnknownRun,
+)
+from holdfast.format.paths import CLAIM, PRESERVED_RUNS, Layout
 from holdfast.format.preserved_list import change_preserved
 from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, plan_and_repeat
 from holdfast.logs import log
@@ -43,14 +51,16 @@ class Deletion:
     layout: Layout
     deadline: Deadline
     orphans: Callable[[], OrphanFiles]
+    check_idle: Callable[[str], None]
 
     def delete(self, run_id: str, *, is_forced: bool = False) -> DeletedRun:
         """Delete all that is stored and spooled of a run.
 
         Receipts of what is stored go before it, so that none tells of a checkpoint that is gone: whatever
         comes again meanwhile is found stored, or is stored again. What waits goes last: a deletion that is
-        cut short leaves it, and can be done again. Raises UnknownRun, DecisionRefused if the run is
-        preserved and this is not forced, SpoolBusy while someone drains what waits for it, and goes on to.
+        cut short leaves it, and can be done again. Raises UnknownRun, and SpoolBusy while someone drains what
+        waits for it, and goes on to; unless this is forced, DecisionRefused if the run is preserved, and
+        Claimed while someone drives it.
         """
         with ExitStack() as taken:
             self._be_drainer(taken, run_id)
@@ -83,7 +93,9 @@ class Deletion:
     def _delete_stored(self, run_id: str, *, is_forced: bool) -> tuple[int, str | None]:
         def plan() -> tuple[Scan, FileChanges | None]:
             scan = self.scanner.survey([run_id])
-            return scan, self._change(scan, run_id, is_forced=is_forced)
+            # After the survey: a claim that comes later moves the branch on, and all is planned anew.
+            is_idle = self._is_idle(run_id, is_forced=is_forced)
+            return scan, self._change(scan, run_id, is_forced=is_forced, is_idle=is_idle)
 
         def commit(planned: tuple[Scan, FileChanges | None]) -> tuple[int, str | None]:
             scan, change = planned
@@ -104,8 +116,26 @@ class Deletion:
             when=lambda error: isinstance(error, Conflict),
         )
 
-    def _change(self, scan: Scan, run_id: str, *, is_forced: bool) -> FileChanges | None:
-        """Return the commit that takes the run away; None if nothing of it is stored."""
+    def _is_idle(self, run_id: str, *, is_forced: bool) -> bool:
+        """Whether nobody drives the run. Raises Claimed unless it is deleted by force all the same."""
+        try:
+            self.check_idle(run_id)
+        except IntegrityFailure:
+            return (
+                True  # no holder can renew what cannot be read, and nobody can claim it while it lies there
+            )
+        except Claimed:
+            if not is_forced:
+                raise
+            return False
+        return True
+
+    def _change(self, scan: Scan, run_id: str, *, is_forced: bool, is_idle: bool) -> FileChanges | None:
+        """Return the commit that takes the run away; None if nothing of it is stored.
+
+        The claim of whoever drives it stays: without it the next one would be given the same fence, and both
+        would hold the run.
+        """
         is_preserved = run_id in scan.preserved
         if is_preserved and not is_forced:
             raise DecisionRefused(
@@ -113,6 +143,7 @@ class Deletion:
             )
         run = scan.runs.get(run_id)
         names = [name for name in run.files if is_plain_file(name)] if run else []
+        names = [name for name in names if is_idle or name != CLAIM]
         if run is None or not names:
             return None
         blobs = {self.layout.path(run_id, name): run.files[name].sha for name in names}

@@ -44,11 +44,12 @@ class Claiming(Saving):
         self, run_id: str, *, owner: str | None = None, ttl_s: float = DEFAULT_TTL_S
     ) -> "TakenClaim":
         """Take a claim that nobody renews but its caller, with `renew_claim`. Raises like `claim`."""
+        desk = self._desk(run_id)
         name = owner if owner is not None else f"{socket.gethostname()}:{os.getpid()}"
         # Both are stored as they are, also in the message of a commit.
         for field, text in (("run_id", run_id), ("owner", name)):
             self._assembly.redactor.check_name(field, text)
-        return self._desk(run_id).take(run_id, name, ttl_s)
+        return desk.take(run_id, name, ttl_s)
 
     def renew_claim(self, run_id: str, token: str, *, ttl_s: float | None = None) -> "ClaimLease":
         """Let a claim last longer. Raises Fenced if it is not the token's any more, GatewayError."""

@@ -59,9 +59,10 @@ class Deciding(Saving):
         return self.submit(write_fork(source, new_run_id))
 
     def delete(self, run_id: str, *, force: bool = False) -> "DeletedRun":
-        """Delete a run as one commit, with what waits for it in the spool; a preserved one only by force.
+        """Delete a run as one commit, with what waits for it in the spool.
 
-        Raises UnknownRun, DecisionRefused, SpoolBusy, GatewayError.
+        A preserved one, and one that someone drives at the moment, only by force. Raises UnknownRun,
+        DecisionRefused, Claimed, SpoolBusy, GatewayError.
         """
         return self._assembly.home(parse_run_name(run_id)).deletion.delete(run_id, is_forced=force)
 

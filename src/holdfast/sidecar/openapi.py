@@ -206,7 +206,7 @@ def _decision_operations() -> Iterator[Operation]:
         "deleted_spooled": 1,
         "commit_sha": "8f3c1a0d5e7b9c2d",
     }
-    force = _query("force", schemas.FLAG, "Delete it even if it is preserved", False)
+    force = _query("force", schemas.FLAG, "Delete it even if it is preserved, or claimed", False)
     yield (
         "delete",
         _RUN,

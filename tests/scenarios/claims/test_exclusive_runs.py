@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from holdfast import Claimed, Fenced, Holdfast
-from holdfast.errors import Conflict, Unavailable
+from holdfast.errors import Conflict, DecisionRefused, InvalidCheckpoint, Unavailable
 from holdfast.format.receipt import Progress
 from holdfast.github.calls import CommitFiles, ReadFile, WriteFile
 from tests.fakes.assembly import BRANCH, make_assembly
@@ -372,3 +372,71 @@ def test_what_a_frozen_holder_puts_into_the_spool_behind_the_next_one_there_is_s
     receipt = first.receipt(late.checkpoint_id)
     assert receipt is not None
     assert receipt.status is Progress.REFUSED
+
+
+def test_a_run_that_someone_drives_is_deleted_only_by_force_and_its_claim_stays(
+    machine: Machine, repository: MemoryGateway, clock: VirtualClock
+) -> None:
+    a, b = machine("a"), machine("b")
+    with a.claim("r", owner="worker-a", ttl_s=TTL_S) as held:
+        a.save("r", {"n": 1})
+        a.drain()
+        with pytest.raises(Claimed, match="worker-a"):
+            b.delete("r")
+        assert b.resume("r").state == {"n": 1}
+
+        b.delete("r", force=True)
+
+        # Without it the next one would have the same fence, and both would hold the run.
+        assert [path for path in repository.files(BRANCH) if "/r/" in path] == ["checkpoints/r/claim.json"]
+        with pytest.raises(Claimed):
+            b.claim("r")
+        assert held.is_held
+    with b.claim("r") as next_one:
+        assert next_one.fence == 2
+
+
+def test_a_run_that_nobody_drives_any_more_is_deleted_with_its_claim(
+    machine: Machine, repository: MemoryGateway, clock: VirtualClock
+) -> None:
+    a, b = machine("a"), machine("b")
+    for has_ended in ("released", "run out", "damaged"):
+        taken = a.take_claim("r", ttl_s=TTL_S)
+        a.save("r", {"n": 1})
+        a.drain()
+        if has_ended == "released":
+            a.release_claim("r", taken.token)
+        elif has_ended == "run out":
+            clock.time += TTL_S + 2
+        else:
+            repository.write_as_someone_else(BRANCH, {"checkpoints/r/claim.json": b"{}"})
+        b.delete("r")
+        assert not [path for path in repository.files(BRANCH) if "/r/" in path], has_ended
+
+
+@pytest.mark.parametrize("token", [None, 3, b"bytes", "\ud800", "", "guessed"])
+def test_whatever_is_no_token_of_the_claim_is_refused_with_an_error_of_ours(
+    machine: Machine, token: str
+) -> None:
+    a = machine("a")
+    taken = a.take_claim("r")
+    with pytest.raises((InvalidCheckpoint, Fenced)):
+        a.renew_claim("r", token)
+    with suppress(InvalidCheckpoint):
+        assert a.release_claim("r", token) is False
+    assert a.renew_claim("r", taken.token).claim.fence == 1
+
+
+def test_a_run_whose_fences_are_used_up_cannot_be_claimed_and_the_error_says_what_to_do(
+    machine: Machine,
+) -> None:
+    a = machine("a")
+    made_up = {"run_id": "r", "trigger": "manual", "state": {"n": 1}, "fence": 999_999_999}
+    a.submit(made_up)
+    a.drain()
+    for each in (a, machine("b")):  # one that knows of it, and one that learns of it from the index
+        with pytest.raises(DecisionRefused, match="fork it"):
+            each.claim("r")
+    a.fork("r", 1, "r-2")
+    with a.claim("r-2") as claim:
+        assert claim.fence == 1

@@ -3,11 +3,13 @@
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from holdfast.action import claims
+from holdfast.clock import SystemClock
 from holdfast.emulator import parse_fault
 from tests.unit.action.conftest import TOKEN, Stage
 from tests.unit.action.outputs import parse_outputs
@@ -93,6 +95,18 @@ def test_a_save_renews_a_claim_that_is_due(stage: Stage, monkeypatch: pytest.Mon
 
     assert claim_commits(stage) == 2
     assert stored(stage, "cp_001_manual.json")["fence"] == 1
+
+
+def test_a_claim_is_renewed_in_time_by_a_machine_whose_clock_is_hours_behind(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SystemClock, "now", lambda _: time.time() - 7200)
+    stage.run("resume", run_id=RUN, claim="true")
+    monkeypatch.setattr(claims, "RENEWALS_IN_TTL", 1)
+
+    stage.run("save", run_id=RUN)
+
+    assert claim_commits(stage) == 2
 
 
 def take_over(stage: Stage) -> None:
