@@ -49,7 +49,7 @@ _EVERY_PART = _EveryPart()
 
 
 @dataclass(frozen=True, slots=True)
-class _KnownRun:
+class _LearnedRun:
     """How a run stands at the head that we know, and which parts are there."""
 
     view: RunSnapshot
@@ -75,7 +75,7 @@ class CommitWriter:
     _head_sha: str = ""
     _left_behind: str = ""
     """The commit that did not turn out to be the newest."""
-    _known: dict[str, _KnownRun] = field(default_factory=dict)
+    _known: dict[str, _LearnedRun] = field(default_factory=dict)
     _graphql: GraphqlPresence = field(init=False)
 
     def __post_init__(self) -> None:
@@ -200,7 +200,7 @@ class CommitWriter:
         for run_id, recalled in found.items():
             if recalled is None:
                 return False
-            known[run_id] = _KnownRun(recalled[0], _EVERY_PART)
+            known[run_id] = _LearnedRun(recalled[0], _EVERY_PART)
             commits.add(recalled[1])
         if len(commits) != 1 or commits & {"", self._left_behind}:
             return False
@@ -217,7 +217,9 @@ class CommitWriter:
             self._known.clear()
         self._head_sha = snapshot.head_sha
         for run_id in run_ids:
-            self._known[run_id] = _KnownRun(self._view(run_id, snapshot), self._list_parts(run_id, snapshot))
+            self._known[run_id] = _LearnedRun(
+                self._view(run_id, snapshot), self._list_parts(run_id, snapshot)
+            )
 
     def _read_snapshot(self, run_ids: Sequence[str]) -> Snapshot:
         files = [self.layout.path(run_id, name) for run_id in run_ids for name in (INDEX, LATEST)]
