@@ -64,7 +64,10 @@ def peak_bytes(environment: dict[str, str], *words: str) -> int:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no getrusage")
-@pytest.mark.parametrize(("write", "write_mode"), [(small_members, "contents"), (large_strings, "commit")])
+@pytest.mark.parametrize(
+    ("write", "write_mode"),
+    [(small_members, "contents"), (small_members, "commit"), (large_strings, "commit")],
+)
 def test_large_checkpoint_takes_a_few_times_its_size_in_memory_on_every_way(
     environment: dict[str, str], tmp_path: Path, write: Callable[[], str], write_mode: str
 ) -> None:

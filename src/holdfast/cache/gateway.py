@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from holdfast.cache.local_copy import OwnCommit, RepositoryCache, RunWrite
+from holdfast.cache.local_copy import RepositoryCache
+from holdfast.cache.own_commits import OwnCommit, RunWrite
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.paths import PARTS, Layout, is_single, parse_sequences
 from holdfast.format.run_snapshot import RemoteFile

@@ -8,13 +8,24 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
 from holdfast.cache.best_effort import BestEffortCache
+from holdfast.cache.own_commits import (
+    Ends,
+    OwnCommit,
+    RunWrite,
+    files_after,
+    follow,
+    read_ends,
+    read_files,
+    read_lineage,
+    record_files,
+)
 from holdfast.errors import HoldfastError
 from holdfast.format.file_list import FileList
 from holdfast.format.git_ids import blob_sha
@@ -25,8 +36,6 @@ from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 MAX_BYTES = 256 * 1024 * 1024
 # One file must not push everything else out; and SQLite takes twice the size of a value to store it.
 MAX_BLOB_BYTES = MAX_BYTES // 32
-# The index names older files as well, with their blobs.
-MAX_FILES_OF_OUR_WRITES = 200
 MAX_DISBELIEVED = 10_000
 MAX_WRITTEN_RUNS = 10_000
 
@@ -53,48 +62,6 @@ class Folder:
 
     commit_sha: str
     files: Mapping[str, RemoteFile]
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """`index.json` and `latest.json` of a run, as of a commit; none is named if that is not known.
-
-    No file has a checkpoint with a higher number than `highest_number`; None if that is not known. `lineage`
-    names the commits of ours, without any of others between them, of which the last to the run is one.
-    """
-
-    commit_sha: str
-    files: Mapping[str, RemoteFile]
-    highest_number: int | None = None
-    file_count: int = 0
-    lineage: str = ""
-
-    def after(self, written: "RunWrite", commit: "OwnCommit", lineage: str) -> "Ends":
-        """Return the same after a commit of ours."""
-        changed = {name: file for name, file in written.files.items() if name in (INDEX, LATEST)}
-        files = {name: file for name, file in {**self.files, **changed}.items() if file is not None}
-        if not self.commit_sha or self.commit_sha != commit.parent_sha:
-            return Ends("", files, None, self.file_count)
-        highest = None if self.highest_number is None else max(self.highest_number, written.highest_number)
-        return Ends(commit.commit_sha, files, highest, self.file_count, lineage)
-
-
-class OwnCommit(NamedTuple):
-    """A commit of ours, and the one that it was made on, "" if that is not known."""
-
-    commit_sha: str
-    parent_sha: str
-
-
-@dataclass(slots=True)
-class RunWrite:
-    """What a commit of ours wrote to, or (None) deleted from, the folder of a run.
-
-    Files of one checkpoint need not be among them: the index, which always follows, names them.
-    """
-
-    files: dict[str, RemoteFile | None] = field(default_factory=dict)
-    highest_number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +168,7 @@ class RepositoryCache:
         known = {name: folder.files[name] for name in (INDEX, LATEST) if name in folder.files}
         ends = Ends(folder.commit_sha, known, files.highest_number, len(files))
         self._keep_records(
-            {f"folder/{run_id}": _record_folder(folder.commit_sha, files), **_record(run_id, ends)}
+            {f"folder/{run_id}": _record_folder(folder.commit_sha, files), f"ends/{run_id}": ends.to_bytes()}
         )
 
     def ends(self, run_id: str) -> Ends | None:
@@ -212,14 +179,13 @@ class RepositoryCache:
         key = f"ends/{run_id}"
         # At once: between two readings, one of our own commits might make the first one untrue.
         found = self._disk.get_many([key, _LINEAGE])
-        ends = None if key in self._disbelieved else _understand(found.get(key), _read_ends)
-        lineage = None if _LINEAGE in self._disbelieved else _understand(found.get(_LINEAGE), _read_lineage)
-        is_current = ends and lineage and ends.lineage == lineage.name
-        return replace(ends, commit_sha=lineage.commit_sha) if ends and lineage and is_current else ends
+        ends = None if key in self._disbelieved else _understand(found.get(key), read_ends)
+        lineage = None if _LINEAGE in self._disbelieved else _understand(found.get(_LINEAGE), read_lineage)
+        return ends.as_of(lineage) if ends else None
 
     def keep_ends(self, run_id: str, ends: Ends) -> None:
         """Remember `index.json` and `latest.json` of a run."""
-        self._keep_records(_record(run_id, ends))
+        self._keep_records({f"ends/{run_id}": ends.to_bytes()})
 
     def has_latest(self, run_id: str) -> bool:
         """Whether the newest checkpoint of a run, as far as it is known, is here."""
@@ -229,19 +195,18 @@ class RepositoryCache:
 
     def note_commit(self, commit: OwnCommit, written: Mapping[str, RunWrite]) -> None:
         """Remember what a commit of ours changed, by run."""
-        known = self._recall_bytes(_LINEAGE, _read_lineage)
-        is_next = known is not None and commit.parent_sha == known.commit_sha
-        name = known.name if known and is_next else commit.commit_sha
-        records = {_LINEAGE: orjson.dumps((name, commit.commit_sha))}
+        lineage = follow(self._recall_bytes(_LINEAGE, read_lineage), commit)
+        records = {_LINEAGE: lineage.to_bytes()}
         for run_id, write in written.items():
             ends = self.ends(run_id) or Ends("", {})
-            records |= _record(run_id, ends.after(write, commit, name))
+            records[f"ends/{run_id}"] = ends.after(write, commit, lineage.name).to_bytes()
         self._keep_records(records)
         for run_id, write in written.items():
             if index := write.files.get(INDEX):
                 self._note_written(run_id, index)
             if write.files:
-                files = FileList.of(self._folder_after(run_id, write.files))
+                known = self.folder(run_id)
+                files = FileList.of(files_after(known.files if known else {}, write.files))
                 self._keep_records({f"folder/{run_id}": _record_folder("", files)})
 
     def _note_written(self, run_id: str, index: RemoteFile) -> None:
@@ -250,26 +215,13 @@ class RepositoryCache:
         if len(self._written) > MAX_WRITTEN_RUNS:
             del self._written[next(iter(self._written))]
 
-    def _folder_after(self, run_id: str, written: Mapping[str, RemoteFile | None]) -> dict[str, RemoteFile]:
-        known = self.folder(run_id)
-        files = _recent(known.files) if known else {}
-        for name, file in written.items():
-            files.pop(name, None)
-            if file is not None:
-                files[name] = file
-        excess = len(files) - MAX_FILES_OF_OUR_WRITES
-        droppable = [name for name in files if name not in (INDEX, LATEST)]
-        for name in droppable[: max(0, excess)]:
-            del files[name]
-        return files
-
     def tree(self, sha: str) -> dict[str, RemoteFile] | None:
         """Return every file below a tree if it is here; named by its content, it never changes."""
-        return self._recall(f"tree/{sha}", _read_files)
+        return self._recall(f"tree/{sha}", read_files)
 
     def keep_tree(self, sha: str, files: Mapping[str, RemoteFile]) -> None:
         """Remember every file below a tree for a while."""
-        self._keep(f"tree/{sha}", orjson.dumps(_record_files(files)))
+        self._keep(f"tree/{sha}", orjson.dumps(record_files(files)))
 
     def run_list(self) -> RunList | None:
         """Return the runs as we last listed them."""
@@ -406,28 +358,11 @@ class RepositoryCache:
         return None if key in self._disbelieved else _understand(self._disk.get(key), read)
 
 
-class _Lineage(NamedTuple):
-    """Commits of ours, each made on the one before, by the name of the first, and the last of them."""
-
-    name: str
-    commit_sha: str
-
-
 def _understand(stored: bytes | None, read: Callable[[bytes], ResultT]) -> ResultT | None:
     try:
         return None if stored is None else read(stored)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, HoldfastError):
         return None  # damaged, or of another version
-
-
-def _read_lineage(stored: bytes) -> _Lineage:
-    return _Lineage(*orjson.loads(stored))
-
-
-def _read_ends(stored: bytes) -> Ends:
-    commit_sha, files, *others = orjson.loads(stored)
-    highest_number, file_count, lineage = others
-    return Ends(commit_sha, _read_files(files), highest_number, file_count, lineage)
 
 
 def _is_sealed_part(content: bytes) -> bool:
@@ -437,31 +372,10 @@ def _is_sealed_part(content: bytes) -> bool:
     return content.startswith(_SEALED_PART)
 
 
-def _recent(files: Mapping[str, RemoteFile]) -> dict[str, RemoteFile]:
-    """Return the files of a run; of one that has many, those that the index does not name."""
-    if isinstance(files, FileList) and len(files) > MAX_FILES_OF_OUR_WRITES:
-        return files.beside_checkpoints()
-    return dict(files)
-
-
 def _read_run(record: Any) -> ListedRun:
     tree_sha, index_sha, latest_sha, is_headless, summary_sha = record
     return ListedRun(tree_sha, index_sha, latest_sha, is_headless, summary_sha)
 
 
-def _record(run_id: str, ends: Ends) -> dict[str, bytes]:
-    counts = (ends.highest_number, ends.file_count)
-    known = (ends.commit_sha, _record_files(ends.files), *counts, ends.lineage)
-    return {f"ends/{run_id}": orjson.dumps(known)}
-
-
 def _record_folder(commit_sha: str, files: FileList) -> bytes:
     return orjson.dumps((commit_sha, files.highest_number)) + files.to_bytes()
-
-
-def _record_files(files: Mapping[str, RemoteFile]) -> dict[str, tuple[str, int]]:
-    return {name: (file.sha, file.size_bytes) for name, file in files.items()}
-
-
-def _read_files(record: Any) -> dict[str, RemoteFile]:
-    return {name: RemoteFile(*file) for name, file in record.items()}

@@ -6,7 +6,7 @@ noticed, and its own answer names the blobs that it stored: writing and verifyin
 
 import platform
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdfast.clock import Clock, Deadline
@@ -48,6 +48,14 @@ class _EveryPart:
 _EVERY_PART = _EveryPart()
 
 
+@dataclass(frozen=True, slots=True)
+class _LearnedRun:
+    """How a run stands at the head that we know, and which parts are there."""
+
+    view: RunSnapshot
+    part_names: Container[str]
+
+
 @dataclass
 class CommitWriter:
     """Writes checkpoints of many runs in one commit through GraphQL."""
@@ -67,8 +75,7 @@ class CommitWriter:
     _head_sha: str = ""
     _left_behind: str = ""
     """The commit that did not turn out to be the newest."""
-    _views: dict[str, RunSnapshot] = field(default_factory=dict)
-    _part_names: dict[str, Container[str]] = field(default_factory=dict)
+    _known: dict[str, _LearnedRun] = field(default_factory=dict)
     _graphql: GraphqlPresence = field(init=False)
 
     def __post_init__(self) -> None:
@@ -125,12 +132,11 @@ class CommitWriter:
         if writes:
             self._send(write_plans, writes)
         for run_id, write_plan in write_plans.items():
-            after = write_plan.view_after(self._views[run_id], self.layout)
-            self._views[run_id] = self.runs.keep_committed(after)
-        for run_id in list(self._views)[:-MAX_REMEMBERED_RUNS]:
+            after = write_plan.view_after(self._known[run_id].view, self.layout)
+            self._revise(run_id, self.runs.keep_committed(after))
+        for run_id in list(self._known)[:-MAX_REMEMBERED_RUNS]:
             if run_id not in write_plans:
-                del self._views[run_id]
-                self._part_names.pop(run_id, None)
+                del self._known[run_id]
         return {
             checkpoint_id: Delivery(
                 entry.sequence, entry.file_path, entry.blob_sha, self._head_sha, entry.ends_run
@@ -144,10 +150,10 @@ class CommitWriter:
         items.clear()
         write_plans = {}
         for run_id, own in by_run.items():
-            view = disown_revived(self._views[run_id], own)
+            view = disown_revived(self._known[run_id].view, own)
             view = self.runs.unfold(view, own, self.spool.known_sequence(run_id))
             view = without_unproved(view, [item.checkpoint_id for item in own], self.layout)
-            self._views[run_id] = view
+            self._revise(run_id, view)
             stamp = self.stamper.stamp_for(view, partial(self._parts_of, run_id))
             admit = partial(self.admit, view)
             stamped = stamp_items(self.spool, view, own, stamp, breathe=self.breathe, admit=admit)
@@ -188,31 +194,32 @@ class CommitWriter:
         lowest: dict[str, int] = {}
         for item in items:
             lowest[item.run_id] = min(item.sequence, lowest.get(item.run_id, item.sequence))
-        known = {run_id: self._views[run_id] for run_id in lowest if run_id in self._views}
+        known = {run_id: self._known[run_id] for run_id in lowest if run_id in self._known}
         found = {run_id: self.runs.recall(run_id, lowest[run_id]) for run_id in lowest if run_id not in known}
         commits = {self._head_sha} if known or self._head_sha else set()
         for run_id, recalled in found.items():
             if recalled is None:
                 return False
-            known[run_id] = recalled[0]
+            known[run_id] = _LearnedRun(recalled[0], _EVERY_PART)
             commits.add(recalled[1])
-            self._part_names[run_id] = _EVERY_PART
         if len(commits) != 1 or commits & {"", self._left_behind}:
             return False
         (self._head_sha,) = commits
-        self._views.update(known)
+        self._known.update(known)
         return True
 
     def _learn(self, run_ids: Sequence[str]) -> None:
         """Know the head and how these runs stand at it, asking GitHub only for what is not known."""
-        if self._head_sha and all(run_id in self._views for run_id in run_ids):
+        if self._head_sha and all(run_id in self._known for run_id in run_ids):
             return
         snapshot = self._read_snapshot(run_ids)
         if snapshot.head_sha != self._head_sha:
-            self._forget_views()
+            self._known.clear()
         self._head_sha = snapshot.head_sha
-        self._views.update({run_id: self._view(run_id, snapshot) for run_id in run_ids})
-        self._part_names |= {run_id: self._list_parts(run_id, snapshot) for run_id in run_ids}
+        for run_id in run_ids:
+            self._known[run_id] = _LearnedRun(
+                self._view(run_id, snapshot), self._list_parts(run_id, snapshot)
+            )
 
     def _read_snapshot(self, run_ids: Sequence[str]) -> Snapshot:
         files = [self.layout.path(run_id, name) for run_id in run_ids for name in (INDEX, LATEST)]
@@ -240,7 +247,10 @@ class CommitWriter:
         return self.runs.understand(run_id, snapshot.head_sha, listed, contents)
 
     def _parts_of(self, run_id: str) -> Container[str]:
-        return self._part_names.get(run_id, ())
+        return self._known[run_id].part_names
+
+    def _revise(self, run_id: str, view: RunSnapshot) -> None:
+        self._known[run_id] = replace(self._known[run_id], view=view)
 
     def _list_parts(self, run_id: str, snapshot: Snapshot) -> Container[str]:
         listed = snapshot.folders.get(self.layout.path(run_id, PARTS), {})
@@ -249,11 +259,7 @@ class CommitWriter:
     def _forget(self) -> None:
         self._left_behind = self._head_sha or self._left_behind
         self._head_sha = ""
-        self._forget_views()
-
-    def _forget_views(self) -> None:
-        self._views.clear()
-        self._part_names.clear()
+        self._known.clear()
 
 
 def _writes(write_plan: WritePlan) -> list[FileWrite]:

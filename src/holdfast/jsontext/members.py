@@ -159,12 +159,23 @@ def find_items(text: bytes, least_bytes: int, start: int, end: int) -> list[tupl
 
     The array is a part of the text, from `start` to `end`. Raises like `parse_document`.
     """
-    found = read_parts(text[start:end])[0]
-    return [
-        (number, start + first, start + last)
-        for number, (_, _, first, last) in enumerate(found)
-        if last - first >= least_bytes
-    ]
+    spans = enumerate(_find_items(text, start, end))
+    return [(number, first, last) for number, (first, last) in spans if last - first >= least_bytes]
+
+
+def _find_items(text: bytes, start: int, end: int) -> Iterator[Span]:
+    """Yield where the text of each item of an array is; a large one is read a run at a time."""
+    root = cut_apart(text, b"[", start, end)
+    if root is None:
+        yield from ((start + first, start + last) for _, _, first, last in read_parts(text[start:end])[0])
+        return
+    for child in root.children:
+        if isinstance(child, Large):
+            yield child.start, child.end
+            continue
+        offset = child.start - 1
+        for _, _, first, last in read_parts(wrap_run(text, child.start, child.end, b"["))[0]:
+            yield offset + first, offset + last
 
 
 def split_items(text: bytes) -> list[bytes]:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from holdfast.cache.local_copy import Ends, RepositoryCache
+from holdfast.cache.local_copy import RepositoryCache
+from holdfast.cache.own_commits import Ends
 from holdfast.errors import IntegrityFailure, Missing
 from holdfast.format.file_list import find_highest
 from holdfast.format.index import Outline, Segment, open_segment

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from holdfast.cache.local_copy import Ends, Folder, Head, RepositoryCache
+from holdfast.cache.local_copy import Folder, Head, RepositoryCache
+from holdfast.cache.own_commits import Ends
 from holdfast.errors import IntegrityFailure, Missing, NotInCopy
 from holdfast.format.file_list import FileList, find_highest
 from holdfast.format.index import Index, open_segment, parse_index

@@ -6,7 +6,7 @@ Nothing that is not proved whole is ever returned. What had to be passed over on
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from holdfast.cache.local_copy import Ends
+from holdfast.cache.own_commits import Ends
 from holdfast.errors import (
     IntegrityFailure,
     NewerFormat,

@@ -8,18 +8,8 @@ import pytest
 
 from holdfast.assembly import Assembly
 from holdfast.cache.disk_cache import DATABASE, DiskCache
-from holdfast.cache.local_copy import (
-    MAX_BLOB_BYTES,
-    MAX_FILES_OF_OUR_WRITES,
-    Ends,
-    Folder,
-    Head,
-    ListedRun,
-    OwnCommit,
-    RepositoryCache,
-    RunList,
-    RunWrite,
-)
+from holdfast.cache.local_copy import MAX_BLOB_BYTES, Folder, Head, ListedRun, RepositoryCache, RunList
+from holdfast.cache.own_commits import MAX_FILES_OF_OUR_WRITES, Ends, OwnCommit, RunWrite
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot

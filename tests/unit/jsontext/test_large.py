@@ -12,7 +12,14 @@ from hypothesis import settings
 from holdfast.errors import InvalidCheckpoint
 from holdfast.jsontext import large as runs
 from holdfast.jsontext.flaws import MAX_DEPTH, find_flaw
-from holdfast.jsontext.members import canonical, canonical_sha256, check_value, find_members, parse_document
+from holdfast.jsontext.members import (
+    canonical,
+    canonical_sha256,
+    check_value,
+    find_items,
+    find_members,
+    parse_document,
+)
 from holdfast.jsontext.parse import parse_value
 
 NUMBERS = ["0", "-1", "1.5", "1.10", "-0", "1e5", "123456789012345678901234567890", "1.0"]
@@ -185,3 +192,15 @@ def test_object_of_very_many_members_is_sorted_in_several_goes() -> None:
     value = {f"key{number}": number for number in range(500_000)}
     text = orjson.dumps(value)
     assert canonical_sha256(text) == sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def test_items_of_a_large_array_are_found_like_those_of_a_small_one() -> None:
+    items = [f'{{"n": {number}, "text": "\u00fc{"x" * (number % 50)}"}}' for number in range(60_000)]
+    items[7] = json.dumps("y" * 700_000)
+    text = ("[" + ", ".join(items) + " ]").encode()
+    assert len(text) > runs.LARGE_BYTES
+
+    found = find_items(b"#" + text + b"#", 60, 1, len(text) + 1)
+
+    expected = [(number, item) for number, item in enumerate(items) if len(item.encode()) >= 60]
+    assert [(number, text[start - 1 : end - 1].decode()) for number, start, end in found] == expected
