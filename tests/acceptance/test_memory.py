@@ -72,19 +72,20 @@ def test_large_checkpoint_takes_a_few_times_its_size_in_memory_on_every_way(
     environment: dict[str, str], tmp_path: Path, write: Callable[[], str], write_mode: str
 ) -> None:
     environment["HOLDFAST_WRITE_MODE"] = write_mode
-    small, large = tmp_path / "small.json", tmp_path / "large.json"
-    small.write_text("{}")
-    large.write_text(write())
-    peak_bytes(environment, "submit", str(small), "--run-id", "small")
-    base = peak_bytes(environment, "drain")
-    size_bytes = large.stat().st_size
-    for command, *words in (
-        ("submit", str(large), "--run-id", "large"),
-        ("drain", "--timeout", "60"),
-        ("show", "large", "--json"),
-        ("resume", "large", "--json"),
-    ):
-        peak = peak_bytes(environment, command, *words)
-        assert peak < base + MOST_TIMES_PAYLOAD[command] * size_bytes, (
-            f"{command}: {peak:,} bytes; {base:,} at least"
-        )
+    size_bytes = 0
+    least: dict[str, int] = {}
+    for run_id, state in (("small", "{}"), ("large", write())):
+        document = tmp_path / f"{run_id}.json"
+        document.write_text(state)
+        size_bytes = document.stat().st_size
+        for command, *words in (
+            ("submit", str(document), "--run-id", run_id),
+            ("drain", "--timeout", "60"),
+            ("show", run_id, "--json"),
+            ("resume", run_id, "--json"),
+        ):
+            peak = peak_bytes(environment, command, *words)
+            base = least.setdefault(command, peak)
+            assert peak <= base + MOST_TIMES_PAYLOAD[command] * size_bytes, (
+                f"{command}: {peak:,} bytes, {base:,} of them for a small one"
+            )
