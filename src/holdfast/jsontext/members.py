@@ -267,16 +267,14 @@ def _measure(value: dict[str, Any], size_bytes: int) -> list[Member]:
     has what the others leave.
     """
     heads = [len(orjson.dumps(name)) + 2 for name in value]  # after a brace or comma, before a colon
-    lengths: list[int | None] = []
-    for part in value.values():
-        is_left = isinstance(part, dict | list) and None not in lengths
-        lengths.append(None if is_left else len(orjson.dumps(part)))
-    rest = size_bytes - 1 - sum(heads) - sum(length or 0 for length in lengths)
+    left_out = next((name for name, part in value.items() if isinstance(part, dict | list)), None)
+    lengths = [0 if name == left_out else len(orjson.dumps(part)) for name, part in value.items()]
+    rest = size_bytes - 1 - sum(heads) - sum(lengths)
     members: list[Member] = []
     position = 0
     for name, head, length in zip(value, heads, lengths, strict=True):
         start = position + head
-        position = start + (rest if length is None else length)
+        position = start + (rest if name == left_out else length)
         members.append((name, start, position))
     return members
 

@@ -170,20 +170,29 @@ class Runs:
                 forgotten, _ = self._views.popitem(last=False)
                 self._certain.discard(forgotten)
 
-    def read_at(self, run_id: str, ref: str) -> RunSnapshot:
-        """Return how the folder stands at a commit, or as the branch shows it."""
+    def read_at(self, run_id: str, ref: str, *, is_unfolded: bool = False) -> RunSnapshot:
+        """Return how the folder stands at a commit, or as the branch shows it.
+
+        It `is_unfolded` if every segment of the index is to be read, and not only what its outline tells.
+        """
         try:
             files = self.list_files(run_id, ref)
         except Missing:
             files = {}
-        return self.understand(run_id, ref, files)
+        return self.understand(run_id, ref, files, is_unfolded=is_unfolded)
 
     def understand(
-        self, run_id: str, ref: str, files: Mapping[str, str], contents: Mapping[str, bytes] | None = None
+        self,
+        run_id: str,
+        ref: str,
+        files: Mapping[str, str],
+        contents: Mapping[str, bytes] | None = None,
+        *,
+        is_unfolded: bool = False,
     ) -> RunSnapshot:
         """Return how the folder stands that holds these files, name to blob SHA, as of `ref`.
 
-        `contents` has blobs that need not be read.
+        `contents` has blobs that need not be read. It `is_unfolded` as in `read_at`.
         """
 
         self._cache.keep_blobs(contents or {})
@@ -214,7 +223,8 @@ class Runs:
 
         # Whoever writes must know every checkpoint_id, so that none is stored twice.
         snapshot = take_snapshot(
-            RunFiles(run_id, files, read, part_names, fetch, outlines=outlines), self._layout
+            RunFiles(run_id, files, read, part_names, fetch, outlines=None if is_unfolded else outlines),
+            self._layout,
         )
         segments = snapshot.index.segments
         if snapshot.is_index_stored and any(files.get(segment.name) not in known for segment in segments):

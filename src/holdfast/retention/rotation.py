@@ -62,7 +62,7 @@ class Rotator:
             if self.deadline.expired():
                 raise Stopped("keys rotate goes on where it stopped when it is called again")
             head_sha = self.gateway.perform(ReadHead(self.branch))
-            view = self.runs.read_at(run_id, head_sha)
+            view = self.runs.read_at(run_id, head_sha, is_unfolded=True)
             if not view.blobs:
                 raise UnknownRun(f"there is no run {run_id!r} in the repository; see holdfast runs")
             step = _Step(self, view, head_sha)
