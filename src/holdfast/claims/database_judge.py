@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holdfast.claims.decide import Wish, decide_release, decide_renewal, decide_take
+from holdfast.claims.decide import Wish, decide_release, decide_renewal, decide_take, refuse_living
 from holdfast.claims.lease import ClaimLease
 from holdfast.claims.server_time import DateReading
 from holdfast.clock import Clock, Stopwatch
@@ -57,11 +57,19 @@ class DatabaseJudge:
 
     def look(self, run_id: str) -> Claim | None:
         """Return the newest claim of a run. Raises Unavailable."""
+        return self._read(run_id)[0]
+
+    def check_idle(self, run_id: str) -> None:
+        """Raise Claimed while someone drives the run, Unavailable."""
+        refuse_living(*self._read(run_id))
+
+    def _read(self, run_id: str) -> tuple[Claim | None, float]:
+        """Return the newest claim of a run, and what time it is in the database. Raises Unavailable."""
         try:
-            record, _ = self.table.read(run_id)
+            record, now = self.table.read(run_id)
         except DatabaseAway as error:
             raise _away(error) from error
-        return _parse(record, run_id)
+        return _parse(record, run_id), now
 
     def _change(self, run_id: str, decide: Decide) -> ClaimLease:
         asked = Stopwatch(self.clock)

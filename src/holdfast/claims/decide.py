@@ -43,6 +43,13 @@ def is_living(claim: Claim | None, now: float) -> bool:
     return claim is not None and not claim.is_released and now < claim.expires_at + GRACE_S
 
 
+def refuse_living(claim: Claim | None, now: float) -> None:
+    """Raise Claimed while someone holds the run."""
+    if claim and is_living(claim, now):
+        left_s = claim.expires_at + GRACE_S - now
+        raise Claimed(claim.run_id, claim.owner, claim.expires_at, left_s=left_s)
+
+
 def decide_take(stored: Claim | None, wish: Wish, now: float, *, highest_fence: int = 0) -> Claim:
     """Return the claim that is to be stored. Raises Claimed while someone else holds it, DecisionRefused.
 
@@ -53,8 +60,7 @@ def decide_take(stored: Claim | None, wish: Wish, now: float, *, highest_fence: 
     if stored and stored.token_sha256 == wish.token_sha256 and not stored.is_released:
         is_fresh = stored.expires_at - now > wish.ttl_s / 2
         return stored if is_fresh else replace(stored, expires_at=now + wish.ttl_s)
-    if stored and is_living(stored, now):
-        raise Claimed(wish.run_id, stored.owner, stored.expires_at, left_s=stored.expires_at + GRACE_S - now)
+    refuse_living(stored, now)
     fence = max(stored.fence if stored else 0, highest_fence, wish.seen_fence) + 1
     if fence > MAX_SEQUENCE:  # someone has made one up: what carried a higher one could not be stored
         reason = (

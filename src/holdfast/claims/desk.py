@@ -4,10 +4,10 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from holdfast.claims.decide import GRACE_S, LONGEST_TTL_S, SHORTEST_TTL_S, Wish, is_living
+from holdfast.claims.decide import LONGEST_TTL_S, SHORTEST_TTL_S, Wish
 from holdfast.claims.known import KnownClaims
 from holdfast.claims.lease import ClaimLease, Judge
-from holdfast.errors import Claimed, InvalidCheckpoint
+from holdfast.errors import InvalidCheckpoint
 from holdfast.format.claim import Claim
 from holdfast.logs import log
 
@@ -67,10 +67,7 @@ class ClaimDesk:
 
     def check_idle(self, run_id: str) -> None:
         """Raise Claimed while someone drives the run, as the judge says now."""
-        claim, now = self.judge.look(run_id), self.known.now()
-        if claim and is_living(claim, now):
-            left_s = claim.expires_at + GRACE_S - now
-            raise Claimed(run_id, claim.owner, claim.expires_at, left_s=left_s)
+        self.judge.check_idle(run_id)
 
     def check(self, run_id: str, fence: int) -> None:
         """Raise Fenced if the run was taken over on another machine, as the judge says now."""

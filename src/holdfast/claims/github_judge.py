@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from holdfast.claims.decide import Wish, decide_release, decide_renewal, decide_take
+from holdfast.claims.decide import Wish, decide_release, decide_renewal, decide_take, refuse_living
 from holdfast.claims.lease import ClaimLease
 from holdfast.claims.server_time import DatedGateway, DateReading
 from holdfast.clock import Deadline
@@ -86,6 +86,11 @@ class GitHubJudge:
     def look(self, run_id: str) -> Claim | None:
         """Return the newest claim of a run, as the branch shows it."""
         return self._read(run_id).claim
+
+    def check_idle(self, run_id: str) -> None:
+        """Raise Claimed while someone drives the run, as the branch shows it."""
+        found = self._read(run_id)
+        refuse_living(found.claim, found.reading.earliest())
 
     def _read(self, run_id: str) -> _Found:
         path = self._path(run_id)

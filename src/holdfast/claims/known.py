@@ -97,9 +97,9 @@ class KnownClaims:
         return _parse(self._spool.notes().get(NOTE + run_id))
 
     def left_s(self, run_id: str) -> float:
-        """Return for how much longer our claim of a run lasts, as far as that is known; 0 if it is not."""
+        """Return for how much longer the newest claim of a run lasts; 0 if that is not known."""
         known = self.find(run_id)
-        return (known.expires_at or 0.0) - self.now() if known else 0.0
+        return known.expires_at - self.now() if known and known.expires_at else 0.0
 
     def seen_fence(self, run_id: str) -> int:
         """Return the highest fence that was heard of here; 0 if there is none, or the database is away."""

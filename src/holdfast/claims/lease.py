@@ -48,3 +48,7 @@ class Judge(Protocol):
     def look(self, run_id: str) -> Claim | None:
         """Return the newest claim of a run, whether or not it has ended; None if there never was one."""
         ...
+
+    def check_idle(self, run_id: str) -> None:
+        """Raise Claimed while someone drives the run, by the judge's own time."""
+        ...

@@ -93,7 +93,8 @@ class Deletion:
     def _delete_stored(self, run_id: str, *, is_forced: bool) -> tuple[int, str | None]:
         def plan() -> tuple[Scan, FileChanges | None]:
             scan = self.scanner.survey([run_id])
-            # After the survey: a claim that comes later moves the branch on, and all is planned anew.
+            # After the survey: a claim that comes later, where GitHub is the judge, moves the branch on, and
+            # all is planned anew.
             is_idle = self._is_idle(run_id, is_forced=is_forced)
             return scan, self._change(scan, run_id, is_forced=is_forced, is_idle=is_idle)
 

@@ -91,6 +91,19 @@ def test_a_claim_is_renewed_released_and_taken_over_with_a_higher_fence(machine:
     assert [entry.fence for entry in a.checkpoints("r").entries] == [1, 2]
 
 
+def test_a_driven_run_is_not_deleted_by_a_machine_whose_clock_is_ahead(machine: Machine) -> None:
+    holder, other = machine("a"), machine("b", skew_s=7200.0)
+    holder.save("r", {"n": 1})
+    holder.drain()
+    taken = holder.take_claim("r", owner="a")
+
+    with pytest.raises(Claimed):
+        other.delete("r")
+
+    assert holder.release_claim("r", taken.token)
+    assert other.delete("r").files == 3
+
+
 def test_a_run_that_github_judged_before_gets_no_lower_fence(
     machine: Machine, repository: MemoryGateway, tmp_path: Path
 ) -> None:
