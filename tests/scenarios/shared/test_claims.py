@@ -101,7 +101,7 @@ def test_a_driven_run_is_not_deleted_by_a_machine_whose_clock_is_ahead(machine: 
         other.delete("r")
 
     assert holder.release_claim("r", taken.token)
-    assert other.delete("r").files == 3
+    assert other.delete("r").deleted_files == 3
 
 
 def test_a_run_that_github_judged_before_gets_no_lower_fence(
