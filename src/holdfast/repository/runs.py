@@ -207,8 +207,11 @@ class Runs:
             return content
 
         def part_names() -> Container[str]:
+            # Asked if a checkpoint refers to a part. A server that lags behind says that there are none, and
+            # who believes it stores the checkpoint again: so it is asked once more before that.
             try:
-                return {f"{PARTS}/{name}" for name in self.list_files(f"{run_id}/{PARTS}", ref)}
+                names = self.list_files(f"{run_id}/{PARTS}", ref, is_fresh=True)
+                return {f"{PARTS}/{name}" for name in names}
             except Missing:
                 return ()
 
