@@ -7,7 +7,9 @@ import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +24,7 @@ CONTENT = b'{"object":{"sha":"%b"}}' % SHA.encode()
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(CONTENT)
 GOOD = HEAD + CONTENT
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
-PACKED = gzip.compress(CONTENT)
+PACKED = gzip.compress(CONTENT, mtime=0)  # the same in every process: it is part of the names of tests
 ZIPPED = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(PACKED)
 PATH = "/repos/owner/state/git/ref/heads/main"
 
@@ -56,7 +58,7 @@ class ScriptedServer:
     def _talk(self, connection: socket.socket) -> None:
         with suppress(OSError), connection.makefile("rb") as stream:
             for answer in self._answers:
-                request = b"".join(iter(stream.readline, b"\r\n"))
+                request = b"".join(takewhile(b"\r\n".__ne__, iter(stream.readline, b"")))
                 if not request:
                     return
                 self.requests.append(request)
@@ -83,10 +85,8 @@ def serving(*answers: bytes, is_silent: bool = False) -> Iterator[ScriptedServer
         server.close()
 
 
-def open_client(url: str, *, timeout_s: float = 30.0, token: str = "secret-token") -> LightClient:
-    return LightClient(
-        "owner/state", token=lambda: token, api_url=url, clock=VirtualClock(), timeout_s=timeout_s
-    )
+def open_client(url: str, *, token: str = "secret-token", **more: Any) -> LightClient:
+    return LightClient("owner/state", token=lambda: token, api_url=url, clock=VirtualClock(), **more)
 
 
 @pytest.fixture(autouse=True)
@@ -187,6 +187,22 @@ def test_a_connection_that_the_server_has_spoken_on_since_is_not_used_again(answ
 
         assert client.perform(ReadHead("main")) == SHA
         assert len(server.connections) == 2
+
+
+def test_a_token_may_be_renewed_while_another_is_hidden() -> None:
+    tokens = iter(("first-token", "second-token", "third-token"))
+
+    class Saying(str):
+        def replace(self, *arguments: Any) -> str:
+            client._authorization(ReadHead("main"))
+            return super().replace(*arguments)
+
+    with serving() as server, open_client(server.url) as client:
+        client._token = lambda: next(tokens)
+        client._authorization(ReadHead("main"))
+
+        assert client._hide(Saying("a first-token")) == "a [secret]"
+        assert client._hide("a second-token") == "a [secret]"
 
 
 def test_threads_share_the_client() -> None:
