@@ -3,12 +3,14 @@
 import http.client
 import os
 import select
+import socket
 import ssl
 import time
 import zlib
 from base64 import b64encode
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -30,6 +32,7 @@ from holdfast.github.wire_client import (
 
 _PIECE_BYTES = 256 * 1024
 _GZIP = 16 + zlib.MAX_WBITS
+_LONGEST_IDLE_S = 5.0  # as with httpx: what lies before a server may forget a connection without a word
 
 
 class LightClient(WireClient):
@@ -52,7 +55,7 @@ class LightClient(WireClient):
             token=token,
             api_url=api_url,
             clock=clock,
-            open_wire=lambda base_url: _PlainWire(base_url, timeout_s),
+            open_wire=lambda base_url: _PlainWire(base_url, timeout_s, timer),
             observe=observe,
             meter=meter,
             timer=timer,
@@ -68,22 +71,25 @@ def can_reach(api_url: str | None) -> bool:
 class _PlainWire:
     """Carries requests with http.client; a connection serves one thread at a time, then the next."""
 
-    def __init__(self, base_url: str, timeout_s: float) -> None:
+    def __init__(self, base_url: str, timeout_s: float, timer: Callable[[], float]) -> None:
         self._scheme, self._host, self._port = parse_origin(base_url)
         self._timeout_s = timeout_s
+        self._timer = timer
         self._proxy = _proxy_for(base_url)
         self._headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "gzip"}
         self._prefix = ""
         if self._proxy and self._scheme == "http":  # else it is but a tunnel, and learns nothing
             self._prefix = server_of(base_url)
             self._headers |= _authorization(self._proxy)
-        self._idle: list[http.client.HTTPConnection] = []
+        # Each with the process that opened it, and since when it is idle; the longest comes first. No lock
+        # guards them, which a fork might find held for ever: `append` and `popleft` need none.
+        self._idle: deque[tuple[http.client.HTTPConnection, int, float]] = deque()
         self._is_closed = False
 
     def close(self) -> None:
         self._is_closed = True
-        while self._idle:
-            self._idle.pop().close()
+        for connection, _, _ in self._idle_ones():
+            connection.close()
 
     def send(self, method: str, target: str, headers: Headers, body: Body) -> tuple[int, Headers, bytes]:
         if self._is_closed:
@@ -109,22 +115,28 @@ class _PlainWire:
         except BaseException:
             connection.close()
             raise
-        if connection.sock and not self._is_closed:  # the server may have ended it
-            self._idle.append(connection)
+        if connection.sock:  # the server may have ended it
+            self._idle.append((connection, os.getpid(), self._timer()))
+            if self._is_closed:  # asked only now, lest `close` comes in between
+                self.close()
 
     def _take(self) -> http.client.HTTPConnection | None:
-        """Return a connection on which the server has said nothing since: neither its end nor too much."""
-        while self._idle:
-            try:
-                connection = self._idle.pop()
-            except IndexError:  # another thread was quicker
-                break
-            news = select.poll()
-            news.register(connection.sock, select.POLLIN)
-            if not news.poll(0):
+        """Return a connection on which the server has said nothing since: neither its end nor too much.
+
+        What a parent process left us is still in its use: to close it here ends but our own hold on it.
+        """
+        for connection, process, since in self._idle_ones():
+            is_ours = process == os.getpid() and self._timer() - since <= _LONGEST_IDLE_S
+            if is_ours and not _has_news(connection.sock):
                 return connection
             connection.close()
         return None
+
+    def _idle_ones(self) -> Iterator[tuple[http.client.HTTPConnection, int, float]]:
+        """Yield each idle connection, which then is no longer among them."""
+        with suppress(IndexError):
+            while True:
+                yield self._idle.popleft()
 
     def _new_connection(self) -> http.client.HTTPConnection:
         host, port = self._host, self._port
@@ -149,6 +161,12 @@ class _PlainWire:
         import certifi
 
         return ssl.create_default_context(cafile=certifi.where())
+
+
+def _has_news(connection: socket.socket) -> bool:
+    news = select.poll()
+    news.register(connection, select.POLLIN)
+    return bool(news.poll(0))
 
 
 def _pieces(answer: http.client.HTTPResponse) -> Iterator[bytes]:

@@ -1,10 +1,12 @@
 """What the contract suite cannot show: a server, or a proxy, that means no good."""
 
 import gzip
+import os
 import socket
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import takewhile
@@ -87,6 +89,25 @@ def serving(*answers: bytes, is_silent: bool = False) -> Iterator[ScriptedServer
 
 def open_client(url: str, *, token: str = "secret-token", **more: Any) -> LightClient:
     return LightClient("owner/state", token=lambda: token, api_url=url, clock=VirtualClock(), **more)
+
+
+def idle_connections(client: LightClient) -> Any:
+    return client._wire._idle  # type: ignore[attr-defined]
+
+
+class Interrupted(deque[Any]):
+    """Another thread is always a little quicker: before something is added, and after it was looked for."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        super().__init__()
+        self._meanwhile = meanwhile
+
+    def append(self, item: Any) -> None:
+        self._meanwhile()
+        super().append(item)
+
+    def __bool__(self) -> bool:
+        return True
 
 
 @pytest.fixture(autouse=True)
@@ -182,11 +203,51 @@ def test_calls_share_a_connection() -> None:
 def test_a_connection_that_the_server_has_spoken_on_since_is_not_used_again(answer: bytes) -> None:
     with serving(answer) as server, open_client(server.url) as client:
         client.perform(ReadHead("main"))
-        (kept,) = client._wire._idle  # type: ignore[attr-defined]
+        ((kept, *_),) = idle_connections(client)
         kept.sock.recv(1, socket.MSG_PEEK)  # until the end of it, or the rest, has come
 
         assert client.perform(ReadHead("main")) == SHA
         assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize(("idle_s", "connections"), [(5.0, 1), (5.1, 2)])
+def test_a_connection_is_kept_for_five_seconds(idle_s: float, connections: int) -> None:
+    clock = VirtualClock()
+    with serving(GOOD, GOOD) as server, open_client(server.url, timer=clock.now) as client:
+        client.perform(ReadHead("main"))
+        clock.sleep(idle_s)
+
+        assert client.perform(ReadHead("main")) == SHA
+        assert len(server.connections) == connections
+
+
+def test_a_forked_process_leaves_the_connections_to_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(GOOD, GOOD) as server, open_client(server.url) as client:
+        client.perform(ReadHead("main"))
+        ((kept, *_),) = idle_connections(client)
+        with kept.sock.dup() as of_the_parent:
+            monkeypatch.setattr(os, "getpid", lambda: -1)
+
+            assert client.perform(ReadHead("main")) == SHA
+            assert len(server.connections) == 2
+            assert kept.sock is None
+            of_the_parent.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert of_the_parent.recv(len(GOOD), socket.MSG_WAITALL) == GOOD
+
+
+def test_a_client_that_is_closed_meanwhile_keeps_no_connection() -> None:
+    with serving(GOOD) as server, open_client(server.url) as client:
+        idle = client._wire._idle = Interrupted(client.close)  # type: ignore[attr-defined]
+
+        assert client.perform(ReadHead("main")) == SHA
+        assert len(idle) == 0
+
+
+def test_a_client_can_be_closed_while_the_last_connection_is_taken() -> None:
+    with serving() as server, open_client(server.url) as client:
+        client._wire._idle = Interrupted(lambda: None)  # type: ignore[attr-defined]
+
+        client.close()
 
 
 def test_a_token_may_be_renewed_while_another_is_hidden() -> None:
