@@ -171,21 +171,27 @@ def _has_news(connection: socket.socket) -> bool:
 
 def _pieces(answer: http.client.HTTPResponse) -> Iterator[bytes]:
     """Yield the content of an answer, unpacked. Raises HTTPException, ValueError or zlib.error if torn."""
-    unzip = _unzip(answer.getheader("content-encoding", "identity").strip().lower())
+    if answer.status < 200:  # the one that follows would be taken for that to the next request
+        raise http.client.HTTPException(f"{answer.status} is no answer")
+    if answer.length == 0:  # whatever the headers say of the content that there would be
+        return
+    unzip = _unzip(answer.getheader("content-encoding", "").strip().lower())
+    is_empty = True
     while piece := answer.read(_PIECE_BYTES):
+        is_empty = False
         while piece:
             yield unzip.decompress(piece, _PIECE_BYTES) if unzip else piece
             piece = unzip.unconsumed_tail if unzip else b""
     if answer.length:  # http.client takes the end of a connection for that of the answer
         raise http.client.IncompleteRead(b"", answer.length)
-    if unzip:
+    if unzip and not is_empty:
         yield unzip.flush()
         if not unzip.eof:
             raise ValueError("the answer is cut off")
 
 
 def _unzip(packing: str) -> "zlib._Decompress | None":
-    if packing not in ("identity", "gzip"):
+    if packing not in ("", "identity", "gzip"):
         raise ValueError(f"the answer is packed as {packing!r}, which nobody asked for")
     return zlib.decompressobj(_GZIP) if packing == "gzip" else None
 

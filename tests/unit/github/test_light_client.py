@@ -126,8 +126,9 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         ZIPPED + PACKED,
         b"HTTP/1.1 100 Continue\r\n\r\n" + GOOD,
         b"HTTP/1.1 200\r\nConnection: close\r\n\r\n" + CONTENT,
+        HEAD.replace(b"\r\n\r\n", b"\r\nContent-Encoding:\r\n\r\n") + CONTENT,
     ],
-    ids=["length", "old", "chunked", "gzip", "continue", "until the end"],
+    ids=["length", "old", "chunked", "gzip", "continue", "until the end", "not packed"],
 )
 def test_every_way_to_send_an_answer_is_understood(answer: bytes) -> None:
     with serving(answer) as server, open_client(server.url) as client:
@@ -161,6 +162,36 @@ def test_an_answer_that_is_none_is_unavailable_and_told_in_a_sentence(answer: by
 
     assert caught.value.reason.startswith(("the connection to GitHub failed: ", "GitHub's answer could not"))
     assert "\n" not in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"204 No\r\ncontent-encoding: gzip\r\n\r\n",
+        b"304 No\r\ncontent-encoding: gzip\r\n\r\n",
+        b"304 No\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"404 No\r\ncontent-encoding: gzip\r\ncontent-length: 0\r\n\r\n",
+        b"404 No\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"404 No\r\ncontent-encoding: gzip\r\nconnection: close\r\n\r\n",
+    ],
+)
+def test_an_answer_without_content_is_whole_however_it_is_said_to_be_packed(answer: bytes) -> None:
+    with serving(b"HTTP/1.1 " + answer) as server, open_client(server.url, timeout_s=2.0) as client:
+        status, _, content = client._wire.send("GET", "/x", {}, None)
+
+    assert (status, content) == (int(answer[:3]), b"")
+
+
+@pytest.mark.parametrize("status", [101, 102, 103])
+def test_an_answer_is_not_taken_for_that_to_the_next_request(status: int) -> None:
+    interim = b"HTTP/1.1 %d Soon\r\nlink: </x>\r\n\r\n" % status
+    other = b"HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n"
+    with serving(interim + other, GOOD) as server, open_client(server.url) as client:
+        for _ in range(2):
+            with pytest.raises(Unavailable, match=str(status)):
+                client.perform(ReadHead("main"))
+
+        assert len(server.connections) == 2
 
 
 def test_a_server_that_hangs_is_not_waited_for_longer_than_told() -> None:
