@@ -198,10 +198,10 @@ def _unzip(packing: str) -> "zlib._Decompress | None":
 
 def _proxy_for(url: str) -> SplitResult | None:
     """Return the proxy that the environment names for a server; None if there is none."""
-    scheme, host, _ = parse_origin(url)
+    scheme, host, port = parse_origin(url)
     proxies = getproxies()
     proxy = proxies.get(scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(host):
+    if not proxy or proxy_bypass(f"{host}:{port}"):
         return None
     return urlsplit(proxy if "://" in proxy else f"http://{proxy}")
 

@@ -369,6 +369,28 @@ def test_a_server_that_the_environment_excepts_is_reached_without_a_proxy(
 
 
 @pytest.mark.parametrize(
+    ("excepted", "url", "is_excepted"),
+    [
+        ("ghe.test", "https://ghe.test:8443", True),
+        ("ghe.test:8443", "https://ghe.test:8443", True),
+        (".test:8443", "https://ghe.test:8443", True),
+        ("ghe.test:443", "https://ghe.test", True),
+        ("ghe.test:8443", "https://ghe.test", False),
+        ("::1", "https://[::1]:8443", True),
+        ("other.test", "https://ghe.test:8443", False),
+        ("*", "https://ghe.test:8443", True),
+    ],
+)
+def test_a_server_may_be_excepted_with_its_port(
+    excepted: str, url: str, is_excepted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "socks5://p:1080")
+    monkeypatch.setenv("no_proxy", excepted)
+
+    assert can_reach(url) is is_excepted
+
+
+@pytest.mark.parametrize(
     ("proxy", "is_reached"),
     [("http://p:3128", True), ("p:3128", True), ("socks5://p:1080", False), ("https://p", False)],
 )
