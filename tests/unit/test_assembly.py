@@ -58,6 +58,23 @@ def test_gateway_and_clock_of_ones_own_take_the_place_of_githubs_and_the_machine
     assembly.close()
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_light"),
+    [({"token": "t"}, True), ({"app_id": "7", "app_private_key": "key"}, False)],
+    ids=["token", "app"],
+)
+def test_readers_get_a_client_of_their_own_only_if_it_spares_loading_githubkit(
+    settings: dict[str, str], is_light: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    given = {"repo": "octo/state", "data_dir": tmp_path, **settings}
+    assembly = Assembly(Settings.from_environment({}, given))
+
+    assert (type(assembly.reading_client).__name__ == "LightClient") is is_light
+    assert (assembly.reading_client is not assembly.client) is is_light
+    assembly.close()
+
+
 def test_worker_and_what_it_prunes_end_with_the_same_deadline(assembly: Assembly) -> None:
     deadline = assembly.worker.deadline
 

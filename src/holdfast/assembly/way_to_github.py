@@ -94,7 +94,7 @@ class WayToGitHub(Ground):
         return self._open_client(self.rate_limiter.observe, is_light=True)
 
     def _is_light_enough(self) -> bool:
-        if self._given_gateway:
+        if self._given_gateway or self.settings.app_id:  # an App's tokens are fetched with githubkit
             return False
         from holdfast.github.light_client import can_reach
 

@@ -3,12 +3,14 @@
 import http.client
 import os
 import select
+import socket
 import ssl
 import time
 import zlib
 from base64 import b64encode
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -30,6 +32,7 @@ from holdfast.github.wire_client import (
 
 _PIECE_BYTES = 256 * 1024
 _GZIP = 16 + zlib.MAX_WBITS
+_LONGEST_IDLE_S = 5.0  # as with httpx: what lies before a server may forget a connection without a word
 
 
 class LightClient(WireClient):
@@ -52,7 +55,7 @@ class LightClient(WireClient):
             token=token,
             api_url=api_url,
             clock=clock,
-            open_wire=lambda base_url: _PlainWire(base_url, timeout_s),
+            open_wire=lambda base_url: _PlainWire(base_url, timeout_s, timer),
             observe=observe,
             meter=meter,
             timer=timer,
@@ -68,22 +71,25 @@ def can_reach(api_url: str | None) -> bool:
 class _PlainWire:
     """Carries requests with http.client; a connection serves one thread at a time, then the next."""
 
-    def __init__(self, base_url: str, timeout_s: float) -> None:
+    def __init__(self, base_url: str, timeout_s: float, timer: Callable[[], float]) -> None:
         self._scheme, self._host, self._port = parse_origin(base_url)
         self._timeout_s = timeout_s
+        self._timer = timer
         self._proxy = _proxy_for(base_url)
         self._headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "gzip"}
         self._prefix = ""
         if self._proxy and self._scheme == "http":  # else it is but a tunnel, and learns nothing
             self._prefix = server_of(base_url)
             self._headers |= _authorization(self._proxy)
-        self._idle: list[http.client.HTTPConnection] = []
+        # Each with the process that opened it, and since when it is idle; the longest comes first. No lock
+        # guards them, which a fork might find held for ever: `append` and `popleft` need none.
+        self._idle: deque[tuple[http.client.HTTPConnection, int, float]] = deque()
         self._is_closed = False
 
     def close(self) -> None:
         self._is_closed = True
-        while self._idle:
-            self._idle.pop().close()
+        for connection, _, _ in self._idle_ones():
+            connection.close()
 
     def send(self, method: str, target: str, headers: Headers, body: Body) -> tuple[int, Headers, bytes]:
         if self._is_closed:
@@ -109,22 +115,28 @@ class _PlainWire:
         except BaseException:
             connection.close()
             raise
-        if connection.sock and not self._is_closed:  # the server may have ended it
-            self._idle.append(connection)
+        if connection.sock:  # the server may have ended it
+            self._idle.append((connection, os.getpid(), self._timer()))
+            if self._is_closed:  # asked only now, lest `close` comes in between
+                self.close()
 
     def _take(self) -> http.client.HTTPConnection | None:
-        """Return a connection on which the server has said nothing since: neither its end nor too much."""
-        while self._idle:
-            try:
-                connection = self._idle.pop()
-            except IndexError:  # another thread was quicker
-                break
-            news = select.poll()
-            news.register(connection.sock, select.POLLIN)
-            if not news.poll(0):
+        """Return a connection on which the server has said nothing since: neither its end nor too much.
+
+        What a parent process left us is still in its use: to close it here ends but our own hold on it.
+        """
+        for connection, process, since in self._idle_ones():
+            is_ours = process == os.getpid() and self._timer() - since <= _LONGEST_IDLE_S
+            if is_ours and not _has_news(connection.sock):
                 return connection
             connection.close()
         return None
+
+    def _idle_ones(self) -> Iterator[tuple[http.client.HTTPConnection, int, float]]:
+        """Yield each idle connection, which then is no longer among them."""
+        with suppress(IndexError):
+            while True:
+                yield self._idle.popleft()
 
     def _new_connection(self) -> http.client.HTTPConnection:
         host, port = self._host, self._port
@@ -151,33 +163,45 @@ class _PlainWire:
         return ssl.create_default_context(cafile=certifi.where())
 
 
+def _has_news(connection: socket.socket) -> bool:
+    news = select.poll()
+    news.register(connection, select.POLLIN)
+    return bool(news.poll(0))
+
+
 def _pieces(answer: http.client.HTTPResponse) -> Iterator[bytes]:
     """Yield the content of an answer, unpacked. Raises HTTPException, ValueError or zlib.error if torn."""
-    unzip = _unzip(answer.getheader("content-encoding", "identity").strip().lower())
+    if answer.status < 200:  # the one that follows would be taken for that to the next request
+        raise http.client.HTTPException(f"{answer.status} is no answer")
+    if answer.length == 0:  # whatever the headers say of the content that there would be
+        return
+    unzip = _unzip(answer.getheader("content-encoding", "").strip().lower())
+    is_empty = True
     while piece := answer.read(_PIECE_BYTES):
+        is_empty = False
         while piece:
             yield unzip.decompress(piece, _PIECE_BYTES) if unzip else piece
             piece = unzip.unconsumed_tail if unzip else b""
     if answer.length:  # http.client takes the end of a connection for that of the answer
         raise http.client.IncompleteRead(b"", answer.length)
-    if unzip:
+    if unzip and not is_empty:
         yield unzip.flush()
         if not unzip.eof:
             raise ValueError("the answer is cut off")
 
 
 def _unzip(packing: str) -> "zlib._Decompress | None":
-    if packing not in ("identity", "gzip"):
+    if packing not in ("", "identity", "gzip"):
         raise ValueError(f"the answer is packed as {packing!r}, which nobody asked for")
     return zlib.decompressobj(_GZIP) if packing == "gzip" else None
 
 
 def _proxy_for(url: str) -> SplitResult | None:
     """Return the proxy that the environment names for a server; None if there is none."""
-    scheme, host, _ = parse_origin(url)
+    scheme, host, port = parse_origin(url)
     proxies = getproxies()
     proxy = proxies.get(scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(host):
+    if not proxy or proxy_bypass(f"{host}:{port}"):
         return None
     return urlsplit(proxy if "://" in proxy else f"http://{proxy}")
 

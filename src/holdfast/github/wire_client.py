@@ -4,8 +4,8 @@ What carries the bytes is a `Wire`, of which there are two: see "Why there are t
 docs/design.md.
 """
 
+import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
@@ -87,7 +87,8 @@ class WireClient:
         self._base_path = urlsplit(self._base_url).path
         self._repository = check_repository_name(repository)
         self._token = token
-        self._sent_tokens: deque[str] = deque(maxlen=_REMEMBERED_TOKENS)
+        self._sent_tokens: tuple[str, ...] = ()  # replaced as a whole: others may be reading it
+        self._adding_token = threading.Lock()
         self._clock = clock
         self._observe = observe
         self._meter = meter
@@ -215,7 +216,9 @@ class WireClient:
         if not token:
             return {}
         if token not in self._sent_tokens:
-            self._sent_tokens.append(token)
+            with self._adding_token:
+                known = dict.fromkeys((*self._sent_tokens, token))
+                self._sent_tokens = tuple(known)[-_REMEMBERED_TOKENS:]
         return {"Authorization": f"token {token}"}
 
     def _hide(self, text: str) -> str:

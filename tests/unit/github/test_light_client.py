@@ -1,13 +1,17 @@
 """What the contract suite cannot show: a server, or a proxy, that means no good."""
 
 import gzip
+import os
 import socket
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +26,7 @@ CONTENT = b'{"object":{"sha":"%b"}}' % SHA.encode()
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(CONTENT)
 GOOD = HEAD + CONTENT
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
-PACKED = gzip.compress(CONTENT)
+PACKED = gzip.compress(CONTENT, mtime=0)  # the same in every process: it is part of the names of tests
 ZIPPED = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(PACKED)
 PATH = "/repos/owner/state/git/ref/heads/main"
 
@@ -56,7 +60,7 @@ class ScriptedServer:
     def _talk(self, connection: socket.socket) -> None:
         with suppress(OSError), connection.makefile("rb") as stream:
             for answer in self._answers:
-                request = b"".join(iter(stream.readline, b"\r\n"))
+                request = b"".join(takewhile(b"\r\n".__ne__, iter(stream.readline, b"")))
                 if not request:
                     return
                 self.requests.append(request)
@@ -83,10 +87,27 @@ def serving(*answers: bytes, is_silent: bool = False) -> Iterator[ScriptedServer
         server.close()
 
 
-def open_client(url: str, *, timeout_s: float = 30.0, token: str = "secret-token") -> LightClient:
-    return LightClient(
-        "owner/state", token=lambda: token, api_url=url, clock=VirtualClock(), timeout_s=timeout_s
-    )
+def open_client(url: str, *, token: str = "secret-token", **more: Any) -> LightClient:
+    return LightClient("owner/state", token=lambda: token, api_url=url, clock=VirtualClock(), **more)
+
+
+def idle_connections(client: LightClient) -> Any:
+    return client._wire._idle  # type: ignore[attr-defined]
+
+
+class Interrupted(deque[Any]):
+    """Another thread is always a little quicker: before something is added, and after it was looked for."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        super().__init__()
+        self._meanwhile = meanwhile
+
+    def append(self, item: Any) -> None:
+        self._meanwhile()
+        super().append(item)
+
+    def __bool__(self) -> bool:
+        return True
 
 
 @pytest.fixture(autouse=True)
@@ -105,8 +126,9 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         ZIPPED + PACKED,
         b"HTTP/1.1 100 Continue\r\n\r\n" + GOOD,
         b"HTTP/1.1 200\r\nConnection: close\r\n\r\n" + CONTENT,
+        HEAD.replace(b"\r\n\r\n", b"\r\nContent-Encoding:\r\n\r\n") + CONTENT,
     ],
-    ids=["length", "old", "chunked", "gzip", "continue", "until the end"],
+    ids=["length", "old", "chunked", "gzip", "continue", "until the end", "not packed"],
 )
 def test_every_way_to_send_an_answer_is_understood(answer: bytes) -> None:
     with serving(answer) as server, open_client(server.url) as client:
@@ -140,6 +162,36 @@ def test_an_answer_that_is_none_is_unavailable_and_told_in_a_sentence(answer: by
 
     assert caught.value.reason.startswith(("the connection to GitHub failed: ", "GitHub's answer could not"))
     assert "\n" not in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"204 No\r\ncontent-encoding: gzip\r\n\r\n",
+        b"304 No\r\ncontent-encoding: gzip\r\n\r\n",
+        b"304 No\r\ntransfer-encoding: chunked\r\n\r\n",
+        b"404 No\r\ncontent-encoding: gzip\r\ncontent-length: 0\r\n\r\n",
+        b"404 No\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"404 No\r\ncontent-encoding: gzip\r\nconnection: close\r\n\r\n",
+    ],
+)
+def test_an_answer_without_content_is_whole_however_it_is_said_to_be_packed(answer: bytes) -> None:
+    with serving(b"HTTP/1.1 " + answer) as server, open_client(server.url, timeout_s=2.0) as client:
+        status, _, content = client._wire.send("GET", "/x", {}, None)
+
+    assert (status, content) == (int(answer[:3]), b"")
+
+
+@pytest.mark.parametrize("status", [101, 102, 103])
+def test_an_answer_is_not_taken_for_that_to_the_next_request(status: int) -> None:
+    interim = b"HTTP/1.1 %d Soon\r\nlink: </x>\r\n\r\n" % status
+    other = b"HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n"
+    with serving(interim + other, GOOD) as server, open_client(server.url) as client:
+        for _ in range(2):
+            with pytest.raises(Unavailable, match=str(status)):
+                client.perform(ReadHead("main"))
+
+        assert len(server.connections) == 2
 
 
 def test_a_server_that_hangs_is_not_waited_for_longer_than_told() -> None:
@@ -182,11 +234,67 @@ def test_calls_share_a_connection() -> None:
 def test_a_connection_that_the_server_has_spoken_on_since_is_not_used_again(answer: bytes) -> None:
     with serving(answer) as server, open_client(server.url) as client:
         client.perform(ReadHead("main"))
-        (kept,) = client._wire._idle  # type: ignore[attr-defined]
+        ((kept, *_),) = idle_connections(client)
         kept.sock.recv(1, socket.MSG_PEEK)  # until the end of it, or the rest, has come
 
         assert client.perform(ReadHead("main")) == SHA
         assert len(server.connections) == 2
+
+
+@pytest.mark.parametrize(("idle_s", "connections"), [(5.0, 1), (5.1, 2)])
+def test_a_connection_is_kept_for_five_seconds(idle_s: float, connections: int) -> None:
+    clock = VirtualClock()
+    with serving(GOOD, GOOD) as server, open_client(server.url, timer=clock.now) as client:
+        client.perform(ReadHead("main"))
+        clock.sleep(idle_s)
+
+        assert client.perform(ReadHead("main")) == SHA
+        assert len(server.connections) == connections
+
+
+def test_a_forked_process_leaves_the_connections_to_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(GOOD, GOOD) as server, open_client(server.url) as client:
+        client.perform(ReadHead("main"))
+        ((kept, *_),) = idle_connections(client)
+        with kept.sock.dup() as of_the_parent:
+            monkeypatch.setattr(os, "getpid", lambda: -1)
+
+            assert client.perform(ReadHead("main")) == SHA
+            assert len(server.connections) == 2
+            assert kept.sock is None
+            of_the_parent.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert of_the_parent.recv(len(GOOD), socket.MSG_WAITALL) == GOOD
+
+
+def test_a_client_that_is_closed_meanwhile_keeps_no_connection() -> None:
+    with serving(GOOD) as server, open_client(server.url) as client:
+        idle = client._wire._idle = Interrupted(client.close)  # type: ignore[attr-defined]
+
+        assert client.perform(ReadHead("main")) == SHA
+        assert len(idle) == 0
+
+
+def test_a_client_can_be_closed_while_the_last_connection_is_taken() -> None:
+    with serving() as server, open_client(server.url) as client:
+        client._wire._idle = Interrupted(lambda: None)  # type: ignore[attr-defined]
+
+        client.close()
+
+
+def test_a_token_may_be_renewed_while_another_is_hidden() -> None:
+    tokens = iter(("first-token", "second-token", "third-token"))
+
+    class Saying(str):
+        def replace(self, *arguments: Any) -> str:
+            client._authorization(ReadHead("main"))
+            return super().replace(*arguments)
+
+    with serving() as server, open_client(server.url) as client:
+        client._token = lambda: next(tokens)
+        client._authorization(ReadHead("main"))
+
+        assert client._hide(Saying("a first-token")) == "a [secret]"
+        assert client._hide("a second-token") == "a [secret]"
 
 
 def test_threads_share_the_client() -> None:
@@ -258,6 +366,28 @@ def test_a_server_that_the_environment_excepts_is_reached_without_a_proxy(
 
     with serving(GOOD) as server, open_client(server.url) as client:
         assert client.perform(ReadHead("main")) == SHA
+
+
+@pytest.mark.parametrize(
+    ("excepted", "url", "is_excepted"),
+    [
+        ("ghe.test", "https://ghe.test:8443", True),
+        ("ghe.test:8443", "https://ghe.test:8443", True),
+        (".test:8443", "https://ghe.test:8443", True),
+        ("ghe.test:443", "https://ghe.test", True),
+        ("ghe.test:8443", "https://ghe.test", False),
+        ("::1", "https://[::1]:8443", True),
+        ("other.test", "https://ghe.test:8443", False),
+        ("*", "https://ghe.test:8443", True),
+    ],
+)
+def test_a_server_may_be_excepted_with_its_port(
+    excepted: str, url: str, is_excepted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "socks5://p:1080")
+    monkeypatch.setenv("no_proxy", excepted)
+
+    assert can_reach(url) is is_excepted
 
 
 @pytest.mark.parametrize(
