@@ -35,7 +35,10 @@ _MOST_REMEMBERED = 64
 
 
 class _Carried(NamedTuple):
-    """The checkpoints of a spooled run in their order: ids, entries, and what it waits for after each."""
+    """The checkpoints of a spooled run in their order: ids, entries, and what it waits for.
+
+    `holds` begins with what it waits for before the first, which all the others follow from.
+    """
 
     ids: list[str]
     entries: list[IndexEntry]
@@ -57,7 +60,7 @@ class SpooledPast:
         They come in the order of their numbers; `before` is what the run waits for before them.
         """
         ids, entries, holds = self._recall(waiting.run_id, before, items)
-        held, is_certain = (holds[-1] if holds else before), True
+        held, is_certain = holds[-1], True
         known = len(ids)
         for item in items[known:]:
             entry, is_read = _entry_of(item, waiting)
@@ -76,13 +79,12 @@ class SpooledPast:
         known = self._known.get(run_id)
         if known and items and items[0].checkpoint_id in known.ids:
             start = known.ids.index(items[0].checkpoint_id)
-            is_same = not start or known.holds[start - 1] == before
             length = len(known.ids) - start
             wanted = [(item.checkpoint_id, item.sequence) for item in items[:length]]
             found = [(entry.checkpoint_id, entry.sequence) for entry in known.entries[start:]]
-            if is_same and wanted == found:
+            if known.holds[start] == before and wanted == found:
                 return _Carried(known.ids[start:], known.entries[start:], known.holds[start:])
-        return _Carried([], [], [])
+        return _Carried([], [], [before])
 
     def _keep(self, run_id: str, carried: _Carried) -> None:
         with self._lock:
