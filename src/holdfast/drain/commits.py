@@ -11,7 +11,7 @@ from functools import partial
 
 from holdfast.clock import Clock, Deadline
 from holdfast.drain.fencing import Admit, admit_all
-from holdfast.drain.numbering import disown_revived
+from holdfast.drain.numbering import disown_revived, segments_about
 from holdfast.drain.stamper import Stamper
 from holdfast.drain.stamping import as_stored, stamp_items
 from holdfast.drain.verification import VERIFY_SPAN
@@ -150,8 +150,11 @@ class CommitWriter:
         items.clear()
         write_plans = {}
         for run_id, own in by_run.items():
-            view = disown_revived(self._known[run_id].view, own)
-            view = self.runs.unfold(view, own, self.spool.known_sequence(run_id))
+            highest_known = self.spool.known_sequence(run_id)
+            choose = partial(segments_about, items=own, highest_known=highest_known)
+            # What the branch shows may be older than the commit that ours is to be made on.
+            view = self.runs.unfold(self._known[run_id].view, choose, self._head_sha)
+            view = disown_revived(view, own)
             view = without_unproved(view, [item.checkpoint_id for item in own], self.layout)
             self._revise(run_id, view)
             stamp = self.stamper.stamp_for(view, partial(self._parts_of, run_id))

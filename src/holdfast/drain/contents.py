@@ -11,7 +11,7 @@ from functools import partial
 
 from holdfast.clock import Clock, Deadline
 from holdfast.drain.fencing import Admit, admit_all
-from holdfast.drain.numbering import disown_revived, release_places
+from holdfast.drain.numbering import disown_revived, release_places, segments_about
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.pending import PendingWrite
 from holdfast.drain.stamper import Stamper
@@ -86,7 +86,8 @@ class ContentsWriter:
         run_id = work.pending_write.run_id
         is_repeated = bool(work.pending_write.files)
         view = self.runs.refresh(run_id) if is_repeated else self.runs.view(run_id)
-        view = self.runs.unfold(view, work.items, self.spool.known_sequence(run_id))
+        highest_known = self.spool.known_sequence(run_id)
+        view = self.runs.unfold(view, partial(segments_about, items=work.items, highest_known=highest_known))
         write_plan = self._plan(view, work)
         commits = {file.path: self._put(file) for file in write_plan.files}
         self.spool.mark_committed(self._deliveries(view, write_plan, commits))
