@@ -13,7 +13,7 @@ from holdfast.clock import Clock, Deadline
 from holdfast.drain.fencing import Admit, admit_all
 from holdfast.drain.numbering import disown_revived, segments_about
 from holdfast.drain.stamper import Stamper
-from holdfast.drain.stamping import as_stored, stamp_items
+from holdfast.drain.stamping import stamp_items, with_stored_latest
 from holdfast.drain.verification import VERIFY_SPAN
 from holdfast.drain.write_plan import FileWrite, WritePlan, plan_write
 from holdfast.errors import GatewayError, Missing, Unverified
@@ -161,14 +161,15 @@ class CommitWriter:
             admit = partial(self.admit, view)
             stamped = stamp_items(self.spool, view, own, stamp, breathe=self.breathe, admit=admit)
             items += [each.item for each in stamped]
-            write_plans[run_id] = plan_write(
+            write_plan = plan_write(
                 view,
-                as_stored(view, stamped, self.runs.read_blob, self.layout),
+                [each.envelope for each in stamped],
                 is_batch=False,
                 layout=self.layout,
                 now=format_moment(self.github_clock.now()),
                 machine=self.machine,
             )
+            write_plans[run_id] = with_stored_latest(write_plan, view, self.runs.read_blob, self.layout)
         return write_plans
 
     def _send(self, write_plans: Mapping[str, WritePlan], writes: Sequence[FileWrite]) -> None:

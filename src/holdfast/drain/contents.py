@@ -15,7 +15,7 @@ from holdfast.drain.numbering import disown_revived, release_places, segments_ab
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.pending import PendingWrite
 from holdfast.drain.stamper import Stamper
-from holdfast.drain.stamping import StampedItem, as_stored, stamp_items
+from holdfast.drain.stamping import StampedItem, stamp_items, with_stored_latest
 from holdfast.drain.verification import Verifier
 from holdfast.drain.write_plan import FileWrite, WritePlan, own_files, plan_write
 from holdfast.errors import Conflict, GatewayError, Unavailable, Unverified
@@ -118,10 +118,11 @@ class ContentsWriter:
         )
         work.items = [each.item for each in stamped]
         now = format_moment(self.github_clock.now())
-        envelopes = as_stored(view, stamped, self.runs.read_blob, self.layout)
+        envelopes = [each.envelope for each in stamped]
         write_plan = plan_write(
             view, envelopes, is_batch=is_batch, layout=self.layout, now=now, machine=self.machine
         )
+        write_plan = with_stored_latest(write_plan, view, self.runs.read_blob, self.layout)
         if write_plan.files:
             own = ((file.path, file.blob_sha) for file in write_plan.own_files)
             work.pending_write = work.pending_write.adding(own)
