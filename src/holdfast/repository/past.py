@@ -21,12 +21,10 @@ from holdfast.format.paths import parse_checkpoint_name
 from holdfast.format.receipt import QueueItem
 from holdfast.format.review import Held
 from holdfast.format.triggers import Trigger
-from holdfast.jsontext.members import parse_document
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.stored_run import StoredRun
-from holdfast.styles.review import Past, Reviewed, open_reviewed, review_after
+from holdfast.styles.review import Past, Reviewed, open_reviewed, read_reviewed, review_after
 from holdfast.styles.review_signs import TELLING, has_signs
-from holdfast.styles.values import as_mapping
 
 # What ends a run, and what is sealed, says more than it shows.
 _SEALED = b'"$sealed"'
@@ -140,9 +138,7 @@ def _understand(item: QueueItem, body: bytes, waiting: SpooledRun) -> Reviewed |
     if _SEALED in body:
         envelope = waiting.open(item)
         return open_reviewed(envelope) if envelope else None
-    document = parse_document(body).value
-    state, context = document.get("state_snapshot"), document.get("context_fields")
-    return Reviewed(read_header(body), as_mapping(state), as_mapping(context))
+    return read_reviewed(read_header(body), body)
 
 
 def _index_of(run: StoredRun) -> Index | None:
