@@ -19,6 +19,7 @@ from holdfast.retention.rules import RetentionRules
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import open_desk
+from tests.fakes.meddling import LaggingGateway
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.one_run import index_of, names_of, remove, store
 from tests.fakes.stored_runs import NOON
@@ -163,6 +164,25 @@ def test_segment_that_cannot_be_read_at_first_is_read_again(
         assert again.sequence_number == 1
         assert theirs.assembly.cache.outlines("r") == known
     assert len(check_run(repository)) == 13
+
+
+def test_commit_is_planned_on_its_parent_though_the_branch_shows_an_older_one(
+    tmp_path: Path, repository: MemoryGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_workshop(tmp_path / "ours", repository, mode="commit") as ours:
+        first = store(ours, 12)[0]
+    lagging, older = LaggingGateway(repository), repository.branches[BRANCH]
+    with open_workshop(tmp_path / "theirs", lagging, mode="commit") as theirs:
+        save_again(theirs, first.checkpoint_id)
+        theirs.save()
+        failure = IntegrityFailure("index_1_4.json", "torn")
+        fail_once = Mock(side_effect=[failure, DEFAULT, DEFAULT], wraps=open_segment)
+        monkeypatch.setattr(runs_module, "open_segment", fail_once)
+        lagging.shows = [older]
+
+        assert theirs.worker.drain().left == 0
+
+    assert len(check_run(repository)) == 14
 
 
 @MODES
