@@ -11,7 +11,7 @@ from holdfast.presentation.session import Session
 
 if TYPE_CHECKING:
     from holdfast.format.index import Index
-    from holdfast.repository.reader import RunSummary
+    from holdfast.repository.catalog import RunSummary
 
 
 def register(commands: Commands) -> None:

@@ -11,9 +11,9 @@ from functools import partial
 
 from holdfast.clock import Clock, Deadline
 from holdfast.drain.fencing import Admit, admit_all
-from holdfast.drain.numbering import disown_revived
+from holdfast.drain.numbering import disown_revived, segments_about
 from holdfast.drain.stamper import Stamper
-from holdfast.drain.stamping import as_stored, stamp_items
+from holdfast.drain.stamping import stamp_items, with_stored_latest
 from holdfast.drain.verification import VERIFY_SPAN
 from holdfast.drain.write_plan import FileWrite, WritePlan, plan_write
 from holdfast.errors import GatewayError, Missing, Unverified
@@ -150,22 +150,26 @@ class CommitWriter:
         items.clear()
         write_plans = {}
         for run_id, own in by_run.items():
-            view = disown_revived(self._known[run_id].view, own)
-            view = self.runs.unfold(view, own, self.spool.known_sequence(run_id))
+            highest_known = self.spool.known_sequence(run_id)
+            choose = partial(segments_about, items=own, highest_known=highest_known)
+            # What the branch shows may be older than the commit that ours is to be made on.
+            view = self.runs.unfold(self._known[run_id].view, choose, self._head_sha)
+            view = disown_revived(view, own)
             view = without_unproved(view, [item.checkpoint_id for item in own], self.layout)
             self._revise(run_id, view)
             stamp = self.stamper.stamp_for(view, partial(self._parts_of, run_id))
             admit = partial(self.admit, view)
             stamped = stamp_items(self.spool, view, own, stamp, breathe=self.breathe, admit=admit)
             items += [each.item for each in stamped]
-            write_plans[run_id] = plan_write(
+            write_plan = plan_write(
                 view,
-                as_stored(view, stamped, self.runs.read_blob, self.layout),
+                [each.envelope for each in stamped],
                 is_batch=False,
                 layout=self.layout,
                 now=format_moment(self.github_clock.now()),
                 machine=self.machine,
             )
+            write_plans[run_id] = with_stored_latest(write_plan, view, self.runs.read_blob, self.layout)
         return write_plans
 
     def _send(self, write_plans: Mapping[str, WritePlan], writes: Sequence[FileWrite]) -> None:

@@ -11,11 +11,11 @@ from functools import partial
 
 from holdfast.clock import Clock, Deadline
 from holdfast.drain.fencing import Admit, admit_all
-from holdfast.drain.numbering import disown_revived, release_places
+from holdfast.drain.numbering import disown_revived, release_places, segments_about
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.pending import PendingWrite
 from holdfast.drain.stamper import Stamper
-from holdfast.drain.stamping import StampedItem, as_stored, stamp_items
+from holdfast.drain.stamping import StampedItem, stamp_items, with_stored_latest
 from holdfast.drain.verification import Verifier
 from holdfast.drain.write_plan import FileWrite, WritePlan, own_files, plan_write
 from holdfast.errors import Conflict, GatewayError, Unavailable, Unverified
@@ -86,7 +86,8 @@ class ContentsWriter:
         run_id = work.pending_write.run_id
         is_repeated = bool(work.pending_write.files)
         view = self.runs.refresh(run_id) if is_repeated else self.runs.view(run_id)
-        view = self.runs.unfold(view, work.items, self.spool.known_sequence(run_id))
+        highest_known = self.spool.known_sequence(run_id)
+        view = self.runs.unfold(view, partial(segments_about, items=work.items, highest_known=highest_known))
         write_plan = self._plan(view, work)
         commits = {file.path: self._put(file) for file in write_plan.files}
         self.spool.mark_committed(self._deliveries(view, write_plan, commits))
@@ -117,10 +118,11 @@ class ContentsWriter:
         )
         work.items = [each.item for each in stamped]
         now = format_moment(self.github_clock.now())
-        envelopes = as_stored(view, stamped, self.runs.read_blob, self.layout)
+        envelopes = [each.envelope for each in stamped]
         write_plan = plan_write(
             view, envelopes, is_batch=is_batch, layout=self.layout, now=now, machine=self.machine
         )
+        write_plan = with_stored_latest(write_plan, view, self.runs.read_blob, self.layout)
         if write_plan.files:
             own = ((file.path, file.blob_sha) for file in write_plan.own_files)
             work.pending_write = work.pending_write.adding(own)

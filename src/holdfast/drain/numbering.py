@@ -1,12 +1,13 @@
 """Numbers: which sequence number each checkpoint gets, beside those that the repository already has."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import takewhile
+from math import inf
 from typing import NamedTuple
 
 from holdfast.format.header import Header
-from holdfast.format.index import IndexEntry
+from holdfast.format.index import Index, IndexEntry, Segment
 from holdfast.format.paths import is_single, parse_sequences
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
@@ -109,8 +110,33 @@ def _assign(
     return changed
 
 
+def segments_about(index: Index, items: Collection[QueueItem], highest_known: int) -> list[Segment]:
+    """Return the segments that must be read, and were not yet, before these items get their numbers.
+
+    Numbers only go up from those that the items have: what lies below all of them does not matter, unless
+    an item is stored there already. `highest_known` is the highest number of the run that the queue knows:
+    what has a higher one came from elsewhere, and an item whose number nobody asked for comes after it.
+    """
+    lowest = min((item.sequence for item in items), default=highest_known)
+    if all(item.is_automatic for item in items):
+        # The queue gives a number once, so what has the lowest came from elsewhere: the item goes beyond it,
+        # and that it is taken a segment tells unread.
+        first, last = lowest + 1, float(highest_known)
+    else:
+        first, last = lowest, inf
+    return [
+        segment
+        for segment in index.segments
+        if segment.entries is None
+        and (
+            max(first, segment.first) <= min(last, segment.last)
+            or any(segment.has_id(item.checkpoint_id) for item in items)
+        )
+    ]
+
+
 def _open_files(view: RunSnapshot) -> Iterator[StoredFile]:
-    """Yield the files but for those in segments that were not read: they have lower numbers."""
+    """Yield the files but for those in segments that were not read: these take all numbers that they span."""
     names = set(view.blobs)
     names.difference_update(*view.index.outlined_names)
     return ((name, view.blobs[name]) for name in names)

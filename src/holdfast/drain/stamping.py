@@ -1,10 +1,11 @@
 """Reads checkpoints from the queue as the repository will hold them: stamped, under their final numbers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.drain.numbering import StoredFile, assign_sequences, find_arrivals, ids_to_rank
-from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, SpoolDamaged
+from holdfast.drain.write_plan import WritePlan
+from holdfast.errors import IntegrityFailure, InvalidCheckpoint, Missing, NewerFormat, SpoolDamaged
 from holdfast.format.checkpoint import Envelope, renumber_body
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import QueueItem
@@ -66,31 +67,28 @@ def stamp_items(
     return [moved.get(each.item.checkpoint_id, each) for each in stamped]
 
 
-def as_stored(
-    view: RunSnapshot, stamped: Iterable[StampedItem], read_blob: Callable[[str], bytes], layout: Layout
-) -> list[Envelope]:
-    """Return the stamped checkpoints; of those that the index has already, the bytes that are stored.
+def with_stored_latest(
+    plan: WritePlan, view: RunSnapshot, read_blob: Callable[[str], bytes], layout: Layout
+) -> WritePlan:
+    """Return the plan; if `latest.json` becomes a copy of what is stored already, with the bytes of that.
 
-    To stamp one again may give others: its members are stored by now, and would become parts. `latest.json`
-    must be a copy of the file, though, and refer to no part that nobody writes.
+    To stamp it again may have given others: its members are stored by now, and would become parts. The copy
+    must be that of the file, though, and refer to no part that nobody writes.
     """
-    return [_as_stored(view, each.envelope, read_blob, layout) for each in stamped]
-
-
-def _as_stored(
-    view: RunSnapshot, envelope: Envelope, read_blob: Callable[[str], bytes], layout: Layout
-) -> Envelope:
-    entry = view.index.by_id.get(envelope.checkpoint_id)
-    if entry is None or entry.blob_sha in ("", envelope.blob_sha):
-        return envelope
+    newest = plan.merged.current
+    entry = view.index.by_id.get(newest.checkpoint_id) if newest else None
+    if plan.latest is None or entry is None or entry.blob_sha in ("", plan.latest.blob_sha):
+        return plan
     sha = view.blobs.get(layout.name_of(view.run_id, entry.file_path), entry.blob_sha)
     try:
         found = open_contents(read_blob(sha), entry.file_path).envelopes.get(entry.sequence)
     except NewerFormat:
         raise
-    except IntegrityFailure:
-        return envelope  # someone has damaged it since
-    return found if found and found.checkpoint_id == envelope.checkpoint_id else envelope
+    except (IntegrityFailure, Missing):
+        return plan  # someone has damaged it since, or it lies in a batch of which nobody knows the blob
+    if found is None or found.checkpoint_id != entry.checkpoint_id:
+        return plan
+    return replace(plan, latest=replace(plan.latest, content=found.content, blob_sha=found.blob_sha))
 
 
 def _learn_highest(spool: Queue, view: RunSnapshot) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from holdfast.drain.numbering import StoredFile
+from holdfast.errors import Unverified
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index, IndexEntry
@@ -146,7 +147,13 @@ def _segment_writes(view: RunSnapshot, merged: Index, layout: Layout) -> tuple[F
 
 
 def _missing(view: RunSnapshot, envelopes: Sequence[Envelope]) -> list[Envelope]:
-    return [envelope for envelope in envelopes if envelope.checkpoint_id not in view.index.by_id]
+    """Return those that are not stored. Raises Unverified if one lies in a segment that was not read."""
+    index = view.index
+    missing = [envelope for envelope in envelopes if envelope.checkpoint_id not in index.by_id]
+    for identity in (envelope.checkpoint_id for envelope in missing):
+        if segment := next((segment for segment in index.segments if segment.has_id(identity)), None):
+            raise Unverified(segment.file_path, f"checkpoint {identity} lies in it, but it was not read")
+    return missing
 
 
 def _plan_files(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from holdfast.format.paths import parse_sequences
+from holdfast.format.paths import BATCH_PATTERN, SINGLE_PATTERN, parse_sequences
 from holdfast.format.run_snapshot import RemoteFile
 
 # Git takes neither of these for the name of a file.
@@ -12,8 +12,9 @@ _BEFORE, _AFTER = b"\0", b"/"
 _RECORD = re.compile(rb"([^\0/]+)/([^\0/ ]*) ([0-9]+)")
 _OTHER_THAN_CHECKPOINTS = re.compile(rb"\0(?!cp_|batch_)([^\0/]+)/([^\0/ ]*) ([0-9]+)")
 # Two patterns that each begin with a text are searched three times as fast as one with a choice.
-_SINGLE_NUMBERS = re.compile(rb"\0cp_([0-9]+)_")
-_BATCH_NUMBERS = re.compile(rb"\0batch_[0-9]+_([0-9]+)\.")
+_SINGLES, _BATCHES = (
+    re.compile(rf"\0{pattern}(?![^\0/])".encode()) for pattern in (SINGLE_PATTERN, BATCH_PATTERN)
+)
 
 
 class FileList(Mapping[str, RemoteFile]):
@@ -78,20 +79,9 @@ def find_highest(names: Iterable[str]) -> int:
 
 
 def _find_highest(text: bytes) -> int:
-    numbers = {*_SINGLE_NUMBERS.findall(text), *_BATCH_NUMBERS.findall(text)}
-    while numbers:
-        highest = max(numbers, key=int)
-        if _is_number_of_checkpoint(highest, text):
-            return int(highest)
-        numbers.discard(highest)
-    return 0
-
-
-def _is_number_of_checkpoint(number: bytes, text: bytes) -> bool:
-    """Whether a file with this as its last number is one of ours: another name may begin alike."""
-    patterns = (rb"\0(cp_%b_[^\0/]*)", rb"\0(batch_[0-9]+_%b\.[^\0/]*)")
-    named = (name for pattern in patterns for name in re.findall(pattern % number, text))
-    return any(parse_sequences(name.decode("utf-8", "surrogatepass")) for name in named)
+    spans = ((int(first), int(last)) for first, last in _BATCHES.findall(text))
+    ends = (last for first, last in spans if first <= last)
+    return max((*(int(number) for number, _ in _SINGLES.findall(text)), *ends), default=0)
 
 
 def _parse(pattern: re.Pattern[bytes], text: bytes) -> dict[str, RemoteFile]:

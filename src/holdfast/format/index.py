@@ -269,10 +269,6 @@ class Index:
         """Whether this checkpoint is in the index, as far as its segments are known."""
         return checkpoint_id in self.by_id or any(checkpoint_id in ids for ids in self._closed_ids)
 
-    def is_closed(self, name: str) -> bool:
-        """Whether a segment names this file, as far as they are known."""
-        return any(segment.outline and name in segment.outline.names for segment in self.segments)
-
     @property
     def outlined_names(self) -> list[frozenset[str]]:
         """Return the names of files in those segments of which only the outline is known."""

@@ -17,8 +17,11 @@ RETENTION_LOG = "retention_log.json"
 MAX_SEQUENCE = 999_999_999
 MOST_DIGITS = len(str(MAX_SEQUENCE))
 
-_CHECKPOINT = re.compile(rf"cp_(\d{{3,{MOST_DIGITS}}})_([a-z_]+)\.json", re.ASCII)
-_BATCH = re.compile(rf"batch_(\d{{1,{MOST_DIGITS}}})_(\d{{1,{MOST_DIGITS}}})\.json", re.ASCII)
+SINGLE_PATTERN = rf"cp_([0-9]{{3,{MOST_DIGITS}}})_([a-z_]+)\.json"
+BATCH_PATTERN = rf"batch_([0-9]{{1,{MOST_DIGITS}}})_([0-9]{{1,{MOST_DIGITS}}})\.json"
+
+_CHECKPOINT = re.compile(SINGLE_PATTERN)
+_BATCH = re.compile(BATCH_PATTERN)
 _SEGMENT = re.compile(rf"index_(\d{{1,{MOST_DIGITS}}})_(\d{{1,{MOST_DIGITS}}})\.json", re.ASCII)
 
 

@@ -33,8 +33,8 @@ class RunSnapshot:
 
     `index` is the one that `index.json` holds, or the one that ought to lie there: then it is not stored yet,
     and `flaws` say why. Where retention kept only `latest.json`, its checkpoint is `revived`: the index names
-    a file for it that is still to be written. In one that is settled, `blobs` lacks the files that closed
-    segments name: they are there.
+    a file for it that is still to be written. In one that is settled, `blobs` lacks files that the index
+    names, as those of closed segments: they are there.
     """
 
     index: Index
@@ -105,6 +105,6 @@ def without_unproved(view: RunSnapshot, checkpoint_ids: Collection[str], layout:
 def _is_proved(entry: IndexEntry, view: RunSnapshot, layout: Layout) -> bool:
     """Whether the file of an entry is there and, if it holds nothing else, is the one that was sent."""
     name = layout.name_of(view.run_id, entry.file_path)
-    if view.is_settled and view.index.is_closed(name):
-        return True
-    return name in view.blobs and (not is_single(name) or entry.blob_sha in ("", view.blobs[name]))
+    if name not in view.blobs:
+        return view.is_settled
+    return not is_single(name) or entry.blob_sha in ("", view.blobs[name])

@@ -13,9 +13,9 @@ from holdfast.library.sharded import merge_runs
 
 if TYPE_CHECKING:
     from holdfast.format.index import Index
-    from holdfast.repository.catalog import RunLine
+    from holdfast.repository.catalog import RunLine, RunSummary
     from holdfast.repository.findings import Report
-    from holdfast.repository.reader import Reader, RunSummary
+    from holdfast.repository.reader import Reader
     from holdfast.stats.figures import Statistics
     from holdfast.styles.diff import Patch
     from holdfast.styles.replay import Story

@@ -9,7 +9,7 @@ from holdfast.errors import HoldfastError, SpoolBusy
 if TYPE_CHECKING:
     from holdfast.assembly import Assembly
     from holdfast.drain.worker import DrainResult, Worker
-    from holdfast.repository.reader import RunSummary
+    from holdfast.repository.catalog import RunSummary
     from holdfast.retention import SquashReport, SweepReport
 
 

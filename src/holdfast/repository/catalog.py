@@ -31,7 +31,6 @@ from holdfast.repository.stored_run import StoredRun
 from holdfast.styles.review import Past, find_review, is_stopped, open_reviewed, waits_for
 
 _READ_AT_ONCE = 100
-# About half a kilobyte each.
 
 
 @dataclass(frozen=True, slots=True)

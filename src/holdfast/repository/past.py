@@ -21,12 +21,10 @@ from holdfast.format.paths import parse_checkpoint_name
 from holdfast.format.receipt import QueueItem
 from holdfast.format.review import Held
 from holdfast.format.triggers import Trigger
-from holdfast.jsontext.members import parse_document
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.stored_run import StoredRun
-from holdfast.styles.review import Past, Reviewed, open_reviewed, review_after
+from holdfast.styles.review import Past, Reviewed, open_reviewed, read_reviewed, review_after
 from holdfast.styles.review_signs import TELLING, has_signs
-from holdfast.styles.values import as_mapping
 
 # What ends a run, and what is sealed, says more than it shows.
 _SEALED = b'"$sealed"'
@@ -35,7 +33,10 @@ _MOST_REMEMBERED = 64
 
 
 class _Carried(NamedTuple):
-    """The checkpoints of a spooled run in their order: ids, entries, and what it waits for after each."""
+    """The checkpoints of a spooled run in their order: ids, entries, and what it waits for.
+
+    `holds` begins with what it waits for before the first, which all the others follow from.
+    """
 
     ids: list[str]
     entries: list[IndexEntry]
@@ -57,7 +58,7 @@ class SpooledPast:
         They come in the order of their numbers; `before` is what the run waits for before them.
         """
         ids, entries, holds = self._recall(waiting.run_id, before, items)
-        held, is_certain = (holds[-1] if holds else before), True
+        held, is_certain = holds[-1], True
         known = len(ids)
         for item in items[known:]:
             entry, is_read = _entry_of(item, waiting)
@@ -76,13 +77,12 @@ class SpooledPast:
         known = self._known.get(run_id)
         if known and items and items[0].checkpoint_id in known.ids:
             start = known.ids.index(items[0].checkpoint_id)
-            is_same = not start or known.holds[start - 1] == before
             length = len(known.ids) - start
             wanted = [(item.checkpoint_id, item.sequence) for item in items[:length]]
             found = [(entry.checkpoint_id, entry.sequence) for entry in known.entries[start:]]
-            if is_same and wanted == found:
+            if known.holds[start] == before and wanted == found:
                 return _Carried(known.ids[start:], known.entries[start:], known.holds[start:])
-        return _Carried([], [], [])
+        return _Carried([], [], [before])
 
     def _keep(self, run_id: str, carried: _Carried) -> None:
         with self._lock:
@@ -138,9 +138,7 @@ def _understand(item: QueueItem, body: bytes, waiting: SpooledRun) -> Reviewed |
     if _SEALED in body:
         envelope = waiting.open(item)
         return open_reviewed(envelope) if envelope else None
-    document = parse_document(body).value
-    state, context = document.get("state_snapshot"), document.get("context_fields")
-    return Reviewed(read_header(body), as_mapping(state), as_mapping(context))
+    return read_reviewed(read_header(body), body)
 
 
 def _index_of(run: StoredRun) -> Index | None:

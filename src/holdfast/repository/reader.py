@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from holdfast.repository.catalog import RunLine, RunSummary
     from holdfast.styles.resume import ResumePlan
 
-__all__ = ["History", "Loaded", "Reader", "RunSummary"]
+__all__ = ["History", "Loaded", "Reader"]
 
 ResultT = TypeVar("ResultT")
 Runs = Mapping[str, ListedRun]

@@ -2,17 +2,15 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
-from math import inf
 
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.cache.own_commits import Ends
 from holdfast.errors import IntegrityFailure, Missing
 from holdfast.format.file_list import find_highest
-from holdfast.format.index import Outline, Segment, open_segment
+from holdfast.format.index import Index, Outline, Segment, open_segment
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout
-from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.github.calls import Gateway
 from holdfast.github.listing import is_commit, list_folder
@@ -22,6 +20,9 @@ from holdfast.repository.blobs import BlobReader
 from holdfast.repository.snapshot import RunFiles, check_weight, take_snapshot
 
 MAX_REMEMBERED_RUNS = 256
+
+ChooseSegments = Callable[[Index], Sequence[Segment]]
+"""Tells which segments of an index must be read."""
 
 
 class Runs:
@@ -69,21 +70,18 @@ class Runs:
 
     def keep(self, view: RunSnapshot) -> None:
         """Remember how the folder stands after our own write."""
-        self.keep_outlines(view)
+        if view.index.read_segments:  # one of them was read or closed just now
+            self._keep_outlines(view)
         settled = view.settled()
         self._remember(settled)
         self._cache.keep_view(settled)
 
     def keep_committed(self, view: RunSnapshot) -> RunSnapshot:
         """Remember how the folder stands after our own commit, whose files are kept; return it settled."""
-        self.keep_outlines(view)
+        if view.index.read_segments:  # one of them was read or closed just now
+            self._keep_outlines(view)
         self._cache.keep_view(view, is_index_kept=True)
         return view.settled()
-
-    def keep_outlines(self, view: RunSnapshot) -> None:
-        """Remember what is in the segments of an index, if one of them was read or closed just now."""
-        if view.index.read_segments:
-            self._keep_outlines(view)
 
     def _keep_outlines(self, view: RunSnapshot) -> None:
         segments = view.index.segments
@@ -93,38 +91,36 @@ class Runs:
             if len(self._outlined) > MAX_REMEMBERED_RUNS:
                 del self._outlined[next(iter(self._outlined))]
 
-    def unfold(self, view: RunSnapshot, items: Collection[QueueItem], known: int) -> RunSnapshot:
-        """Return the view with those segments of its index read that tell something about these items.
+    def unfold(self, view: RunSnapshot, choose: ChooseSegments, ref: str = "") -> RunSnapshot:
+        """Return the view with those segments of its index read that are chosen.
 
-        Numbers only go up from those that the items have: what lies below all of them does not matter, unless
-        an item is stored there already. `known` is the highest number of the run that the queue knows: what
-        has a higher one came from elsewhere, and an item whose number nobody asked for comes after it.
+        If one cannot be read, the folder is looked at once more, as of `ref` or as the branch shows it.
+        Raises IntegrityFailure if it still cannot: who wrote without it might store what is in there again.
         """
-        lowest = min((item.sequence for item in items), default=0)
-        is_automatic = all(item.is_automatic for item in items)
-        first, last = (lowest + 1, known) if is_automatic else (lowest, inf)
-        stored = [item.checkpoint_id for item in items if view.index.has_id(item.checkpoint_id)]
-        wanted = [
-            segment
-            for segment in view.index.segments
-            if segment.entries is None
-            and (max(first, segment.first) <= min(last, segment.last) or any(map(segment.has_id, stored)))
-        ]
-        if not wanted:
-            return view
         try:
-            read = self._read_segments(view, wanted)
-        except (IntegrityFailure, Missing):
+            return self._with_segments(view, choose)
+        except IntegrityFailure:
             self._cache.forget_outlines(view.run_id)
-            return self.refresh(view.run_id)
-        segments = tuple(read.get(segment, segment) for segment in view.index.segments)
-        return replace(view, index=replace(view.index, segments=segments))
+            self._outlined.pop(view.run_id, None)
+        again = self.read_at(view.run_id, ref) if ref else self.refresh(view.run_id)
+        return self._with_segments(again, choose)
 
-    def _read_segments(self, view: RunSnapshot, segments: Sequence[Segment]) -> dict[Segment, Segment]:
-        shas = {segment: view.blobs[segment.name] for segment in segments}
+    def _with_segments(self, view: RunSnapshot, choose: ChooseSegments) -> RunSnapshot:
+        chosen = choose(view.index)
+        if not chosen:
+            return view
+        shas = {segment: view.blobs[segment.name] for segment in chosen}
         reader = BlobReader(self._gateway, self._cache)
         reader.fetch([RemoteFile(sha, 0) for sha in shas.values()])
-        return {each: open_segment(each, reader.read(sha), view.run_id) for each, sha in shas.items()}
+
+        def read(segment: Segment) -> Segment:
+            try:
+                return open_segment(segment, reader.read(shas[segment]), view.run_id)
+            except Missing as error:
+                raise IntegrityFailure(segment.file_path, "GitHub lists it, but does not have it") from error
+
+        segments = tuple(read(segment) if segment in shas else segment for segment in view.index.segments)
+        return replace(view, index=replace(view.index, segments=segments))
 
     def trust(self, run_id: str, commit_sha: str) -> None:
         """Learn that the folder was as we believe at this commit: certain until someone else writes."""

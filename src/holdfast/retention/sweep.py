@@ -102,12 +102,13 @@ class Sweeper:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         make_private_folder(self.lock_folder)
-        lock = locked(self.lock_folder / "sweep.lock", timeout_s=0, busy=lambda: "another process cleans up")
+        busy = "another process is cleaning up; let it finish"
+        lock = locked(self.lock_folder / "sweep.lock", timeout_s=0, busy=lambda: busy)
         with ExitStack() as held:
             try:
                 held.enter_context(lock)
-            except SpoolBusy:
-                raise SweepBusy("another process is cleaning up; let it finish") from None
+            except SpoolBusy as error:
+                raise SweepBusy(str(error)) from None
             yield
 
     def _carry_out(self, only: Collection[str] | None, make: MakePlan) -> SweepReport:

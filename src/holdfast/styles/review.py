@@ -56,9 +56,14 @@ class Past:
 
 def open_reviewed(envelope: Envelope) -> Reviewed:
     """Return a checkpoint with its state and its context read."""
-    document = parse_document(envelope.content).value
+    return read_reviewed(envelope.header, envelope.content)
+
+
+def read_reviewed(header: Header, body: bytes) -> Reviewed:
+    """Return a checkpoint, stamped or not, with its state and its context read. Raises InvalidCheckpoint."""
+    document = parse_document(body).value
     state, context = document.get("state_snapshot"), document.get("context_fields")
-    return Reviewed(envelope.header, as_mapping(state), as_mapping(context))
+    return Reviewed(header, as_mapping(state), as_mapping(context))
 
 
 def find_review(newest: Reviewed, past: Past) -> Held | None:

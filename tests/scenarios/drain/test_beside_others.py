@@ -268,6 +268,29 @@ def test_own_latest_that_was_left_alone_is_stored_in_its_turn(
     assert numbers == sorted(numbers)
 
 
+@pytest.mark.parametrize("stored_before", [0, 1])
+@pytest.mark.parametrize("name", ["batch_1_2.json", "cp_001_manual.json"])
+@pytest.mark.parametrize("mode", ["contents", "commit"])
+def test_checkpoint_that_another_machine_has_stored_is_acknowledged_and_not_doubled(
+    tmp_path: Path, repository: MemoryGateway, mode: str, name: str, stored_before: int
+) -> None:
+    with open_workshop(tmp_path / "theirs", repository) as theirs:
+        share = 0.0 if name.startswith("batch") else 1.0
+        theirs.worker.policy = replace(theirs.worker.policy, singles_share=share)
+        saved = [theirs.save() for _ in range(2)]
+        assert theirs.worker.drain().left == 0
+    assert name in names_of(repository)
+    with open_workshop(tmp_path / "ours", repository, mode=mode) as ours:
+        store(ours)
+    with open_workshop(tmp_path / "ours", repository, mode=mode) as ours:
+        store(ours, stored_before)
+        ours.save(checkpoint_id=saved[0].checkpoint_id)
+
+        assert ours.worker.drain().left == 0
+
+    assert len(check_run(repository)) == 3 + stored_before
+
+
 def test_no_checkpoint_waits_for_what_is_to_be_deleted(tmp_path: Path, repository: MemoryGateway) -> None:
     throttled = Throttled("x", "used up", kind="own_budget", retry_after_s=60)
     with (

@@ -3,18 +3,23 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 
-from holdfast.errors import Unavailable
+from holdfast.errors import IntegrityFailure, Missing, Unavailable
 from holdfast.format import index as index_module
 from holdfast.format.git_ids import blob_sha
+from holdfast.format.index import open_segment
 from holdfast.github.calls import Call, ReadBlob, ReadBlobs, ReadFile, WriteFile
+from holdfast.jsontext.members import sha256_hex
+from holdfast.repository import runs as runs_module
 from holdfast.repository.validate import Validator
 from holdfast.retention.rules import RetentionRules
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import open_desk
+from tests.fakes.meddling import LaggingGateway
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.one_run import index_of, names_of, remove, store
 from tests.fakes.stored_runs import NOON
@@ -128,6 +133,82 @@ def test_number_of_a_checkpoint_in_a_segment_is_not_given_again(
         assert theirs.worker.drain().left == 0
 
     assert len(check_run(repository)) == 13
+
+
+def save_again(theirs: Workshop, checkpoint_id: str) -> None:
+    """Save what lies in a segment once more, on a machine that knows its outline alone."""
+    store(theirs)
+    theirs.save(checkpoint_id=checkpoint_id)
+    theirs.save("another")
+
+
+@MODES
+@pytest.mark.parametrize(
+    "failure", [IntegrityFailure("index_1_4.json", "torn"), Missing("0a", "no such blob")]
+)
+def test_segment_that_cannot_be_read_at_first_is_read_again(
+    tmp_path: Path, repository: MemoryGateway, mode: str, failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_workshop(tmp_path / "ours", repository, mode=mode) as ours:
+        first = store(ours, 12)[0]
+    with open_workshop(tmp_path / "theirs", repository, mode=mode) as theirs:
+        save_again(theirs, first.checkpoint_id)
+        known = theirs.assembly.cache.outlines("r")
+        fail_once = Mock(side_effect=[failure, DEFAULT, DEFAULT], wraps=open_segment)
+        monkeypatch.setattr(runs_module, "open_segment", fail_once)
+
+        assert theirs.worker.drain().left == 0
+
+        again = theirs.spool.receipt(first.checkpoint_id)
+        assert again
+        assert again.sequence_number == 1
+        assert theirs.assembly.cache.outlines("r") == known
+    assert len(check_run(repository)) == 13
+
+
+def test_commit_is_planned_on_its_parent_though_the_branch_shows_an_older_one(
+    tmp_path: Path, repository: MemoryGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_workshop(tmp_path / "ours", repository, mode="commit") as ours:
+        first = store(ours, 12)[0]
+    lagging, older = LaggingGateway(repository), repository.branches[BRANCH]
+    with open_workshop(tmp_path / "theirs", lagging, mode="commit") as theirs:
+        save_again(theirs, first.checkpoint_id)
+        theirs.save()
+        failure = IntegrityFailure("index_1_4.json", "torn")
+        fail_once = Mock(side_effect=[failure, DEFAULT, DEFAULT], wraps=open_segment)
+        monkeypatch.setattr(runs_module, "open_segment", fail_once)
+        lagging.shows = [older]
+
+        assert theirs.worker.drain().left == 0
+
+    assert len(check_run(repository)) == 14
+
+
+@MODES
+def test_run_with_a_segment_that_never_parses_waits_while_the_others_go_on(
+    tmp_path: Path, repository: MemoryGateway, mode: str
+) -> None:
+    with open_workshop(tmp_path / "ours", repository, mode=mode) as ours:
+        first = store(ours, 12)[0]
+    name = segments_of(repository)[0]
+    content = repository.files(BRANCH)[f"{FOLDER}/{name}"]
+    strange = content.replace(b"in_progress", b"undreamt_of", 1)
+    index = repository.files(BRANCH)[f"{FOLDER}/index.json"]
+    change(repository, name, strange)
+    change(
+        repository, "index.json", index.replace(sha256_hex(content).encode(), sha256_hex(strange).encode())
+    )
+
+    with open_workshop(tmp_path / "theirs", repository, mode=mode) as theirs:
+        save_again(theirs, first.checkpoint_id)
+        result = theirs.worker.drain()
+        later = theirs.worker.drain(patience_s=600)
+
+    assert (result.verified, result.left) == (1, 1)
+    assert f"{FOLDER}/{name}: it is not an index: " in result.reason
+    assert "undreamt_of" in later.reason
+    check_run(repository, "another")
 
 
 def test_restart_asks_for_no_segment_again(tmp_path: Path, repository: MemoryGateway) -> None:

@@ -12,6 +12,7 @@ from holdfast.drain.numbering import (
     find_arrivals,
     ids_to_rank,
     release_places,
+    segments_about,
 )
 from holdfast.drain.write_plan import own_files, plan_write
 from holdfast.format.checkpoint import Envelope, draft_from_mapping, stamp
@@ -174,6 +175,76 @@ def item(number: int, sequence: int | None = None, *, is_automatic: bool = True)
 def ranks(*numbers: int) -> dict[str, int]:
     """Return arrival numbers: the checkpoints came in in this order."""
     return {str(UUID(int=number)): rank for rank, number in enumerate(numbers, 1)}
+
+
+def index_of_segments(*spans: tuple[int, int]) -> Index:
+    """Return an index with segments of these numbers, of which only the outlines are known."""
+    closed = []
+    for first, last in spans:
+        entries = view_of(*map(envelope, range(first, last + 1))).index.entries
+        closed.append(close_segment("r", "checkpoints/r", entries).in_short())
+    return Index("r", segments=tuple(closed))
+
+
+@pytest.mark.parametrize(
+    ("items", "highest_known", "expected"),
+    [
+        ([], 20, []),
+        ([item(90, 13)], 12, []),
+        ([item(90, 10)], 12, [9]),
+        ([item(90, 12)], 12, []),
+        ([item(90, 3)], 3, []),
+        ([item(90, 3)], 6, [1, 5]),
+        ([item(90, 3)], 20, [1, 5, 9]),
+        ([item(90, 13), item(91, 7)], 13, [5, 9]),
+        ([item(90, 12, is_automatic=False)], 12, [9]),
+        ([item(90, 3, is_automatic=False)], 3, [1, 5, 9]),
+        ([item(90, 13, is_automatic=False), item(91, 14)], 14, []),
+        ([item(2, 13)], 13, [1]),
+        ([item(2, 13, is_automatic=False), item(11, 14)], 14, [1, 9]),
+    ],
+    ids=[
+        "no items",
+        "above all",
+        "within the last",
+        "at the end of the last",
+        "the rest came from elsewhere",
+        "part of the rest came from elsewhere",
+        "nothing came from elsewhere",
+        "the lowest counts",
+        "asked for, at the end of the last",
+        "asked for, with all that is above",
+        "asked for, above all",
+        "stored in the first",
+        "stored in two",
+    ],
+)
+def test_only_segments_that_tell_something_about_the_items_are_read(
+    items: list[QueueItem], highest_known: int, expected: list[int]
+) -> None:
+    chosen = segments_about(index_of_segments((1, 4), (5, 8), (9, 12)), items, highest_known)
+
+    assert [segment.first for segment in chosen] == expected
+
+
+def test_segment_that_was_read_is_not_read_again() -> None:
+    entries = view_of(envelope(1), envelope(2)).index.entries
+    index = Index("r", segments=(close_segment("r", "checkpoints/r", entries),))
+
+    assert segments_about(index, [item(1)], 2) == []
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_item_whose_number_ends_a_segment_comes_after_it_whether_that_was_read_or_not(is_read: bool) -> None:
+    closed = close_segment("r", "checkpoints/r", view_of(envelope(1), envelope(2)).index.entries)
+    index = Index(
+        "r", view_of(envelope(3)).index.entries, segments=(closed if is_read else closed.in_short(),)
+    )
+    view, mine = RunSnapshot(index), envelope(9, 2)
+
+    changed = assign_sequences(view, [mine.header], arrivals=find_arrivals(view, [item(9, 2)], ranks(9)))
+
+    assert changed == {mine.checkpoint_id: 4}
 
 
 def test_only_those_whose_number_nobody_asked_for_have_an_arrival() -> None:

@@ -1,20 +1,26 @@
 """From the queue to stamped checkpoints: numbers are settled, and durable before anything is sent."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
-from holdfast.drain.stamping import stamp_items
-from holdfast.errors import SpoolDamaged
-from holdfast.format.checkpoint import stamp
+from holdfast.drain.stamping import stamp_items, with_stored_latest
+from holdfast.drain.write_plan import WritePlan, plan_write
+from holdfast.errors import Missing, SpoolDamaged
+from holdfast.format.checkpoint import Envelope, draft_from_mapping, stamp
 from holdfast.format.index import Index, IndexEntry
+from holdfast.format.paths import Layout
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.queue import SqliteQueue
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, open_workshop
 
+NOW = "2026-11-16T10:00:00.000Z"
+LAYOUT = Layout()
 EMPTY = RunSnapshot(Index("r"))
 
 
@@ -86,3 +92,59 @@ def test_others_have_a_turn_before_each_checkpoint(workshop: Workshop) -> None:
     stamp_items(workshop.spool, EMPTY, workshop.spool.pending(), stamp, breathe=lambda: turns.append(None))
 
     assert len(turns) == 3
+
+
+class StoredBatch:
+    """A run whose two checkpoints lie in a batch, while `latest.json` still is to be written."""
+
+    def __init__(self, *, is_known: bool = True) -> None:
+        empty, self.stored = RunSnapshot(Index("r")), [made(number, "stored") for number in (1, 2)]
+        plan = plan_write(empty, self.stored, is_batch=True, layout=LAYOUT, now=NOW)
+        (self.file,) = plan.files
+        view = plan.view_after(empty, LAYOUT)
+        self.view = replace(view, latest_sha=None, latest_sequence=0, blobs=view.blobs if is_known else {})
+        self.asked: list[str] = []
+
+    def read(self, sha: str) -> bytes:
+        self.asked.append(sha)
+        if sha != self.file.blob_sha:
+            raise Missing(sha, "there is no such blob")
+        return self.file.content
+
+    def plan(self, *envelopes: Envelope) -> WritePlan:
+        plan = plan_write(self.view, envelopes, is_batch=True, layout=LAYOUT, now=NOW)
+        return with_stored_latest(plan, self.view, self.read, LAYOUT)
+
+
+def made(number: int, text: str) -> Envelope:
+    checkpoint = {"run_id": "r", "trigger": "manual", "state": {"text": text}}
+    return stamp(draft_from_mapping(checkpoint, now=NOW, new_id=lambda: str(UUID(int=number))).body(number))
+
+
+def test_latest_is_a_copy_of_what_is_stored_and_its_file_is_read_once() -> None:
+    batch = StoredBatch()
+
+    plan = batch.plan(made(1, "again"), made(2, "again"))
+
+    assert plan.latest
+    assert (plan.latest.content, plan.latest.blob_sha) == (batch.stored[1].content, batch.stored[1].blob_sha)
+    assert batch.asked == [batch.file.blob_sha]
+
+
+@pytest.mark.parametrize("numbers", [(1,), (1, 3), (3,)])
+def test_nothing_is_read_where_latest_is_no_copy_of_what_was_stored_before(numbers: tuple[int, ...]) -> None:
+    batch = StoredBatch()
+
+    plan = batch.plan(*(made(number, "again") for number in numbers))
+
+    assert not batch.asked
+    assert not plan.latest or plan.latest.content == made(3, "again").content
+
+
+def test_latest_is_what_the_queue_has_where_what_is_stored_cannot_be_had() -> None:
+    batch = StoredBatch(is_known=False)
+
+    plan = batch.plan(made(2, "again"))
+
+    assert plan.latest
+    assert plan.latest.content == made(2, "again").content

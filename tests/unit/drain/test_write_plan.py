@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 
 from holdfast.drain.write_plan import WritePlan, plan_write
-from holdfast.errors import IntegrityFailure
+from holdfast.errors import IntegrityFailure, Unverified
 from holdfast.format.checkpoint import Envelope, draft_from_mapping, stamp
 from holdfast.format.git_ids import blob_sha
-from holdfast.format.index import Index, parse_index
+from holdfast.format.index import Index, close_segment, parse_index
 from holdfast.format.paths import Layout
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import entry_of, open_file
@@ -87,6 +87,15 @@ def test_what_is_in_the_index_is_not_written_again() -> None:
     assert write_plan.index is None
     assert write_plan.latest is None
     assert set(write_plan.entries) == {str(UUID(int=1)), str(UUID(int=2))}
+
+
+def test_checkpoint_in_a_segment_that_was_not_read_is_not_stored_again() -> None:
+    stored = view_of(envelope(1), envelope(2))
+    segment = close_segment("r", "checkpoints/r", stored.index.entries).in_short()
+    view = replace(stored, index=replace(stored.index, entries=(), segments=(segment,)))
+
+    with pytest.raises(Unverified, match=r"index_1_2\.json: checkpoint .* lies in it, but it was not read"):
+        publish(view, envelope(2))
 
 
 def test_file_that_landed_before_a_crash_is_not_written_again_but_indexed() -> None:

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from holdfast.format.file_list import Blobs, FileList, highest_number
+from holdfast.format.file_list import Blobs, FileList, find_highest, highest_number
 from holdfast.format.run_snapshot import RemoteFile
 
 
@@ -44,13 +44,22 @@ def test_empty_list_has_nothing() -> None:
         (["cp_007_manual.json", "batch_3_9.json", "cp_1000_manual.txt"], 9),
         (["cp_x_manual.json", "index_1_80.json", "notes.txt"], 0),
         (["cp_099_manual.json", "cp_1000_manual.json", "cp_200_manual.json"], 1000),
+        (["cp_005_manual.json", "cp_12_manual.json", "cp_013_manual.json~", "batch_9_7.json"], 5),
+        (["batch_1_4.json", "batch_1_14.json.bak", "cp_1234567890_manual.json", "xcp_020_manual.json"], 4),
     ],
 )
 def test_highest_number_is_that_of_a_checkpoint(names: list[str], highest: int) -> None:
     files = files_of(*names)
 
     assert FileList.of(files).highest_number == highest_number(files) == highest
-    assert highest_number(FileList.of(files)) == highest
+    assert highest_number(FileList.of(files)) == find_highest(names) == highest
+
+
+def test_names_that_only_begin_like_ours_cost_no_more_than_others() -> None:
+    """To look through all of them again for each would take minutes."""
+    foreign = [f"cp_{number:05d}_x.txt" for number in range(30_000)]
+
+    assert find_highest([*foreign, *numbered(3)]) == 3
 
 
 def test_what_holds_no_checkpoint_is_told_apart() -> None:

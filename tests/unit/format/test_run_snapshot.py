@@ -1,5 +1,7 @@
 """What a snapshot says of itself, and what a writer may take as proved."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.format.index import Index
@@ -38,6 +40,14 @@ def test_what_is_missing_or_torn_is_written_again_and_so_is_the_latest(blobs: tu
 
     assert [entry.sequence for entry in found.index.entries] == [1]
     assert (found.latest_sequence, [*found.blobs]) == (1, [NAMES[0]])
+
+
+def test_what_a_settled_snapshot_does_not_list_is_proved_but_what_is_torn_is_not() -> None:
+    nothing, torn = (replace(snapshot(*blobs), is_settled=True) for blobs in ((), ("torn",)))
+    ids = [ONE.checkpoint_id, TWO.checkpoint_id]
+
+    assert without_unproved(nothing, ids, Layout()) is nothing
+    assert [entry.sequence for entry in without_unproved(torn, ids, Layout()).index.entries] == [2]
 
 
 def test_checkpoints_of_others_need_no_proof() -> None:

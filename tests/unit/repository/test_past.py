@@ -17,9 +17,14 @@ CLOSED = {"circuit_breaker_state": {"state": "closed"}}
 
 
 @pytest.fixture
-def workshop(tmp_path: Path) -> Iterator[Workshop]:
+def repository() -> MemoryGateway:
     repository = MemoryGateway()
     repository.write_as_someone_else(BRANCH, {"README.md": b""})
+    return repository
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
     with open_workshop(tmp_path, repository) as workshop:
         yield workshop
 
@@ -79,6 +84,18 @@ def test_what_is_stored_meanwhile_does_not_make_the_others_unknown(
 
     assert workshop.reader.resume("r").resume_at == "human_review"
     assert set(read) == {4}
+
+
+def test_what_another_machine_stores_before_them_is_seen_although_they_are_the_same(
+    tmp_path: Path, workshop: Workshop, repository: MemoryGateway
+) -> None:
+    workshop.save(state=CLOSED, sequence_number=50)
+    assert workshop.reader.resume("r").resume_at != "human_review"
+    with open_workshop(tmp_path / "theirs", repository) as theirs:
+        theirs.save(state=OPEN)
+        assert theirs.worker.drain().left == 0
+
+    assert workshop.reader.resume("r").resume_at == "human_review"
 
 
 def test_checkpoint_that_could_not_be_read_is_read_again(
