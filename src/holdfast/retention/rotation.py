@@ -63,6 +63,7 @@ class Rotator:
                 raise Stopped("keys rotate goes on where it stopped when it is called again")
             head_sha = self.gateway.perform(ReadHead(self.branch))
             view = self.runs.read_at(run_id, head_sha)
+            view = self.runs.unfold(view, lambda index: index.segments, head_sha)
             if not view.blobs:
                 raise UnknownRun(f"there is no run {run_id!r} in the repository; see holdfast runs")
             step = _Step(self, view, head_sha)
