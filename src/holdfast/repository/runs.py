@@ -9,7 +9,8 @@ from holdfast.cache.local_copy import RepositoryCache
 from holdfast.cache.own_commits import Ends
 from holdfast.errors import IntegrityFailure, Missing
 from holdfast.format.file_list import find_highest
-from holdfast.format.index import Index, Outline, Segment, open_segment
+from holdfast.format.index import Index
+from holdfast.format.index_segments import Outline, Segment, open_segment
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.github.calls import Gateway

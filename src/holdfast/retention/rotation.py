@@ -12,7 +12,8 @@ from holdfast.errors import Conflict, IntegrityFailure, KeyMissing, Missing, Sto
 from holdfast.format.checkpoint import Envelope, open_stored
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.incremental import Memory, PartChooser
-from holdfast.format.index import Index, IndexEntry, close_segment
+from holdfast.format.index import Index, IndexEntry
+from holdfast.format.index_segments import close_segment
 from holdfast.format.part_files import PartStyle
 from holdfast.format.parts import join_envelope
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
