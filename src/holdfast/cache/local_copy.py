@@ -29,7 +29,8 @@ from holdfast.cache.own_commits import (
 from holdfast.errors import HoldfastError
 from holdfast.format.file_list import FileList
 from holdfast.format.git_ids import blob_sha
-from holdfast.format.index import Index, Outline, parse_index
+from holdfast.format.index import Index, parse_index
+from holdfast.format.index_segments import Outline
 from holdfast.format.paths import INDEX, LATEST
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 

@@ -7,7 +7,8 @@ from math import inf
 from typing import NamedTuple
 
 from holdfast.format.header import Header
-from holdfast.format.index import Index, IndexEntry, Segment
+from holdfast.format.index import Index, IndexEntry
+from holdfast.format.index_segments import Segment
 from holdfast.format.paths import is_single, parse_sequences
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot

@@ -6,21 +6,21 @@ newest checkpoints; the others lie in segments, files of the same form that are 
 
 from collections import ChainMap
 from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from holdfast.errors import IntegrityFailure
 from holdfast.format.header import RunStatus
-from holdfast.format.paths import format_segment_name
+from holdfast.format.index_entries import UNREADABLE, IndexEntry, by_number, format_entries, parse_entries
+from holdfast.format.index_segments import Segment, close_segment, parse_segment
 from holdfast.format.review import Held, parse_held
-from holdfast.format.triggers import Trigger
 from holdfast.format.versions import FORMAT_VERSION, refuse_newer
-from holdfast.jsontext.members import sha256_hex
+
+__all__ = ["MOST_LISTED", "Index", "IndexEntry", "highest_fence", "parse_index"]
 
 MOST_LISTED = 100
 """How many checkpoints `index.json` lists at most; a run of no more has no segments."""
@@ -31,164 +31,12 @@ _LEAST_LISTED = 20
 _MOST_LISTED_BESIDE_SEGMENTS = 70
 _MOST_IN_A_SEGMENT = 1000
 
-
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
-    """Where one checkpoint lies. `blob_sha` is the git id of its own bytes, also when it lies in a batch.
-
-    `fence` is that of the claim under which it was saved, 0 if there was none.
-    `others` are members that this version does not know, as text: a rewrite keeps them.
-    """
-
-    sequence: int
-    checkpoint_id: str
-    trigger: str
-    timestamp: str
-    file_path: str
-    status: str
-    blob_sha: str
-    phase: str = ""
-    fence: int = 0
-    others: bytes = b""
-
-    @property
-    def ends_run(self) -> bool:
-        """Whether nothing is to follow: the run is completed, or given up for good."""
-        return self.trigger == Trigger.RUN_COMPLETE or self.status == RunStatus.COMPLETED
-
-
-_ENTRY_MEMBERS = IndexEntry.__slots__[:-2]
-_KNOWN_MEMBERS = IndexEntry.__slots__[:-1]
 _HEAD_MEMBERS = frozenset(
     {
         *("format_version", "run_id", "status", "workflow", "last_updated"),
         *("checkpoint_count", "pruned_through", "review", "segments", "checkpoints"),
     }
 )
-
-
-class Outline(NamedTuple):
-    """What a writer must know of a segment: the ids of its checkpoints, and the names of their files."""
-
-    ids: frozenset[str]
-    names: frozenset[str]
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A closed part of the index, in a file of its own. `entries` is None until that file is read.
-
-    Whoever has read it before may know its outline, which is as good for most.
-    """
-
-    file_path: str
-    first: int
-    last: int
-    count: int
-    sha256: str
-    entries: tuple[IndexEntry, ...] | None = field(default=None, compare=False, repr=False)
-    known: Outline | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def name(self) -> str:
-        """Return the name of its file."""
-        return self.file_path.rpartition("/")[2]
-
-    @cached_property
-    def outline(self) -> Outline | None:
-        """Return what is in here, in short; None if that is not known."""
-        if self.entries is None:
-            return self.known
-        return self._outline_of((entry.checkpoint_id, entry.file_path) for entry in self.entries)
-
-    def _outline_of(self, checkpoints: Iterable[tuple[str, str]]) -> Outline:
-        folder = self.file_path.rpartition("/")[0] + "/"
-        named = [(each, path.removeprefix("/").removeprefix(folder)) for each, path in checkpoints]
-        return Outline(frozenset(each for each, _ in named), frozenset(name for _, name in named))
-
-    def outlined(self, checkpoints: Iterable[tuple[str, str]]) -> "Segment":
-        """Return the same with the outline of these checkpoints, ids and paths."""
-        return replace(self, known=self._outline_of(checkpoints))
-
-    def in_short(self) -> "Segment":
-        """Return the same without its entries."""
-        return self if self.entries is None else replace(self, entries=None, known=self.outline)
-
-    @cached_property
-    def line(self) -> bytes:
-        """Return what `index.json` says of it."""
-        members = ("file_path", "first", "last", "count", "sha256")
-        return orjson.dumps({name: getattr(self, name) for name in members})
-
-    def has_id(self, checkpoint_id: str) -> bool:
-        """Whether this checkpoint is in here, as far as that is known."""
-        return self.outline is not None and checkpoint_id in self.outline.ids
-
-    @cached_property
-    def by_id(self) -> dict[str, IndexEntry]:
-        """Return the entries by `checkpoint_id`; none if they were not read."""
-        return {entry.checkpoint_id: entry for entry in self.entries or ()}
-
-    def has_number(self, sequence: int) -> bool:
-        """Whether a checkpoint in here has this number, or may have it, as its entries were not read."""
-        return self.first <= sequence <= self.last and (
-            self.entries is None or any(entry.sequence == sequence for entry in self.entries)
-        )
-
-    def to_bytes(self, run_id: str) -> bytes:
-        """Return the file's content."""
-        return _segment_bytes(run_id, self.entries or ())
-
-
-def close_segment(run_id: str, run_folder: str, entries: tuple[IndexEntry, ...]) -> Segment:
-    """Return the segment that these entries make, in the order of their numbers."""
-    first, last = entries[0].sequence, entries[-1].sequence
-    digest = sha256_hex(_segment_bytes(run_id, entries))
-    path = f"{run_folder}/{format_segment_name(first, last)}"
-    return Segment(path, first, last, len(entries), digest, entries)
-
-
-def open_segment(segment: Segment, content: bytes, run_id: str) -> Segment:
-    """Return a segment with its entries, from the content of its file.
-
-    Raises IntegrityFailure, NewerFormat if a newer Holdfast wrote it.
-    """
-    _check_digest(segment, content)
-    found = parse_index(content, segment.file_path)
-    _check_segment(segment, found.run_id, len(found.entries), run_id)
-    return replace(segment, entries=found.entries)
-
-
-def outline_segment(segment: Segment, content: bytes, run_id: str) -> Segment:
-    """Return a segment with its outline, from the content of its file: a tenth of the work of opening it.
-
-    Raises like `open_segment`.
-    """
-    _check_digest(segment, content)
-    try:
-        document = orjson.loads(content)
-        refuse_newer(document, segment.file_path)
-        named = [(str(each["checkpoint_id"]), str(each["file_path"])) for each in document["checkpoints"]]
-        found_run = str(document["run_id"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise IntegrityFailure(segment.file_path, f"it is not an index: {error!r}") from error
-    _check_segment(segment, found_run, len(named), run_id)
-    return segment.outlined(named)
-
-
-def _check_digest(segment: Segment, content: bytes) -> None:
-    if sha256_hex(content) != segment.sha256:
-        with suppress(ValueError):
-            refuse_newer(orjson.loads(content), segment.file_path)
-        raise IntegrityFailure(segment.file_path, "it is not the segment that index.json names")
-
-
-def _check_segment(segment: Segment, found_run: str, count: int, run_id: str) -> None:
-    if found_run != run_id:
-        raise IntegrityFailure(segment.file_path, f"it is a segment of run {found_run!r}")
-    if count != segment.count:
-        reason = f"index.json counts {segment.count} checkpoints in it, but it names {count}"
-        raise IntegrityFailure(segment.file_path, reason)
 
 
 @dataclass(frozen=True)
@@ -288,7 +136,7 @@ class Index:
         if not self.read_segments:
             return self.entries
         closed = (segment.entries or () for segment in self.read_segments)
-        return tuple(sorted(chain(*closed, self.entries), key=_by_number))
+        return tuple(sorted(chain(*closed, self.entries), key=by_number))
 
     def unfolded(self, newest: int | None = None) -> "Index":
         """Return the index with all that is known in `entries`, or so many of the `newest`; for who looks."""
@@ -308,7 +156,7 @@ class Index:
     def with_entries(self, added: Iterable[IndexEntry], *, workflow: str | None, now: str) -> "Index":
         """Return the union, by `checkpoint_id`; what is there already stays as it is."""
         new = {entry.checkpoint_id: entry for entry in added if not self.has_id(entry.checkpoint_id)}
-        entries = tuple(sorted((*self.entries, *new.values()), key=_by_number))
+        entries = tuple(sorted((*self.entries, *new.values()), key=by_number))
         return replace(self, entries=entries, workflow=workflow or self.workflow, last_updated=now)
 
     def without(self, removed: Container[str]) -> "Index":
@@ -363,7 +211,7 @@ class Index:
         if self.segments:
             lines = b",\n".join(segment.line for segment in self.segments)
             closed = b',"segments":[\n' + lines + b"\n]"
-        return orjson.dumps(head | dict(self.others))[:-1] + closed + _lines(self.entries)
+        return orjson.dumps(head | dict(self.others))[:-1] + closed + format_entries(self.entries)
 
 
 def highest_fence(entries: Iterable[IndexEntry]) -> int:
@@ -385,75 +233,20 @@ def _with_moved(segment: Segment, moved: Mapping[str, IndexEntry], run_id: str) 
     return close_segment(run_id, segment.file_path.rpartition("/")[0], entries)
 
 
-def _segment_bytes(run_id: str, entries: tuple[IndexEntry, ...]) -> bytes:
-    head = {"format_version": FORMAT_VERSION, "run_id": run_id, "checkpoint_count": len(entries)}
-    return orjson.dumps(head)[:-1] + _lines(entries)
-
-
-def _lines(entries: Iterable[IndexEntry]) -> bytes:
-    return b',"checkpoints":[\n' + b",\n".join(map(_format_entry, entries)) + b"\n]}\n"
-
-
-def _by_number(entry: IndexEntry) -> tuple[int, str]:
-    return entry.sequence, entry.checkpoint_id
-
-
 def parse_index(content: bytes, path: str) -> Index:
-    """Return the index that a file holds, or a segment of one.
-
-    Raises IntegrityFailure, NewerFormat if it is a later one.
-    """
+    """Return the index that a file holds. Raises IntegrityFailure, NewerFormat if it is a later one."""
     try:
         document = orjson.loads(content)
         refuse_newer(document, path)
-        entries = tuple(_parse_entry(entry) for entry in document["checkpoints"])
-        ordered = sorted(entries, key=_by_number)
         return Index(
             str(document["run_id"]),
-            tuple(ordered),
+            parse_entries(document),
             document.get("workflow"),
             document.get("last_updated", ""),
             int(document.get("pruned_through", 0)),
             {name: value for name, value in document.items() if name not in _HEAD_MEMBERS},
             parse_held(document.get("review")),
-            tuple(_parse_segment(segment) for segment in document.get("segments") or ()),
+            tuple(parse_segment(segment) for segment in document.get("segments") or ()),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except UNREADABLE as error:
         raise IntegrityFailure(path, f"it is not an index: {error!r}") from error
-
-
-def _parse_segment(segment: dict[str, Any]) -> Segment:
-    return Segment(
-        file_path=str(segment["file_path"]),
-        first=int(segment["first"]),
-        last=int(segment["last"]),
-        count=int(segment["count"]),
-        sha256=str(segment["sha256"]),
-    )
-
-
-def _parse_entry(entry: dict[str, Any]) -> IndexEntry:
-    # The first five fields are the specification's; an index made by others may have no more.
-    return IndexEntry(
-        sequence=int(entry["sequence"]),
-        checkpoint_id=str(entry["checkpoint_id"]),
-        trigger=str(entry["trigger"]),
-        timestamp=str(entry["timestamp"]),
-        file_path=str(entry["file_path"]),
-        status=RunStatus(entry.get("status", RunStatus.IN_PROGRESS)).value,
-        blob_sha=str(entry.get("blob_sha", "")),
-        phase=str(entry.get("phase", "")),
-        fence=int(entry.get("fence", 0)),
-        others=_others_of(entry),
-    )
-
-
-def _others_of(entry: dict[str, Any]) -> bytes:
-    others = {name: value for name, value in entry.items() if name not in _KNOWN_MEMBERS}
-    return orjson.dumps(others)[1:-1] if others else b""
-
-
-def _format_entry(entry: IndexEntry) -> bytes:
-    members = _KNOWN_MEMBERS if entry.fence else _ENTRY_MEMBERS
-    text = orjson.dumps({name: getattr(entry, name) for name in members})
-    return text[:-1] + b"," + entry.others + b"}" if entry.others else text

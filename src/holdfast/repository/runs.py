@@ -9,7 +9,8 @@ from holdfast.cache.local_copy import RepositoryCache
 from holdfast.cache.own_commits import Ends
 from holdfast.errors import IntegrityFailure, Missing
 from holdfast.format.file_list import find_highest
-from holdfast.format.index import Index, Outline, Segment, open_segment
+from holdfast.format.index import Index
+from holdfast.format.index_segments import Outline, Segment, open_segment
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.github.calls import Gateway
@@ -166,29 +167,20 @@ class Runs:
                 forgotten, _ = self._views.popitem(last=False)
                 self._certain.discard(forgotten)
 
-    def read_at(self, run_id: str, ref: str, *, is_unfolded: bool = False) -> RunSnapshot:
-        """Return how the folder stands at a commit, or as the branch shows it.
-
-        It `is_unfolded` if every segment of the index is to be read, and not only what its outline tells.
-        """
+    def read_at(self, run_id: str, ref: str) -> RunSnapshot:
+        """Return how the folder stands at a commit, or as the branch shows it."""
         try:
             files = self.list_files(run_id, ref)
         except Missing:
             files = {}
-        return self.understand(run_id, ref, files, is_unfolded=is_unfolded)
+        return self.understand(run_id, ref, files)
 
     def understand(
-        self,
-        run_id: str,
-        ref: str,
-        files: Mapping[str, str],
-        contents: Mapping[str, bytes] | None = None,
-        *,
-        is_unfolded: bool = False,
+        self, run_id: str, ref: str, files: Mapping[str, str], contents: Mapping[str, bytes] | None = None
     ) -> RunSnapshot:
         """Return how the folder stands that holds these files, name to blob SHA, as of `ref`.
 
-        `contents` has blobs that need not be read. It `is_unfolded` as in `read_at`.
+        `contents` has blobs that need not be read.
         """
 
         self._cache.keep_blobs(contents or {})
@@ -222,8 +214,7 @@ class Runs:
 
         # Whoever writes must know every checkpoint_id, so that none is stored twice.
         snapshot = take_snapshot(
-            RunFiles(run_id, files, read, part_names, fetch, outlines=None if is_unfolded else outlines),
-            self._layout,
+            RunFiles(run_id, files, read, part_names, fetch, outlines=outlines), self._layout
         )
         segments = snapshot.index.segments
         if snapshot.is_index_stored and any(files.get(segment.name) not in known for segment in segments):

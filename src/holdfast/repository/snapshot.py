@@ -6,15 +6,8 @@ from functools import cache
 
 from holdfast.errors import IntegrityFailure, InvalidCheckpoint, NewerFormat, NotInCopy
 from holdfast.format.checkpoint import Envelope
-from holdfast.format.index import (
-    Index,
-    IndexEntry,
-    Outline,
-    Segment,
-    open_segment,
-    outline_segment,
-    parse_index,
-)
+from holdfast.format.index import Index, IndexEntry, parse_index
+from holdfast.format.index_segments import Outline, Segment, open_segment, outline_segment
 from holdfast.format.parts import part_paths
 from holdfast.format.paths import INDEX, LATEST, Layout, parse_segment_name, parse_sequences
 from holdfast.format.run_snapshot import Flaw, RunSnapshot

@@ -10,7 +10,8 @@ from holdfast.cache.local_copy import Folder, Head, RepositoryCache
 from holdfast.cache.own_commits import Ends
 from holdfast.errors import IntegrityFailure, Missing, NotInCopy
 from holdfast.format.file_list import FileList, find_highest
-from holdfast.format.index import Index, open_segment, parse_index
+from holdfast.format.index import Index, parse_index
+from holdfast.format.index_segments import open_segment
 from holdfast.format.part_files import Reference
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
 from holdfast.format.run_snapshot import RemoteFile

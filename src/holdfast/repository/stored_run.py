@@ -16,7 +16,8 @@ from holdfast.errors import (
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.file_list import Blobs, highest_number
 from holdfast.format.ids import At
-from holdfast.format.index import Index, IndexEntry, Segment, highest_fence, open_segment
+from holdfast.format.index import Index, IndexEntry, highest_fence
+from holdfast.format.index_segments import Segment, open_segment
 from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout, is_single, parse_sequences
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.format.stored_file import open_checkpoint

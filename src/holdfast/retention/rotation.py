@@ -12,7 +12,8 @@ from holdfast.errors import Conflict, IntegrityFailure, KeyMissing, Missing, Sto
 from holdfast.format.checkpoint import Envelope, open_stored
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.incremental import Memory, PartChooser
-from holdfast.format.index import Index, IndexEntry, close_segment
+from holdfast.format.index import Index, IndexEntry
+from holdfast.format.index_segments import close_segment
 from holdfast.format.part_files import PartStyle
 from holdfast.format.parts import join_envelope
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout, is_single
@@ -62,7 +63,8 @@ class Rotator:
             if self.deadline.expired():
                 raise Stopped("keys rotate goes on where it stopped when it is called again")
             head_sha = self.gateway.perform(ReadHead(self.branch))
-            view = self.runs.read_at(run_id, head_sha, is_unfolded=True)
+            view = self.runs.read_at(run_id, head_sha)
+            view = self.runs.unfold(view, lambda index: index.segments, head_sha)
             if not view.blobs:
                 raise UnknownRun(f"there is no run {run_id!r} in the repository; see holdfast runs")
             step = _Step(self, view, head_sha)

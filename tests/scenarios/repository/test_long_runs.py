@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.cache import local_copy
 from holdfast.format import index as index_module
+from holdfast.format import index_segments
 from holdfast.github.calls import ListFolder, ReadBlobs, ReadHeadIfChanged, ReadPage, ReadTree
 from holdfast.repository import runs, snapshot, sources, stored_run
 from tests.fakes.assembly import BRANCH
@@ -31,15 +32,17 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the paths of the segments that are opened, or outlined, from here on."""
     paths: list[str] = []
 
-    def outline_segment(segment: index_module.Segment, content: bytes, run_id: str) -> index_module.Segment:
+    def outline_segment(
+        segment: index_segments.Segment, content: bytes, run_id: str
+    ) -> index_segments.Segment:
         paths.append(segment.file_path)
-        return index_module.outline_segment(segment, content, run_id)
+        return index_segments.outline_segment(segment, content, run_id)
 
     monkeypatch.setattr(snapshot, "outline_segment", outline_segment)
 
-    def open_segment(segment: index_module.Segment, content: bytes, run_id: str) -> index_module.Segment:
+    def open_segment(segment: index_segments.Segment, content: bytes, run_id: str) -> index_segments.Segment:
         paths.append(segment.file_path)
-        return index_module.open_segment(segment, content, run_id)
+        return index_segments.open_segment(segment, content, run_id)
 
     for module in (runs, snapshot, sources, stored_run):
         monkeypatch.setattr(module, "open_segment", open_segment)

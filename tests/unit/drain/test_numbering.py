@@ -16,7 +16,8 @@ from holdfast.drain.numbering import (
 )
 from holdfast.drain.write_plan import own_files, plan_write
 from holdfast.format.checkpoint import Envelope, draft_from_mapping, stamp
-from holdfast.format.index import Index, close_segment
+from holdfast.format.index import Index
+from holdfast.format.index_segments import close_segment
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import QueueItem
 from holdfast.format.run_snapshot import RunSnapshot

@@ -10,7 +10,8 @@ from holdfast.drain.write_plan import WritePlan, plan_write
 from holdfast.errors import IntegrityFailure, Unverified
 from holdfast.format.checkpoint import Envelope, draft_from_mapping, stamp
 from holdfast.format.git_ids import blob_sha
-from holdfast.format.index import Index, close_segment, parse_index
+from holdfast.format.index import Index, parse_index
+from holdfast.format.index_segments import close_segment
 from holdfast.format.paths import Layout
 from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.stored_file import entry_of, open_file

@@ -7,15 +7,8 @@ from dataclasses import replace
 import pytest
 
 from holdfast.errors import IntegrityFailure, NewerFormat
-from holdfast.format.index import (
-    Index,
-    IndexEntry,
-    Segment,
-    close_segment,
-    open_segment,
-    outline_segment,
-    parse_index,
-)
+from holdfast.format.index import Index, IndexEntry, parse_index
+from holdfast.format.index_segments import Segment, close_segment, open_segment, outline_segment
 
 FOLDER = "checkpoints/r"
 READERS = pytest.mark.parametrize("read", [open_segment, outline_segment])

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from holdfast.format.index import Index, IndexEntry, Segment
+from holdfast.format.index import Index, IndexEntry
+from holdfast.format.index_segments import Segment
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Progress
 from holdfast.queue.contract import Journey
