@@ -44,6 +44,7 @@ class ScriptedServer:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.requests: list[bytes] = []
         self.connections: list[socket.socket] = []
+        self._talking: list[threading.Thread] = []
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -55,7 +56,9 @@ class ScriptedServer:
             except OSError:
                 return
             self.connections.append(connection)
-            threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+            talking = threading.Thread(target=self._talk, args=(connection,), daemon=True)
+            talking.start()
+            self._talking.append(talking)
 
     def _talk(self, connection: socket.socket) -> None:
         with suppress(OSError), connection.makefile("rb") as stream:
@@ -71,11 +74,14 @@ class ScriptedServer:
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self._thread.join()  # first: it may just have accepted one more connection
         for connection in self.connections:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+        for talking in self._talking:
+            talking.join()
+        for connection in self.connections:
             connection.close()
-        self._thread.join()
 
 
 @contextmanager
