@@ -72,8 +72,8 @@ def _judge(repository: Path, survived: Survived) -> None:
         if not parsed:
             continue
         check_files(files, run_id)
-        del parsed["index.json"]
-        stored = [each for file in parsed.values() for each in file.get("checkpoints", [file])]
+        files_of_checkpoints = [file for name, file in parsed.items() if not name.startswith("index")]
+        stored = [each for file in files_of_checkpoints for each in file.get("checkpoints", [file])]
         found |= {each["checkpoint_id"]: each["state_snapshot"]["said"] for each in stored}
     lost = survived.acknowledged.items() - found.items()
     assert not lost, f"{len(lost)} acknowledged checkpoints are lost or altered: {sorted(lost)[:3]}"
