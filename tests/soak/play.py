@@ -39,7 +39,7 @@ from tests.soak.verdict import (
 
 TRIGGERS = ("manual", "error", "phase_complete", "iteration")
 TICK_S = 0.001
-LONG_S = 1000.0
+LONG_S = 4000.0  # an hour and more: a deletion may have waited for the limits of this one
 ENOUGH_S = 30 * 24 * 3600.0
 REPOSITORY = "holdfast/checkpoints"
 SECRET = "a-secret-that-github-knows"
