@@ -100,11 +100,12 @@ def one_of(*words: str) -> Check:
 
 def member_of(kind: type[EnumT]) -> Check:
     """Return the check of a member of an enumeration, which may be written as text."""
+    members = {each: each for each in kind}  # by their text, as each is equal to it
 
     def check(value: Any) -> EnumT:
         try:
-            return kind(value)
-        except ValueError:
+            return members[value]
+        except (KeyError, TypeError):
             raise ValueError(f"Input should be {_listed(kind)}") from None
 
     return check

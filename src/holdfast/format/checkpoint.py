@@ -25,7 +25,7 @@ from holdfast.format.header import (
     refuse_faults,
 )
 from holdfast.format.redacted import REDACTED_MEMBER, Redacted
-from holdfast.format.state import find_faults_of_context, find_faults_of_state
+from holdfast.format.state import find_faults_of_context, find_faults_of_state, within
 from holdfast.format.triggers import Priority, Trigger, parse_trigger
 from holdfast.jsontext.encode import encode
 from holdfast.jsontext.members import (
@@ -365,10 +365,10 @@ def _priority_of(trigger: object) -> Priority:
 
 def _check_snapshot(values: Mapping[str, Any], state: str) -> None:
     if isinstance(values[state], dict):
-        refuse_faults(find_faults_of_state(values[state], (state,)))
+        refuse_faults(within(state, find_faults_of_state(values[state])))
     context = values.get("context_fields")
     if context is not None:
-        refuse_faults(find_faults_of_context(context, ("context_fields",)))
+        refuse_faults(within("context_fields", find_faults_of_context(context)))
 
 
 def _compose(header: Header, sequence: int, texts: Mapping[str, Text]) -> bytes:

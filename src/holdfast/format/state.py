@@ -10,49 +10,64 @@ Place = tuple[str | int, ...]
 Fault = tuple[Place, str]
 """Where something is wrong, and what."""
 
-_Shape = Callable[[Any, Place], Sequence[Fault]]
-# Lists, and no generators: every save asks, and almost none has a fault.
+_Shape = Callable[[Any], Sequence[Fault]]
+"""Returns what is wrong with a value, each place told from that value on."""
+
+# Every save asks, and almost none has a fault: no place is spelled out before there is one.
 _NONE: Sequence[Fault] = ()
 
 
 def _is(kind: type, name: str) -> _Shape:
-    def find(value: object, place: Place) -> Sequence[Fault]:
+    def find(value: object) -> Sequence[Fault]:
         if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
             return _NONE
-        return [(place, f"Input should be a valid {name}")]
+        return [((), f"Input should be a valid {name}")]
 
     return find
 
 
-def _number(value: object, place: Place) -> Sequence[Fault]:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+def _number(value: object) -> Sequence[Fault]:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
         return _NONE
-    return [(place, "use a number")]
+    return [((), "use a number")]
 
 
 def _members(**shapes: _Shape) -> _Shape:
     """Return the shape of an object of which some members are known; each may be left out, or null."""
 
-    def find(value: object, place: Place) -> Sequence[Fault]:
-        if not isinstance(value, dict | Mapping):  # the first is much the quicker to tell
-            return [(place, "Input should be a valid dictionary")]
+    def find(value: object) -> Sequence[Fault]:
+        if not isinstance(value, (dict, Mapping)):  # the first is much the quicker to tell
+            return [((), "Input should be a valid dictionary")]
         faults: list[Fault] = []
         for name, shape in shapes.items():
             member = value.get(name)
-            if member is not None:
-                faults += shape(member, (*place, name))
+            if member is not None and (found := shape(member)):
+                faults += within(name, found)
         return faults
 
     return find
 
 
 def _each(shape: _Shape) -> _Shape:
-    def find(value: object, place: Place) -> Sequence[Fault]:
+    def find(value: object) -> Sequence[Fault]:
         if not isinstance(value, list):
-            return [(place, "Input should be a valid list")]
-        return [fault for number, element in enumerate(value) for fault in shape(element, (*place, number))]
+            return [((), "Input should be a valid list")]
+        faults: list[Fault] = []
+        for number, element in enumerate(value):
+            if found := shape(element):
+                faults += within(number, found)
+        return faults
 
     return find
+
+
+def within(step: str | int, faults: Sequence[Fault]) -> list[Fault]:
+    """Return the same faults, each place told from one step further out.
+
+    >>> within("gate_history", [((0, "score"), "use a number")])
+    [(('gate_history', 0, 'score'), 'use a number')]
+    """
+    return [((step, *place), reason) for place, reason in faults]
 
 
 _string, _integer = _is(str, "string"), _is(int, "integer")
