@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 
+import structlog
 from hypothesis import HealthCheck, settings
 
 # A slow machine is no failure, and a test that fails must fail again.
@@ -23,6 +24,20 @@ for _variable in list(os.environ):
 for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_signal) is signal.SIG_IGN:
         signal.signal(_signal, _handler)
+
+
+def _print_to_its_file(logger: structlog.PrintLogger, message: str) -> None:
+    with logger._lock:
+        print(message, file=logger._file, flush=True)
+
+
+# Where structlog is not set up it prints without naming a file, and `print` does not hold on to `sys.stdout`:
+# a thread that logs while a test's captured output is put away would crash the process
+# (https://github.com/python/cpython/issues/130163).
+for _name in [
+    name for name, method in vars(structlog.PrintLogger).items() if method is structlog.PrintLogger.msg
+]:
+    setattr(structlog.PrintLogger, _name, _print_to_its_file)
 
 
 def pytest_collection_finish() -> None:
