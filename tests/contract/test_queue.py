@@ -66,6 +66,7 @@ def delivery(sequence: int = 1) -> Delivery:
     return Delivery(sequence, path, blob_sha="b10b", commit_sha="c0ffee")
 
 
+@pytest.mark.slow
 def test_put_answers_with_a_receipt_and_keeps_the_bytes(spool: Queue) -> None:
     entry = FakeEntry(content=bytes(range(256)))
 
@@ -526,6 +527,7 @@ def test_two_that_put_by_turns_see_the_numbers_of_each_other(open_queue: OpenQue
     assert [item.sequence for item in other.pending()] == numbers
 
 
+@pytest.mark.slow
 def test_threads_that_put_at_once_get_distinct_numbers(open_queue: OpenQueue) -> None:
     queues = [open_queue(), open_queue()]
     start = threading.Barrier(8)
@@ -571,6 +573,7 @@ def test_checkpoint_said_to_be_new_that_is_known_is_answered_and_not_doubled(spo
     assert spool.status(0.0).depth == 1
 
 
+@pytest.mark.slow
 def test_large_body_comes_back_whole_and_can_be_renumbered(spool: Queue) -> None:
     content = bytes(range(256)) * 12_000
     spool.put(FakeEntry(content=content))

@@ -58,6 +58,7 @@ def test_gateway_and_clock_of_ones_own_take_the_place_of_githubs_and_the_machine
     assembly.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "is_light"),
     [({"token": "t"}, True), ({"app_id": "7", "app_private_key": "key"}, False)],

@@ -66,6 +66,7 @@ def exposed() -> str:
     return metrics.render().decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", sorted(set(expressions())))
 def test_every_metric_that_is_asked_for_is_there(expression: str) -> None:
     names = set(re.findall(r"\b(?:holdfast|process)_\w+", expression))

@@ -57,6 +57,7 @@ def parent_of(span: ReadableSpan) -> int:
     return span.parent.span_id
 
 
+@pytest.mark.slow
 def test_a_programs_step_and_the_verified_commit_are_one_trace(
     exporter: InMemorySpanExporter, settings: Settings
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_step_for_many_traces_has_a_span_in_each_with_a_link(
     assert {link.context.span_id for span in linked for link in span.links} == {context_of(first).span_id}
 
 
+@pytest.mark.slow
 def test_the_trace_of_an_http_call_goes_on_to_the_commit(
     exporter: InMemorySpanExporter, tmp_path: Path
 ) -> None:
@@ -116,6 +118,7 @@ def test_the_trace_of_an_http_call_goes_on_to_the_commit(
     assert stored["traceparent"].split("-")[1] == PARENT.split("-")[1]
 
 
+@pytest.mark.slow
 def test_a_header_that_is_no_traceparent_begins_a_trace_of_its_own(
     exporter: InMemorySpanExporter, tmp_path: Path
 ) -> None:
@@ -165,6 +168,7 @@ def test_a_recorder_saves_within_the_programs_trace(
     assert {context_of(span).trace_id for span in saves} == {context_of(job).trace_id}
 
 
+@pytest.mark.slow
 def test_a_request_that_fails_says_so(exporter: InMemorySpanExporter, tmp_path: Path) -> None:
     away = {
         "HOLDFAST_DATA_DIR": str(tmp_path),
@@ -289,6 +293,7 @@ def run_command(words: list[str], folder: Path, more: dict[str, str]) -> "subpro
     )
 
 
+@pytest.mark.slow
 def test_two_processes_send_one_trace_to_a_collector(collector: Collector, tmp_path: Path) -> None:
     variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_SERVICE_NAME": "checkpoints"}
     saved = run_command(["submit", "-", "--run-id", "a"], tmp_path, variables)
@@ -308,6 +313,7 @@ def test_two_processes_send_one_trace_to_a_collector(collector: Collector, tmp_p
     } <= names
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_away_costs_a_command_little(tmp_path: Path) -> None:
     ended = run_command(
         ["submit", "-", "--run-id", "a"], tmp_path, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
@@ -317,6 +323,7 @@ def test_a_collector_that_is_away_costs_a_command_little(tmp_path: Path) -> None
     assert "spooled" in ended.stdout
 
 
+@pytest.mark.slow
 def test_nothing_of_opentelemetry_is_loaded_where_nobody_asks(tmp_path: Path) -> None:
     program = (
         "import sys, os; from holdfast import Holdfast\n"
@@ -335,6 +342,7 @@ def test_nothing_of_opentelemetry_is_loaded_where_nobody_asks(tmp_path: Path) ->
     assert ended.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_a_program_that_traces_already_is_joined(tmp_path: Path) -> None:
     program = (
         "from opentelemetry import trace\n"

@@ -157,6 +157,7 @@ def test_complete_releases_the_run(stage: Stage) -> None:
     assert stage.run("release", run_id=RUN) == {"status": "done"}
 
 
+@pytest.mark.slow
 def test_steps_of_holdfast_exec_carry_the_fence_of_the_job_and_those_of_other_runs_none(stage: Stage) -> None:
     stage.run("resume", run_id=RUN, claim="true")
     assert parse_outputs(stage.variables.read_text())["HOLDFAST_FENCE"] == "1"

@@ -40,6 +40,7 @@ def test_a_save_is_verified_and_told(stage: Stage) -> None:
     assert "of 1,000 requests left" in stage.summary
 
 
+@pytest.mark.slow
 def test_later_steps_call_holdfast_by_its_name_on_the_same_run(stage: Stage) -> None:
     stage.run("resume")
     program = Path(stage.path.read_text().strip()) / "holdfast"
@@ -276,6 +277,7 @@ def test_another_attempt_of_the_job_resumes_where_the_first_stopped(stage: Stage
     assert "resumes at test" in stage.summary
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_too_long_for_an_output_is_shortened(stage: Stage) -> None:
     tasks = {f"task-{number:06d}": {"status": "completed"} for number in range(12_000)}
     stage.run("save", state=json.dumps({"progress": {"style": "tasks", "tasks": tasks}}))
@@ -320,6 +322,7 @@ def test_a_final_checkpoint_that_is_limited_is_handed_over_too(stage: Stage) -> 
     assert (outputs["status"], outputs["left"]) == ("spooled", "2")
 
 
+@pytest.mark.slow
 def test_a_cleanup_first_says_what_it_would_do_and_then_does_it(stage: Stage) -> None:
     for number in ("1", "1", "2"):
         stage.run("save", run_number=number, status="completed")

@@ -111,6 +111,7 @@ def test_what_was_not_used_for_longest_makes_room(folder: Path) -> None:
         assert (folder / DATABASE).stat().st_size <= 2_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size_bytes", [1000, 300_000, 2_000_000, 6_000_000])
 def test_full_cache_takes_one_value_after_the_other_and_keeps_the_newest(
     folder: Path, size_bytes: int

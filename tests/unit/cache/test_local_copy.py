@@ -203,6 +203,7 @@ def test_reserve_of_the_disk_is_left_alone_with_some_room(
         assert cache.blob(A.sha) == b"x"
 
 
+@pytest.mark.slow
 def test_full_copy_takes_large_blobs_one_by_one_and_together_and_stays_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

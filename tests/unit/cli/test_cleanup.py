@@ -40,6 +40,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_KEEP_LATEST_RUNS", "2")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_dry_run_shows_the_plan_as_a_table_and_changes_nothing(holdfast: Holdfast, data_dir: Path) -> None:
     store(holdfast, "a", "b", "c")
@@ -72,6 +73,7 @@ def test_dry_run_is_a_json_document_too(holdfast: Holdfast) -> None:
     assert found["deleted_files"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_cleanup_does_what_the_dry_run_says(holdfast: Holdfast, data_dir: Path) -> None:
     store(holdfast, "a", "b")
@@ -85,6 +87,7 @@ def test_cleanup_does_what_the_dry_run_says(holdfast: Holdfast, data_dir: Path) 
     assert holdfast("show", "a", "--json").document["sequence_number"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_preserved_run_stays_until_it_is_let_go(holdfast: Holdfast, data_dir: Path) -> None:
     store(holdfast, "a", "b")
@@ -174,6 +177,7 @@ def test_options_that_do_not_go_together_are_refused(holdfast: Holdfast, words: 
     assert holdfast("cleanup", *words).code == 2
 
 
+@pytest.mark.slow
 def test_low_budget_ends_with_75_and_leaves_everything(
     holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +211,7 @@ def test_throttled_cleanup_is_a_document_of_the_same_shape_that_says_why(
     assert usual.document["reason"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_cleanup_that_is_cut_short_shows_what_it_did_and_ends_with_75(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
@@ -245,6 +250,7 @@ def test_completed_run_ends_with_its_newest_state(holdfast: Holdfast) -> None:
     assert '"n": 1.10' in shown or '"n":1.10' in shown
 
 
+@pytest.mark.slow
 def test_run_that_has_ended_already_is_not_ended_again(holdfast: Holdfast) -> None:
     store(holdfast, "a", count=1)
     holdfast("complete", "a")
@@ -260,6 +266,7 @@ def test_completion_of_an_unknown_run_fails(holdfast: Holdfast) -> None:
     assert holdfast("complete", "nobody").code == 1
 
 
+@pytest.mark.slow
 def test_completed_run_is_deleted_on_success_unless_it_is_kept(
     holdfast: Holdfast, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +299,7 @@ def test_completion_is_safe_on_disk_while_github_is_away(
     assert (ended.document["sequence_number"], ended.document["status"]) == (3, "spooled")
 
 
+@pytest.mark.slow
 def test_completion_beside_a_running_service_is_stored_by_that(
     holdfast: Holdfast, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ def submit(holdfast: Holdfast, run_id: str, *options: str, state: str = "{}") ->
     return holdfast("submit", "-", "--run-id", run_id, "--json", *options, stdin=state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("decision", "resumable", "status"),
     [("continue", True, "in_progress"), ("retry", True, "in_progress"), ("stop", False, "failed")],
@@ -38,6 +39,7 @@ def test_a_review_decides_what_a_run_waits_for(
     assert run["resumable"] == resumable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("decision", "completed", "remaining"), [("continue", ["pay"], ["mail"]), ("retry", [], ["pay", "mail"])]
 )
@@ -101,6 +103,7 @@ def history(data_dir: Path) -> list[str]:
     return run_process(command, capture_output=True, check=True, text=True).stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["contents", "commit"])
 def test_a_deletion_is_one_commit_and_takes_what_is_spooled(
     holdfast: Holdfast, data_dir: Path, mode: str
@@ -147,6 +150,7 @@ def test_a_deleted_checkpoint_that_comes_again_is_stored_again(holdfast: Holdfas
     assert holdfast("resume", "r", "--json").document["state"] == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before the commit", "after the commit"])
 def test_a_deletion_that_was_killed_leaves_no_receipt_without_its_checkpoint(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch, moment: str

@@ -40,6 +40,7 @@ def test_people_can_follow_it_and_try_the_commands(holdfast: Holdfast, tmp_path:
     assert f"holdfast show mine --data-dir {tmp_path / 'demo'}" in ended.out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_crash")
 def test_it_can_run_twice_in_one_folder(holdfast: Holdfast, tmp_path: Path) -> None:
     codes = [holdfast("demo", "--json", "--data-dir", tmp_path / "demo").code for _ in range(2)]
@@ -90,6 +91,7 @@ def test_without_git_it_says_so(holdfast: Holdfast, tmp_path: Path, monkeypatch:
     assert "git, which is not installed" in ended.err
 
 
+@pytest.mark.slow
 def test_a_child_that_ends_by_itself_was_not_killed(tmp_path: Path) -> None:
     """With an empty spool there is nothing to drain, so that the child is done before any commit."""
     is_killed = processes.kill_while_draining(

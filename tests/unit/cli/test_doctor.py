@@ -40,6 +40,7 @@ def silent_server() -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["contents", "commit"])
 def test_a_sound_set_up_has_no_finding(
     holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch, mode: str
@@ -316,6 +317,7 @@ def test_a_database_that_is_away_is_found(
     assert "canary" not in ended.out + ended.err
 
 
+@pytest.mark.slow
 def test_a_database_that_does_not_sync_is_found(
     holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -265,6 +265,7 @@ def put_as_a_newer_version(data_dir: Path, checkpoint_id: str) -> None:
         )
 
 
+@pytest.mark.slow
 def test_run_with_a_checkpoint_of_a_newer_format_waits_and_the_others_go_on(
     holdfast: Holdfast, data_dir: Path
 ) -> None:

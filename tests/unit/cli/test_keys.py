@@ -51,6 +51,7 @@ def test_rotate_takes_one_run_or_all(holdfast: Holdfast) -> None:
     assert holdfast("keys", "rotate", "r", "--all").code == 2
 
 
+@pytest.mark.slow
 def test_without_the_key_reading_fails_with_its_id_and_all_else_works(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:

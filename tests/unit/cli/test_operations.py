@@ -89,6 +89,7 @@ TROUBLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.kind)
 def test_refusal_is_told_and_the_cure_of_the_page_helps(
     trouble: Trouble, holdfast: Holdfast, github: GitHub

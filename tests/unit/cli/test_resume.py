@@ -66,6 +66,7 @@ def test_lessons_and_dag_of_today_are_compared(holdfast: Holdfast, tmp_path: Pat
     assert [warning.split(" ")[1] for warning in document["warnings"]] == ["DAG", "active"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "complaint"),
     [

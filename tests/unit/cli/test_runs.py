@@ -142,6 +142,7 @@ def test_a_run_that_is_named_like_an_id_is_a_run(holdfast: Holdfast) -> None:
     assert holdfast("show", run_id, "--json").document["state_snapshot"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -64,6 +64,7 @@ def test_all_runs_by_the_list_of_runs(holdfast: Holdfast, github: GitHub, tmp_pa
     assert "cost: 1 of 2 runs record one that can be read here" in stats["unknown"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("saved")
 @pytest.mark.parametrize("limit", ["MOST_COSTS", "MOST_COST_BYTES"])
 def test_the_cost_of_too_many_runs_is_not_read(
@@ -77,6 +78,7 @@ def test_the_cost_of_too_many_runs_is_not_read(
     assert any("cost: that of 2 runs takes too long" in sentence for sentence in stats["unknown"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("saved")
 def test_the_cost_is_read_on_a_machine_that_has_seen_nothing(
     holdfast: Holdfast, github: GitHub, tmp_path: Path
@@ -96,6 +98,7 @@ def test_nothing_stored_yet_is_no_trouble(holdfast: Holdfast, github: GitHub, mo
     assert "branch" not in ended.out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("saved")
 def test_a_review_and_a_listing_are_no_resumes(holdfast: Holdfast, github: GitHub) -> None:
     holdfast("list", "a", *github.options)
@@ -104,6 +107,7 @@ def test_a_review_and_a_listing_are_no_resumes(holdfast: Holdfast, github: GitHu
     assert holdfast("stats", "a", "--json", *github.options).document["resumes"]["counted"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("saved")
 def test_requests_are_bounded(holdfast: Holdfast, github: GitHub) -> None:
     before = len(github.emulator.journal)
@@ -117,6 +121,7 @@ def test_requests_are_bounded(holdfast: Holdfast, github: GitHub) -> None:
     assert len(github.emulator.journal) - before <= 8
 
 
+@pytest.mark.slow
 def test_what_only_waits_here_is_told_without_github(holdfast: Holdfast) -> None:
     away = ("--repo", "you/there", "--api-url", "http://127.0.0.1:9")
     assert holdfast("submit", "-", "--run-id", "a", *away, stdin='{"cost_accumulated": 3}').code == 0
@@ -140,6 +145,7 @@ def test_a_name_that_no_run_can_have_is_wrong_use(holdfast: Holdfast) -> None:
     assert holdfast("stats", "../x").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("saved")
 def test_people_see_bars_and_reasons(holdfast: Holdfast, github: GitHub) -> None:
     shown = holdfast("stats", *github.options).out
@@ -150,6 +156,7 @@ def test_people_see_bars_and_reasons(holdfast: Holdfast, github: GitHub) -> None
     assert "not known: cost: 1 of 2 runs record one" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("saved")
 def test_bars_are_shorter_where_there_is_little_room(
     holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch

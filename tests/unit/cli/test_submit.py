@@ -62,6 +62,7 @@ def test_the_bytes_of_bare_state_are_kept(holdfast: Holdfast) -> None:
     assert f'"state_snapshot":{BARE}' in stored(holdfast, "r")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "state", ["null", "7", '"text"', "[1, 2.50]", '{"state": "running"}', '{"trigger": 1}']
 )
@@ -300,6 +301,7 @@ def test_wait_lets_the_process_that_drains_do_it(
     assert len(naps) >= 3
 
 
+@pytest.mark.slow
 def test_wait_does_not_drain_on_for_others(holdfast: Holdfast, github: GitHub) -> None:
     """A critical checkpoint goes first; once it is verified, the wait is over."""
     for number in range(3):

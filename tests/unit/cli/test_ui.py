@@ -20,6 +20,7 @@ def guarded(tmp_path: Path) -> Iterator[RunningSidecar]:
         yield sidecar
 
 
+@pytest.mark.slow
 def test_a_running_sidecar_is_shown_with_a_link_that_logs_in(
     holdfast: Holdfast, guarded: RunningSidecar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,6 +38,7 @@ def test_a_running_sidecar_is_shown_with_a_link_that_logs_in(
     assert "the-token" not in printed.out
 
 
+@pytest.mark.slow
 def test_another_token_than_the_sidecars_is_told(
     holdfast: Holdfast, guarded: RunningSidecar, monkeypatch: pytest.MonkeyPatch
 ) -> None:

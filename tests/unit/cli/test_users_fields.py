@@ -33,6 +33,7 @@ def lose_index(repository: Path, run_id: str) -> None:
     git(repository, "update-ref", "refs/heads/checkpoints", commit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", ["checkpoints", "segments"])
 def test_checkpoint_with_a_field_of_the_users_own_is_shown_resumed_compared_and_found_again(
     holdfast: Holdfast, data_dir: Path, field: str

@@ -110,6 +110,7 @@ def test_empty_repository_works(tmp_path: Path) -> None:
     assert len(check_run(repository)) == 1
 
 
+@pytest.mark.slow
 def test_burst_is_verified_by_one_listing_and_indexed_once(
     workshop: Workshop, repository: MemoryGateway
 ) -> None:
@@ -157,6 +158,7 @@ def test_lost_answer_is_settled_by_reading_not_written_twice(
     assert len(check_run(repository)) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cp_002_manual.json", "index.json", "latest.json"])
 @pytest.mark.parametrize("error", [LOST, MOVED], ids=["lost", "moved"])
 def test_write_that_did_not_land_is_done_again(

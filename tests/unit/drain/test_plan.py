@@ -283,6 +283,7 @@ def test_commit_with_a_critical_one_takes_the_others_along() -> None:
 # The bars: an hour of checkpoints on one token, and GitHub never has to say no
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [CONTENTS, COMMIT], ids=["contents", "commit"])
 @pytest.mark.parametrize("runs", [1, 10, 100])
 def test_ten_thousand_in_an_hour_are_verified_ten_minutes_later(policy: DrainPolicy, runs: int) -> None:
@@ -293,6 +294,7 @@ def test_ten_thousand_in_an_hour_are_verified_ten_minutes_later(policy: DrainPol
     assert max(simulation.verified.values()) < START + 4200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [CONTENTS, COMMIT], ids=["contents", "commit"])
 def test_token_of_an_actions_job_manages_the_same_hour(policy: DrainPolicy) -> None:
     github = CountingGitHub(calls_per_hour=1000)
@@ -304,6 +306,7 @@ def test_token_of_an_actions_job_manages_the_same_hour(policy: DrainPolicy) -> N
     assert github.refused == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [CONTENTS, COMMIT], ids=["contents", "commit"])
 @pytest.mark.parametrize("runs", [1, 10, 100])
 def test_burst_of_two_thousand_drains_in_ten_minutes(policy: DrainPolicy, runs: int) -> None:
@@ -313,6 +316,7 @@ def test_burst_of_two_thousand_drains_in_ten_minutes(policy: DrainPolicy, runs: 
     assert simulation.github.refused == []
 
 
+@pytest.mark.slow
 def test_writes_keep_their_distance_and_the_hour_its_margin() -> None:
     github = Simulation(evenly(10_000, 10, 3600), CONTENTS).run(START + 4200).github
 
@@ -331,6 +335,7 @@ def test_quiet_day_writes_each_checkpoint_at_once_to_its_own_file() -> None:
     assert max(simulation.verified[t.checkpoint_id] - t.arrived_at for t in items) < 5
 
 
+@pytest.mark.slow
 def test_circuit_breaker_gets_through_in_the_middle_of_the_busiest_hour() -> None:
     flood = evenly(10_000, 100, 3600)
     trip = make_item(1, run_id="breaker", at=START + 2000, priority=Priority.CRITICAL)
@@ -350,6 +355,7 @@ def test_tiny_limits_still_make_progress() -> None:
     assert len(simulation.verified) == 200
 
 
+@pytest.mark.slow
 def test_forecast_grows_with_the_spool_and_with_what_is_spent() -> None:
     small, large = evenly(10, 1, 0), evenly(9_000, 9, 0)
 
@@ -430,6 +436,7 @@ def test_plan_stays_within_the_room_and_takes_each_ticket_once_in_order(
         assert plan.reason
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(items_of_some_runs, budgets(), st.sampled_from([CONTENTS, COMMIT]))
 def test_whoever_follows_the_plans_writes_everything_in_the_end(

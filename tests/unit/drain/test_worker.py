@@ -370,6 +370,7 @@ def test_batch_that_landed_before_a_refusal_is_deleted_once_nothing_is_under_way
     assert list(check_run(repository)) == list(range(1, 21))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["contents", "commit"])
 def test_culprit_among_many_is_found_by_halves(tmp_path: Path, repository: MemoryGateway, mode: str) -> None:
     few = Limits(write_interval_s=0, content_per_hour=60)
@@ -506,6 +507,7 @@ def test_set_aside_checkpoint_can_be_put_back(workshop: Workshop, repository: Me
     check_run(repository)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_stored_is_tried_less_and_less_often(
     workshop: Workshop, repository: MemoryGateway
 ) -> None:

@@ -52,6 +52,7 @@ def test_app_finds_its_installation_and_gets_a_token(emulator: Emulator) -> None
     assert ask(emulator, "GET", "/repos/acme/state", f"token {token['token']}").status == 401
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("authorization", "message"),
     [

@@ -159,6 +159,7 @@ def test_port_that_is_taken_is_an_os_error(server: EmulatorServer) -> None:
         EmulatorServer(server.emulator, port=server.port)
 
 
+@pytest.mark.slow
 def test_writers_of_different_files_do_not_disturb_each_other(server: EmulatorServer, folder: Path) -> None:
     def write(writer: int) -> list[int]:
         with httpx.Client(base_url=f"{server.url}{REPO}/contents/", timeout=60) as client:

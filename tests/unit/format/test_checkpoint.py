@@ -264,6 +264,7 @@ def test_damaged_file_is_named_with_the_reason(damage: Callable[[bytes], bytes],
     assert failure.value.path == "checkpoints/build-42/cp_002_manual.json"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "place"),
     [
@@ -290,6 +291,7 @@ def test_a_state_that_is_large_by_white_space_alone_is_kept() -> None:
         assert draft(text).texts["state_snapshot"] == state % (b" " * 3_000_000)
 
 
+@pytest.mark.slow
 def test_a_large_header_is_refused_and_a_large_state_is_kept_byte_for_byte() -> None:
     items = b",".join([b'{"x":1}'] * 400_000)
     state = b'{"phase_outputs":{"a":[%b],"b":1.10},"other":"%b"}' % (items, b"y" * 3_000_000)

@@ -200,6 +200,7 @@ def test_stored_checkpoint_that_cannot_be_read_is_as_good_as_none() -> None:
     assert remember(b"{}", "cp", FOLDER, LEAST) == Memory()
 
 
+@pytest.mark.slow
 def test_of_more_members_than_a_checkpoint_may_refer_to_the_largest_are_stored_once() -> None:
     chain = Chain()
     state = {f"m{number}": "x" * (LEAST + number) for number in range(MOST_PLACES + 200)}

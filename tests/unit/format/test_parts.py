@@ -183,6 +183,7 @@ def test_list_of_parts_that_does_not_fit_is_refused(change: Any, reason: str) ->
         join_parts(json.dumps(document).encode(), stored.__getitem__, PATH)
 
 
+@pytest.mark.slow
 def test_state_that_would_take_too_much_memory_is_split_though_it_is_small_enough() -> None:
     body = body_of({"dense": [{}] * 900_000, "light": "x"})
 

@@ -572,6 +572,7 @@ def test_an_answer_does_not_wait_in_memory_for_the_garbage_collector() -> None:
             gc.enable()
 
 
+@pytest.mark.slow
 def test_threads_share_the_client() -> None:
     with serving() as server, open_client(api_url=server.url) as client:
         with ThreadPoolExecutor(4) as pool:

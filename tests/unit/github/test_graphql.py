@@ -73,6 +73,7 @@ def problems(schema: GraphQLSchema, document: GraphqlDocument) -> list[str]:
     return [error.message for error in result.errors or []]
 
 
+@pytest.mark.slow
 @every_document
 def test_document_is_valid_by_github_s_published_schema(
     published_schema: GraphQLSchema, document: GraphqlDocument

@@ -193,6 +193,7 @@ def test_value_that_contains_itself_is_refused_where_it_comes_back() -> None:
     assert refusal.value.place == "state.tasks[1].owner"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [2, 50, 1000])
 def test_list_that_contains_itself_many_times_is_refused(times: int) -> None:
     loop: list[Any] = []

@@ -182,6 +182,7 @@ HOSTILE: dict[str, tuple[bytes, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "offset"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_text_is_refused_without_recursion(text: bytes, offset: int) -> None:
     with pytest.raises(InvalidCheckpoint, match=f"at byte {offset}: ") as refusal:

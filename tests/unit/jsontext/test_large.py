@@ -153,6 +153,7 @@ def test_nesting_is_limited_as_in_a_small_text(inner: bytes) -> None:
         check_value(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", [b'{"a":%b}', b"[%b]"])
 def test_large_text_that_is_nested_deeply_is_read_whole_even_by_a_caller_deep_down(inner: bytes) -> None:
     text = _nest(b'["%b"]' % (b"x" * runs.LARGE_BYTES), inner, MAX_DEPTH - 1)
@@ -172,6 +173,7 @@ def _nest(text: bytes, inner: bytes, levels: int) -> bytes:
     return text
 
 
+@pytest.mark.slow
 def test_flaw_of_a_large_text_is_told_with_its_place_and_byte() -> None:
     text = b'{"tasks":[%b,NaN]}' % b",".join([b'{"id":1}'] * 300_000)
     with pytest.raises(InvalidCheckpoint) as caught:
@@ -180,6 +182,7 @@ def test_flaw_of_a_large_text_is_told_with_its_place_and_byte() -> None:
     assert f"at byte {text.index(b'NaN')}" in caught.value.reason
 
 
+@pytest.mark.slow
 def test_large_string_is_judged_and_written_like_a_small_one() -> None:
     for written in ("x" * 3_000_000, "é" * 1_500_000, "\U0001f600" * 700_000, "a\\/b" * 700_000):
         text = b'{"b":"%b","a":1}' % written.encode()
@@ -188,12 +191,14 @@ def test_large_string_is_judged_and_written_like_a_small_one() -> None:
         parse_document(b'{"b":"%b\\ud800"}' % (b"x" * 3_000_000))
 
 
+@pytest.mark.slow
 def test_object_of_very_many_members_is_sorted_in_several_goes() -> None:
     value = {f"key{number}": number for number in range(500_000)}
     text = orjson.dumps(value)
     assert canonical_sha256(text) == sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
+@pytest.mark.slow
 def test_items_of_a_large_array_are_found_like_those_of_a_small_one() -> None:
     items = [f'{{"n": {number}, "text": "\u00fc{"x" * (number % 50)}"}}' for number in range(60_000)]
     items[7] = json.dumps("y" * 700_000)

@@ -73,6 +73,7 @@ def nest_text(levels: int, opener: str, leaf: str) -> bytes:
     return (opener * levels + leaf + closer * levels).encode()
 
 
+@pytest.mark.slow
 @repeatable
 @given(objects)
 def test_encoded_value_parses_to_the_same_value(value: dict[str, Any]) -> None:
@@ -92,6 +93,7 @@ def test_encoded_value_reads_the_same_with_the_standard_library(value: Any) -> N
     assert json.loads(encode(value)) == parse_value(encode(value)) == value
 
 
+@pytest.mark.slow
 @repeatable
 @given(objects, st.randoms(use_true_random=False))
 def test_members_are_the_text_as_it_was_written(value: dict[str, Any], random: Random) -> None:
@@ -104,6 +106,7 @@ def test_members_are_the_text_as_it_was_written(value: dict[str, Any], random: R
     assert document.members == {name: text.encode() for name, text in written.items()}
 
 
+@pytest.mark.slow
 @repeatable
 @given(st.lists(values, max_size=5), st.randoms(use_true_random=False))
 def test_items_are_the_text_as_it_was_written(value: list[Any], random: Random) -> None:
@@ -119,6 +122,7 @@ def test_items_of_what_is_no_array_are_refused(text: bytes) -> None:
         split_items(text)
 
 
+@pytest.mark.slow
 @repeatable
 @given(objects)
 def test_fast_and_exact_path_give_the_same_document(value: dict[str, Any]) -> None:
@@ -144,6 +148,7 @@ def test_members_of_what_is_no_object_are_refused() -> None:
         find_members(b"[1]", lambda *_: True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("difference_at", [1, 2**20 - 1, 2**20, 2**21 + 5])
 def test_long_text_is_compared_to_its_end(difference_at: int) -> None:
     plain = "x" * (2**21 + 10)
@@ -153,6 +158,7 @@ def test_long_text_is_compared_to_its_end(difference_at: int) -> None:
     assert parse_value(f'["{escaped}"]'.encode()) == [plain]
 
 
+@pytest.mark.slow
 def test_many_small_members_take_hardly_more_memory_than_to_read_and_write_them() -> None:
     text = orjson.dumps({f"item-{number:05}": number for number in range(20_000)})
 
@@ -172,6 +178,7 @@ def measure_peak(work: Callable[[], Any]) -> tuple[int, Any]:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @repeatable
 @given(values)
 def test_canonical_form_is_the_same_by_the_fast_and_the_exact_path(value: Any) -> None:
@@ -180,6 +187,7 @@ def test_canonical_form_is_the_same_by_the_fast_and_the_exact_path(value: Any) -
     assert canonical(text) == canonical(b" " + text)
 
 
+@pytest.mark.slow
 @repeatable
 @given(values)
 def test_canonical_form_of_a_canonical_form_is_itself(value: Any) -> None:
@@ -189,12 +197,14 @@ def test_canonical_form_of_a_canonical_form_is_itself(value: Any) -> None:
     assert canonical(once + b"\n") == once
 
 
+@pytest.mark.slow
 @repeatable
 @given(values, st.randoms(use_true_random=False))
 def test_all_spellings_of_a_value_have_one_canonical_form(value: Any, random: Random) -> None:
     assert canonical(spell(value, random).encode()) == canonical(encode(value))
 
 
+@pytest.mark.slow
 @repeatable
 @given(values)
 def test_canonical_names_are_sorted_by_code_point_at_every_level(value: Any) -> None:
@@ -205,6 +215,7 @@ def test_canonical_names_are_sorted_by_code_point_at_every_level(value: Any) -> 
     json.loads(canonical(encode(value)), object_pairs_hook=check)
 
 
+@pytest.mark.slow
 @repeatable
 @given(
     st.lists(st.from_regex(r"[a-e]{1,3}", fullmatch=True) | st.integers(0, 4), max_size=12),
@@ -310,6 +321,7 @@ def test_members_are_joined_without_touching_their_text() -> None:
     assert join_members({'a"b': b"1.10", "é": b"[ 1 ]"}).decode() == '{"a\\"b":1.10,"é":[ 1 ]}'
 
 
+@pytest.mark.slow
 @repeatable
 @given(st.binary(max_size=200), values, st.randoms(use_true_random=False))
 def test_mutated_text_is_accepted_exactly_if_the_standard_library_accepts_it(

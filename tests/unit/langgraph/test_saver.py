@@ -51,6 +51,7 @@ def ids(saver: HoldfastSaver, config: Any, **options: Any) -> list[str]:
     return [found.checkpoint["id"] for found in saver.list(config, **options)]
 
 
+@pytest.mark.slow
 def test_graph_goes_on_on_another_machine(make_saver: MakeSaver) -> None:
     calls: list[str] = []
     here, there = make_saver("here"), make_saver("there")

@@ -25,6 +25,7 @@ def test_small_values_are_as_they_are() -> None:
     assert cut({"a": [1, "b"]}) == {"a": [1, "b"]}
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_what_is_cut_can_be_asked_for_by_its_path(value: Any) -> None:
     for found in find_cuts(cut(value, most=300)):

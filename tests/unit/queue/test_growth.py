@@ -5,6 +5,8 @@ from contextlib import closing
 from pathlib import Path
 from weakref import ReferenceType
 
+import pytest
+
 from tests.fakes.spooling import FakeEntry, open_spool
 
 READS = 1000
@@ -17,6 +19,7 @@ def count_references() -> int:
     return sum(isinstance(each, ReferenceType) for each in gc.get_objects())
 
 
+@pytest.mark.slow
 def test_reading_leaves_nothing_behind_in_the_connection(tmp_path: Path) -> None:
     with closing(open_spool(tmp_path)) as spool:
         spool.put(FakeEntry(content=b"0" * 10_000))

@@ -47,6 +47,7 @@ def acknowledge(spool: Queue, count: int) -> None:
     spool.acknowledge({item.checkpoint_id: Delivery(item.sequence, "p", "b", "c") for item in items})
 
 
+@pytest.mark.slow
 def test_what_left_the_queue_makes_room_though_the_file_keeps_its_size(
     tmp_path: Path, disk: SmallDisk
 ) -> None:
@@ -63,6 +64,7 @@ def test_what_left_the_queue_makes_room_though_the_file_keeps_its_size(
         assert fill(spool) > taken // 4
 
 
+@pytest.mark.slow
 def test_emptied_queue_gives_its_space_back_and_takes_as_much_again(tmp_path: Path, disk: SmallDisk) -> None:
     with closing(open_spool(tmp_path, limits=QueueLimits(min_free_bytes=RESERVE))) as spool:
         taken = fill(spool)
@@ -82,6 +84,7 @@ def test_small_queue_is_not_compacted_each_time(tmp_path: Path, monkeypatch: pyt
             acknowledge(spool, 1)
 
 
+@pytest.mark.slow
 def test_queue_that_cannot_be_compacted_is_used_as_it_is(
     tmp_path: Path, disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

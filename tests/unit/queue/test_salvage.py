@@ -98,6 +98,7 @@ def garble(content: bytearray, page: int, pages: range) -> None:
         content[(number - 1) * page : number * page] = random.Random(number).randbytes(page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES_BYTES)
 @pytest.mark.parametrize(
     "damage",
@@ -264,6 +265,7 @@ def test_planted_item_is_neither_sent_nor_in_the_way(tmp_path: Path, trigger: st
     spool.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["'text'", "17", "1.5"])
 def test_body_that_is_not_made_of_bytes_is_missed(tmp_path: Path, value: str) -> None:
     bodies = fill(tmp_path, 3)

@@ -64,6 +64,7 @@ anything = st.recursive(
 stored = orjson.loads(format_budget(busy_budget()))
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(sorted(stored)), anything, min_size=1))
 def test_whatever_is_in_the_record_the_budget_can_be_used(changed: dict[str, object]) -> None:
     raw = orjson.dumps(stored | changed)

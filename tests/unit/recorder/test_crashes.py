@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -134,6 +135,7 @@ def test_steps(fate: Fate, is_announced: bool) -> None:
     assert live_and_die(live, fate).done == set(NAMES)
 
 
+@pytest.mark.slow
 @given(fates, st.permutations(NAMES))
 def test_tasks(fate: Fate, order: list[str]) -> None:
     def live(shelf: MortalShelf, work: Work) -> None:
@@ -150,6 +152,7 @@ def test_tasks(fate: Fate, order: list[str]) -> None:
     assert live_and_die(live, fate).done == set(NAMES)
 
 
+@pytest.mark.slow
 @given(fates, st.booleans())
 def test_phases(fate: Fate, is_announced: bool) -> None:
     def live(shelf: MortalShelf, work: Work) -> None:
@@ -199,6 +202,7 @@ def test_layers(fate: Fate, is_saved_between: bool) -> None:
     assert live_and_die(live, fate).done == set(NAMES)
 
 
+@pytest.mark.slow
 @given(fates)
 def test_agents(fate: Fate) -> None:
     phases = [1, 2, 3, 4]

@@ -62,6 +62,7 @@ def names(workshop: Workshop, *, is_resumable: bool = False, workflow: str | Non
     return [run.run_id for run in runs]
 
 
+@pytest.mark.slow
 def test_more_than_a_thousand_runs_cost_few_requests(tmp_path: Path) -> None:
     answers: list[Answer] = []
     clock = VirtualClock()

@@ -280,6 +280,7 @@ def test_with_github_away_what_was_written_here_is_there(
     assert [entry.sequence for entry in workshop.reader.list_checkpoints("r").entries] == [1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["contents", "commit"])
 def test_with_github_away_large_and_batched_ones_are_there_too(
     tmp_path: Path, repository: MemoryGateway, mode: str
@@ -420,6 +421,7 @@ def test_latest_of_another_run_is_skipped(stranger: Workshop, repository: Memory
     assert "belongs to run 'other'" in plan.warnings[0]
 
 
+@pytest.mark.slow
 def test_file_that_is_too_large_is_not_even_read(stranger: Workshop, repository: MemoryGateway) -> None:
     damage(repository, "cp_004_manual.json", b" " * (101 * 1024 * 1024))
     repository.calls.clear()
@@ -442,6 +444,7 @@ def test_batch_that_claims_a_billion_checkpoints_is_named_and_skipped(
     assert any(warning.startswith(f"{FOLDER}/batch_1_999999999.json: ") for warning in plan.warnings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [3, ["state_snapshot"], [["state_snapshot", "x"]], [[]], "all", {"a": 1}])
 def test_list_of_parts_that_makes_no_sense_is_named_and_skipped(
     stranger: Workshop, repository: MemoryGateway, parts: Any
@@ -559,6 +562,7 @@ def test_lessons_and_dag_of_today_are_compared(workshop: Workshop) -> None:
     assert "lessons" in workshop.reader.resume("r", active_lessons=[]).warnings[0]
 
 
+@pytest.mark.slow
 def test_history_is_every_good_checkpoint_in_order_with_few_requests(
     stranger: Workshop, workshop: Workshop, repository: MemoryGateway
 ) -> None:
@@ -586,6 +590,7 @@ def test_listing_of_a_run_without_an_index_is_made_from_the_files(
     assert [entry.sequence for entry in index.entries] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_what_was_read_for_an_answer_goes_with_it(workshop: Workshop) -> None:
     """A sidecar seldom collects garbage: whole indexes and states would wait for it."""
     reader = workshop.reader

@@ -118,6 +118,7 @@ def test_damaged_latest_is_worth_nothing(content: bytes) -> None:
     assert [flaw.path for flaw in snapshot.flaws] == ["checkpoints/r/latest.json"]
 
 
+@pytest.mark.slow
 def test_file_of_too_many_values_is_not_opened() -> None:
     bomb = b'{"state_snapshot":[' + b"[]," * 7_000_000 + b"0]}"
 

@@ -83,6 +83,7 @@ def test_gap_in_the_numbers_is_told_and_is_no_fault(workshop: Workshop) -> None:
     assert report.notes == ["no checkpoints have the numbers 4 to 5"]
 
 
+@pytest.mark.slow
 def test_index_that_says_something_else_than_the_files_is_told(
     workshop: Workshop, repository: MemoryGateway
 ) -> None:
@@ -97,6 +98,7 @@ def test_index_that_says_something_else_than_the_files_is_told(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["index.json", "latest.json"])
 def test_missing_index_or_latest_is_told(workshop: Workshop, repository: MemoryGateway, name: str) -> None:
     damage(repository, name, None)
@@ -104,6 +106,7 @@ def test_missing_index_or_latest_is_told(workshop: Workshop, repository: MemoryG
     assert f"{name}: it is missing" in reasons(workshop)
 
 
+@pytest.mark.slow
 def test_lost_part_is_named(tmp_path: Path, repository: MemoryGateway, workshop: Workshop) -> None:
     workshop.save(state={"output": "x" * 30_000})
     workshop.worker.drain()

@@ -195,6 +195,7 @@ class DeadlyGateway:
         raise Killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_graphql", [True, False])
 def test_death_at_any_point_leaves_the_old_or_the_new_state(tmp_path: Path, *, has_graphql: bool) -> None:
     runs = {name: make_run(name, at=NOON - age) for name, age in (("new", 10), ("old", 20), ("older", 30))}

@@ -38,6 +38,7 @@ def numbers(holdfast: Holdfast, run_id: str) -> list[int]:
     return [entry.sequence for entry in holdfast.checkpoints(run_id).entries]
 
 
+@pytest.mark.slow
 def test_layers_keep_their_five_newest_checkpoints(holdfast: Holdfast) -> None:
     for _ in range(7):
         holdfast.save("layers", LAYERS, trigger="layer_complete")
@@ -54,6 +55,7 @@ def test_layers_keep_their_five_newest_checkpoints(holdfast: Holdfast) -> None:
     assert holdfast.resume("layers").sequence_number == 8
 
 
+@pytest.mark.slow
 def test_layers_keep_to_another_limit_after_every_drain_as_well(tmp_path: Path) -> None:
     environment = {"HOLDFAST_DATA_DIR": str(tmp_path), "HOLDFAST_KEEP_CHECKPOINTS": "3"}
     with open_holdfast(environment) as holdfast:
@@ -82,6 +84,7 @@ def frugal(tmp_path: Path) -> Iterator[Holdfast]:
         yield holdfast
 
 
+@pytest.mark.slow
 def test_run_is_pruned_once_enough_is_beyond_its_limit(frugal: Holdfast) -> None:
     save(frugal, 2 + LEAST_EXCESS - 1)
     assert len(numbers(frugal, "others")) == 2 + LEAST_EXCESS - 1
@@ -105,6 +108,7 @@ def test_completed_run_is_pruned_to_its_limit(frugal: Holdfast) -> None:
     assert numbers(frugal, "others") == [3, 4]
 
 
+@pytest.mark.slow
 def test_large_run_is_pruned_once_a_tenth_is_beyond_its_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +129,7 @@ def test_large_run_is_pruned_once_a_tenth_is_beyond_its_limit(
         assert pruned == [["others"]]
 
 
+@pytest.mark.slow
 def test_preserved_run_is_not_pruned(holdfast: Holdfast) -> None:
     holdfast.preserve("layers")
     for _ in range(7):
@@ -134,6 +139,7 @@ def test_preserved_run_is_not_pruned(holdfast: Holdfast) -> None:
     assert len(numbers(holdfast, "layers")) == 7
 
 
+@pytest.mark.slow
 def test_failure_to_prune_does_not_fail_the_drain(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +158,7 @@ def test_failure_to_prune_does_not_fail_the_drain(
     assert numbers(holdfast, "layers") == [4, 5, 6, 7, 8]
 
 
+@pytest.mark.slow
 def test_runs_within_the_rules_cost_no_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings.from_environment({"HOLDFAST_DATA_DIR": str(tmp_path)})
     asked: list[str] = []
@@ -173,6 +180,7 @@ def test_runs_within_the_rules_cost_no_request(tmp_path: Path, monkeypatch: pyte
     assert asked == ["WriteFile", "ReadFile", "WriteFile", "WriteFile"]
 
 
+@pytest.mark.slow
 def test_what_is_old_does_not_depend_on_the_local_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

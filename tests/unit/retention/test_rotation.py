@@ -42,6 +42,7 @@ def check(folder: Path, *numbers: int, **variables: str) -> None:
         assert holdfast.rotate_keys("r").sealed == 0
 
 
+@pytest.mark.slow
 @BOTH_MODES
 def test_clear_and_old_states_are_sealed_with_the_newest_key(tmp_path: Path, mode: str) -> None:
     with opened(tmp_path, HOLDFAST_WRITE_MODE=mode) as holdfast:
@@ -56,6 +57,7 @@ def test_clear_and_old_states_are_sealed_with_the_newest_key(tmp_path: Path, mod
     check(tmp_path, 1, 2, 3, 4)
 
 
+@pytest.mark.slow
 def test_batches_parts_and_segments_are_sealed_anew(tmp_path: Path) -> None:
     variables = {"HOLDFAST_MAX_CHECKPOINT_BYTES": "65536", "HOLDFAST_WRITE_MODE": "commit"}
     with opened(tmp_path, OLD, **variables) as holdfast:
@@ -68,6 +70,7 @@ def test_batches_parts_and_segments_are_sealed_anew(tmp_path: Path) -> None:
     check(tmp_path, 1, 70, 130, 131, **variables)
 
 
+@pytest.mark.slow
 def test_batch_is_sealed_anew(tmp_path: Path) -> None:
     variables = {"HOLDFAST_LOW_BUDGET": "100000"}
     with opened(tmp_path, OLD, **variables) as holdfast:
@@ -105,6 +108,7 @@ def test_signature_is_made_anew_and_what_is_not_signed_is_not_signed_for_others(
         assert holdfast.resume("r").state == {"n": 1}
 
 
+@pytest.mark.slow
 def test_cut_short_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.retention.rotation._COMMIT_BYTES", 1)
     with opened(tmp_path, OLD, HOLDFAST_WRITE_MODE="commit") as holdfast:
@@ -130,6 +134,7 @@ def test_cut_short_it_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pyte
     check(tmp_path, 1, 2, 3)
 
 
+@pytest.mark.slow
 def test_last_of_the_budget_is_left_to_checkpoints(tmp_path: Path) -> None:
     with opened(tmp_path) as holdfast:
         fill(holdfast, 1, 2)

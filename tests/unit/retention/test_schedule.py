@@ -89,6 +89,7 @@ def test_clock_that_was_set_back_puts_nothing_off(spool: Queue, clock: VirtualCl
     assert run_rounds(0, spool, clock) == [DAY_S]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [SweepBusy("another process is cleaning up"), ZeroDivisionError()])
 def test_sweep_that_fails_is_tried_again_before_long(
     spool: Queue, clock: VirtualClock, error: Exception
@@ -98,6 +99,7 @@ def test_sweep_that_fails_is_tried_again_before_long(
     assert waits == [FIRST_PAUSE_S, RETRY_S, DAY_S]
 
 
+@pytest.mark.slow
 def test_sidecar_cleans_up_by_itself_when_told_how_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,8 +1,10 @@
 """The simulation of scaling: the same each time, and within the limits."""
 
+import pytest
 import simulate
 
 
+@pytest.mark.slow
 def test_an_hour_comes_out_the_same_each_time_and_nothing_is_refused() -> None:
     outcome = simulate.play(1_000, 1, "commit", seed=1)
 
@@ -12,6 +14,7 @@ def test_an_hour_comes_out_the_same_each_time_and_nothing_is_refused() -> None:
     assert outcome.row == simulate.play(1_000, 1, "commit", seed=1).row
 
 
+@pytest.mark.slow
 def test_picture_shows_every_case_and_the_outage() -> None:
     outcome = simulate.play(1_000, 1, "commit", seed=1)
 

@@ -31,6 +31,7 @@ def search_in_child(pattern: Pattern) -> int:
     return os.waitpid(process, 0)[1]
 
 
+@pytest.mark.slow
 def test_a_process_forked_while_threads_search_can_search_itself() -> None:
     is_over = threading.Event()
     shared = [all_rules()]

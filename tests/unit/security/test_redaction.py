@@ -263,6 +263,7 @@ def test_repetition_is_known_whatever_the_credential_was() -> None:
     assert other.fingerprint not in (None, first.fingerprint)
 
 
+@pytest.mark.slow
 def test_corpus_at_odd_places_leaves_nothing() -> None:
     corpus = make_all(seed=11, number=200)
     texts = [text for _, text, _ in corpus]
@@ -280,6 +281,7 @@ def test_corpus_at_odd_places_leaves_nothing() -> None:
         assert left == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", ["\n", "\r\n", "\t", "\x01", "\b", "\f", "é", "😀", '"', "\\"], ids=ascii)
 @pytest.mark.parametrize("ensure_ascii", [True, False])
 def test_credential_right_after_an_escape_is_found(before: str, *, ensure_ascii: bool) -> None:
@@ -347,6 +349,7 @@ def test_kind_that_a_caller_states_is_none_of_its_own() -> None:
     assert draft.redacted == (Redacted("/state_snapshot/a", EARLIER),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("between", ["", " "])
 def test_credentials_right_behind_each_other_all_go(between: str) -> None:
     corpus = [each for each in make_all(seed=5, number=60) if each[1] == each[2] and "\n" not in each[1]]

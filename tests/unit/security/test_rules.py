@@ -21,6 +21,7 @@ def found_in(text: str) -> list[tuple[str, str]]:
     return [(content[start:end].decode(), kind) for start, end, kind in merge(KNOWN.find(content))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "variant"), [(kind, each) for kind in MAKERS for each in range(len(MAKERS[kind]))]
 )
@@ -49,6 +50,7 @@ def test_every_rule_is_dated_and_tested_and_named_once() -> None:
     assert all(date.fromisoformat(rule.since) for rule in RULES)
 
 
+@pytest.mark.slow
 def test_the_corpus_has_two_hundred_credentials_of_forty_kinds() -> None:
     corpus = make_all(seed=7, number=200)
     assert len(corpus) == 200
@@ -84,6 +86,7 @@ def ordinary(random: Random) -> Iterator[str]:
     yield f"ssh://git@github.com/{random.choice(WORDS)}/{random.choice(WORDS)}.git#{random.getrandbits(160):040x}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["known", "strict"])
 def test_at_most_one_in_a_thousand_ordinary_strings_is_taken_for_a_credential(mode: RedactMode) -> None:
     random, search = Random(3), Search(mode, ())

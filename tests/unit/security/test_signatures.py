@@ -81,6 +81,7 @@ def test_public_key_taken_for_a_shared_secret_signs_nothing() -> None:
         signatures(jose.public_half(PAIR)).check(signed(shared), "path")
 
 
+@pytest.mark.slow
 def test_large_checkpoint_is_signed_as_a_whole() -> None:
     large = signed(state={"rows": ["x" * 1000] * 4000})
     signatures(PAIR).check(large, "path")

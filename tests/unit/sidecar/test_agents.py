@@ -49,6 +49,7 @@ def talk(sidecar: RunningSidecar, use: Callable[[ClientSession], Awaitable[None]
     anyio.run(run)
 
 
+@pytest.mark.slow
 def test_every_tool_resource_and_prompt_is_there_and_answers(sidecar: RunningSidecar) -> None:
     async def call(session: ClientSession, tool: str, **arguments: Any) -> Any:
         result = await session.call_tool(tool, arguments)
@@ -81,6 +82,7 @@ def test_every_tool_resource_and_prompt_is_there_and_answers(sidecar: RunningSid
     talk(sidecar, use)
 
 
+@pytest.mark.slow
 def test_it_is_behind_the_same_guard_as_everything_else(sidecar: RunningSidecar) -> None:
     url = f"{sidecar.client.base_url}/mcp"
     own = {"Authorization": f"Bearer {TOKEN}", **ACCEPT}
@@ -113,6 +115,7 @@ def test_what_an_agent_saves_is_drained(sidecar: RunningSidecar) -> None:
     assert settled.status == "verified"
 
 
+@pytest.mark.slow
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     def load(_: Holdfast) -> AgentServer:
         raise ModuleNotFoundError("No module named 'mcp'", name="mcp")
@@ -123,6 +126,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
         assert "pip install 'holdfast[mcp]'" in answer.json()["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", ["import holdfast.cli.serve, holdfast.sidecar.serving", "import holdfast.library, holdfast.cli"]
 )

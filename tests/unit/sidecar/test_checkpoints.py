@@ -33,6 +33,7 @@ def test_waiting_for_it_answers_with_the_verified_receipt(sidecar: RunningSideca
     assert len(answer.json()["commit_sha"]) == 40
 
 
+@pytest.mark.slow
 def test_waiting_ends_with_the_time_that_was_given(tmp_path: Path) -> None:
     # No GitHub, as one that answers might be faster than we are.
     with running_sidecar(tmp_path, repo="acme/none", api_url="http://127.0.0.1:9") as sidecar:
@@ -199,6 +200,7 @@ def test_a_completion_that_says_something_else_is_refused(sidecar: RunningSideca
     assert answer.json()["field"]
 
 
+@pytest.mark.slow
 def test_a_clean_up_can_be_looked_at_first(tmp_path: Path) -> None:
     # A sidecar of its own: where runs are completed, it may be cleaning up by itself at this moment.
     with running_sidecar(tmp_path) as sidecar:
@@ -213,6 +215,7 @@ def test_a_clean_up_can_be_looked_at_first(tmp_path: Path) -> None:
     assert planned["runs"] == done["runs"]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_found_by_its_id(sidecar: RunningSidecar) -> None:
     first = sidecar.submit("by-id", state=1).json()["checkpoint_id"]
     sidecar.submit("by-id", state=2)

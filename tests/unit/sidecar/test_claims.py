@@ -8,6 +8,7 @@ from holdfast.format.moments import epoch
 from tests.fakes.sidecar import RunningSidecar
 
 
+@pytest.mark.slow
 def test_a_run_is_claimed_renewed_and_released_with_its_token(sidecar: RunningSidecar) -> None:
     url = "/v1/runs/claimed-1/claim"
     taken = sidecar.client.post(url, json={"owner": "worker-1", "ttl_s": 60})
@@ -65,6 +66,7 @@ def test_what_cannot_be_claimed_is_refused_with_the_place(sidecar: RunningSideca
     assert sidecar.submit("claimed-3", fence=0).status_code == 422
 
 
+@pytest.mark.slow
 def test_what_came_after_its_run_was_taken_over_is_marked_in_lists_and_on_the_dashboard(
     sidecar: RunningSidecar, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ async def read_all(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beginning", [b"", b"GET / HT"])
 def test_a_head_that_does_not_come_ends_the_connection(beginning: bytes) -> None:
     limits = ConnectionLimits(head_time_s=LONGEST_S)
@@ -262,6 +263,7 @@ def have_come(limits: ConnectionLimits, count: int) -> Callable[[], bool]:
     return lambda: any(connection._awaited_bytes >= count for connection in limits.awaited)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("piece_bytes", "pieces"), [(1, 50), (1000, 9), (5000, 3)])
 def test_who_reads_a_body_is_not_woken_by_every_small_piece(piece_bytes: int, pieces: int) -> None:
     limits, heard = ConnectionLimits(), list[bytes]()

@@ -71,6 +71,7 @@ def act(sidecar: RunningSidecar, action: str, run_id: str = "shown", /, **fields
     return found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_is_shown_with_all_that_is_foreign_as_text(shown: RunningSidecar, path: str) -> None:
     page = shown.client.get(path)
@@ -148,6 +149,7 @@ def test_a_decision_that_nothing_waits_for_is_said_to_be_not_done(shown: Running
     assert act(shown, "review", decision="continue").startswith("Not done: ")
 
 
+@pytest.mark.slow
 def test_a_run_is_rolled_back_preserved_completed_and_deleted(sidecar: RunningSidecar) -> None:
     for number in range(2):
         sidecar.client.post(
@@ -265,6 +267,7 @@ def test_behind_tls_the_cookie_is_for_tls_alone(guarded: RunningSidecar) -> None
     assert answer.headers["set-cookie"].endswith("; Secure")
 
 
+@pytest.mark.slow
 def test_many_wrong_tokens_are_held_off(tmp_path: Path) -> None:
     with running_sidecar(tmp_path, api_token="the-token") as sidecar:
         answers = [sidecar.client.post("/ui/login", data={"token": "wrong"}).status_code for _ in range(11)]
@@ -273,6 +276,7 @@ def test_many_wrong_tokens_are_held_off(tmp_path: Path) -> None:
         assert sidecar.client.post("/ui/login", data={"token": "the-token"}).status_code == 429
 
 
+@pytest.mark.slow
 def test_a_large_state_does_not_make_a_large_page(sidecar: RunningSidecar) -> None:
     state = {"blob": "x" * 3_000_000, "many": [{"n": n} for n in range(20_000)]}
     sidecar.submit("large", state=state)
@@ -285,6 +289,7 @@ def test_a_large_state_does_not_make_a_large_page(sidecar: RunningSidecar) -> No
     assert "Cut here" in whole.text
 
 
+@pytest.mark.slow
 def test_a_page_that_follows_along_costs_github_nothing(tmp_path: Path) -> None:
     with running_sidecar(tmp_path) as sidecar:
         sidecar.client.post("/v1/runs/a/checkpoints?wait=verified", json={"trigger": "manual", "state": {}})
@@ -320,6 +325,7 @@ def store(sidecar: RunningSidecar, run_id: str, **fields: object) -> None:
     assert answer.status_code == 201, answer.text
 
 
+@pytest.mark.slow
 def test_the_overview_tells_why_a_run_waits_and_since_when_and_follows_along_by_itself(
     tmp_path: Path,
 ) -> None:
@@ -424,6 +430,7 @@ def test_a_page_tells_whether_its_run_is_preserved(sidecar: RunningSidecar) -> N
     assert len(journal) - before <= 1  # whether the branch has moved
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_is_not_completed_past_its_review(sidecar: RunningSidecar) -> None:
     store(sidecar, "held", trigger="escalation", state={})
 
@@ -437,6 +444,7 @@ def test_a_run_that_waits_is_not_completed_past_its_review(sidecar: RunningSidec
     assert '<span class="badge failed">' in page
 
 
+@pytest.mark.slow
 def test_the_end_of_a_run_says_that_a_clean_up_follows_and_what_it_deleted(tmp_path: Path) -> None:
     with running_sidecar(tmp_path, keep_checkpoints=1) as sidecar:
         for number in range(3):

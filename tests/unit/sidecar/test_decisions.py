@@ -1,6 +1,7 @@
 """Decisions over HTTP, and the plan that is compared with the present."""
 
 import httpx
+import pytest
 
 from tests.fakes.sidecar import RunningSidecar
 
@@ -9,6 +10,7 @@ def post(sidecar: RunningSidecar, path: str, body: object) -> httpx.Response:
     return sidecar.client.post(f"/v1/runs/{path}", json=body)
 
 
+@pytest.mark.slow
 def test_a_review_decides_and_is_refused_where_nothing_waits(sidecar: RunningSidecar) -> None:
     sidecar.submit("waits", trigger="escalation", phase="phase_2")
     waiting = sidecar.client.get("/v1/runs?review=true").json()["runs"]
@@ -53,6 +55,7 @@ def test_the_plan_is_compared_with_what_is_in_force_now(sidecar: RunningSidecar)
     assert post(sidecar, "nobody/resume", {}).status_code == 404
 
 
+@pytest.mark.slow
 def test_a_run_is_deleted_unless_it_is_preserved(sidecar: RunningSidecar) -> None:
     path = "/v1/runs/gone/checkpoints?wait=verified&timeout=60"
     sidecar.client.post(path, json={"trigger": "manual", "state": 1})

@@ -77,6 +77,7 @@ def test_silence_is_broken_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
     assert asyncio.run(play()) == b": still here\n\n"
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_followed_from_the_disk_to_the_repository(sidecar: RunningSidecar) -> None:
     with sidecar.client.stream("GET", "/v1/events") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
@@ -99,6 +100,7 @@ def test_a_checkpoint_is_followed_from_the_disk_to_the_repository(sidecar: Runni
     assert [kind for kind in kinds if kind in ("spooled", "verified")] == ["spooled", "verified"]
 
 
+@pytest.mark.slow
 def test_a_decision_is_followed_as_well_and_the_empty_spool_is_told(sidecar: RunningSidecar) -> None:
     sidecar.submit("events-2", trigger="escalation")
     seen: list[tuple[str, object]] = []

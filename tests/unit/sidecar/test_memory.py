@@ -22,6 +22,7 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * 4096
 
 
+@pytest.mark.slow
 def test_garbage_goes() -> None:
     ring = weakref.ref(Ring())
 
@@ -30,6 +31,7 @@ def test_garbage_goes() -> None:
     assert ring() is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="Linux tells what a process holds")
 def test_what_threads_have_freed_between_what_they_still_hold_goes_back() -> None:
     share_heaps()

@@ -20,6 +20,7 @@ OPERATIONS = [
 NAMES = [f"{method} {path}" for method, path, _ in OPERATIONS]
 
 
+@pytest.mark.slow
 def test_it_is_served(sidecar: RunningSidecar) -> None:
     assert sidecar.client.get("/openapi.json").json() == DOCUMENT
 
@@ -118,6 +119,7 @@ ANSWERED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "path", "address"), ANSWERED, ids=[path for _, path, _ in ANSWERED])
 def test_what_is_answered_fits_its_schema(
     sidecar: RunningSidecar, method: str, path: str, address: str

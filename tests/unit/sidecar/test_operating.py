@@ -22,11 +22,13 @@ from tests.fakes.heard import heard_events
 from tests.fakes.sidecar import LONGEST_S, RunningSidecar, running_sidecar
 
 
+@pytest.mark.slow
 def test_it_is_healthy_and_ready(sidecar: RunningSidecar) -> None:
     assert sidecar.client.get("/healthz").json() == {"status": "ok"}
     assert sidecar.client.get("/readyz").json() == {"status": "ready", "trouble": None}
 
 
+@pytest.mark.slow
 def test_a_trouble_with_github_is_named_by_a_sidecar_that_is_ready(tmp_path: Path) -> None:
     outage = Outage("auth", "GitHub answered 401", "Give it a valid token.", since=0.0, retry_at=0.0)
     with running_sidecar(tmp_path) as troubled:
@@ -43,6 +45,7 @@ def test_the_diagnosis_is_the_commands(sidecar: RunningSidecar) -> None:
     assert {"data folder", "spool", "github", "format"} <= {check["name"] for check in diagnosis["checks"]}
 
 
+@pytest.mark.slow
 def test_who_asks_during_a_diagnosis_gets_its_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     may_end, asked, examined = threading.Event(), threading.Semaphore(0), threading.Semaphore(0)
     diagnose = Service.diagnose
@@ -132,6 +135,7 @@ def test_a_request_is_logged_with_its_run_and_number(sidecar: RunningSidecar) ->
     assert (read["run_id"], read["at"]) == ("logged", "7")
 
 
+@pytest.mark.slow
 def test_a_spool_that_takes_nothing_is_not_ready_but_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +152,7 @@ def test_a_spool_that_takes_nothing_is_not_ready_but_alive(
         assert broken.client.get("/healthz").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_the_sidecar_recovers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +167,7 @@ def test_a_full_disk_is_told_and_the_sidecar_recovers(
         assert crowded.submit().status_code == 202
 
 
+@pytest.mark.slow
 def test_a_failed_sync_ends_the_sidecar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_sidecar(tmp_path) as doomed:
         monkeypatch.setattr(doomed.assembly.spool, "put_all", _raise(DiskFailed("the disk failed")))
@@ -173,6 +179,7 @@ def test_a_failed_sync_ends_the_sidecar(tmp_path: Path, monkeypatch: pytest.Monk
     assert isinstance(ending.failure, DiskFailed)
 
 
+@pytest.mark.slow
 def test_an_error_that_nobody_foresaw_is_told_without_its_inside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +195,7 @@ def test_an_error_that_nobody_foresaw_is_told_without_its_inside(
         assert flawed.client.get("/healthz").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_commit_that_fails_in_an_unforeseen_way_harms_nobody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +210,7 @@ def test_a_commit_that_fails_in_an_unforeseen_way_harms_nobody_else(
         assert flawed.submit().status_code == 202
 
 
+@pytest.mark.slow
 def test_stopping_refuses_new_checkpoints_and_finishes_what_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +245,7 @@ def test_stopping_refuses_new_checkpoints_and_finishes_what_waits(
     assert ending.failure is None
 
 
+@pytest.mark.slow
 def test_while_it_stops_a_checkpoint_is_refused_with_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,6 +279,7 @@ def _raise(error: Exception) -> object:
     return fail
 
 
+@pytest.mark.slow
 def test_nothing_local_waits_for_reads_of_a_github_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +316,7 @@ def test_nothing_local_waits_for_reads_of_a_github_that_hangs(
     assert len(answers) == readers
 
 
+@pytest.mark.slow
 def test_it_ends_while_a_read_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     may_answer, is_begun = threading.Event(), threading.Event()
 

@@ -17,6 +17,7 @@ from tests.fakes.sidecar import RunningSidecar, running_sidecar
 DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "status", "field"),
     [
@@ -297,6 +298,7 @@ def test_nothing_of_that_is_spooled(small: RunningSidecar) -> None:
     assert small.submit("small").status_code == 202
 
 
+@pytest.mark.slow
 def test_a_full_spool_is_told_and_recovers(tmp_path: Path) -> None:
     with running_sidecar(tmp_path, max_spool_items=1, repo="acme/none", api_url="http://127.0.0.1:9") as full:
         first = full.submit("full")
@@ -310,6 +312,7 @@ def test_a_full_spool_is_told_and_recovers(tmp_path: Path) -> None:
         assert full.client.get("/healthz").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_token_keeps_others_out(tmp_path: Path) -> None:
     with running_sidecar(tmp_path, api_token="right") as guarded:
         client = guarded.client
@@ -324,6 +327,7 @@ def test_a_token_keeps_others_out(tmp_path: Path) -> None:
         assert client.get("/v1/runs", headers=right).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_token_in_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("old\n")
@@ -393,6 +397,7 @@ def _is_complete(answer: bytes) -> bool:
     return length is not None and len(body) >= int(length[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "error", "code", "retry_after"),
     [

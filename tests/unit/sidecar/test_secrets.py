@@ -28,6 +28,7 @@ def test_receipt_names_what_was_taken_out(sidecar: RunningSidecar) -> None:
     assert token not in sidecar.client.get("/metrics").text
 
 
+@pytest.mark.slow
 def test_no_credential_of_the_corpus_reaches_the_metrics_or_the_log(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -42,6 +43,7 @@ def test_no_credential_of_the_corpus_reaches_the_metrics_or_the_log(
     assert [secret for _, _, secret in corpus if secret in told] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [None, json.dumps(make_shared_key())])
 def test_credential_that_is_given_as_a_name_is_neither_logged_nor_stored(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], key: str | None
@@ -62,6 +64,7 @@ def test_credential_that_is_given_as_a_name_is_neither_logged_nor_stored(
     assert find_traces(tmp_path, token) == []
 
 
+@pytest.mark.slow
 def test_sealed_state_is_read_with_the_key_and_409_without(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

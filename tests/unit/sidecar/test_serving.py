@@ -10,6 +10,7 @@ def tuning() -> tuple[float, tuple[int, int, int], int]:
     return sys.getswitchinterval(), gc.get_threshold(), gc.get_freeze_count()
 
 
+@pytest.mark.slow
 def test_threads_take_turns_sooner_and_garbage_is_collected_less_often() -> None:
     interval_s, thresholds, _ = tuning()
 
@@ -19,6 +20,7 @@ def test_threads_take_turns_sooner_and_garbage_is_collected_less_often() -> None
         assert gc.get_freeze_count() > 0
 
 
+@pytest.mark.slow
 def test_the_interpreter_is_left_as_it_was() -> None:
     before = tuning()
 

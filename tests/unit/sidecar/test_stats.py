@@ -1,8 +1,11 @@
 """`GET /v1/stats` tells what the command tells, and has metrics of it."""
 
+import pytest
+
 from tests.fakes.sidecar import RunningSidecar
 
 
+@pytest.mark.slow
 def test_the_statistics_are_the_commands_and_are_metrics_too(sidecar: RunningSidecar) -> None:
     checkpoint = {"trigger": "phase_complete", "state": {"cost_accumulated": 2}}
     sidecar.client.post("/v1/runs/measured/checkpoints?wait=verified&timeout=60", json=checkpoint)

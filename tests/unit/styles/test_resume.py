@@ -210,6 +210,7 @@ def test_flaws_are_those_of_the_progress_alone() -> None:
     assert find_flaws(stamped({"progress": {"style": "tasks", "tasks": {}}})) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["", "x" * 3_000_000])
 @pytest.mark.parametrize(
     ("state", "style"),

@@ -129,6 +129,7 @@ def test_what_stays_missing_is_missing() -> None:
     assert clock.slept == [0.5, 1.0, 2.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer", [lambda: "sha", lambda: Missing("x", "it is gone")], ids=["found", "missing"]
 )

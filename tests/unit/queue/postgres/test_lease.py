@@ -27,6 +27,7 @@ def _no_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "RENEW_EVERY_S", 3600.0)
 
 
+@pytest.mark.slow
 def test_lease_is_free_again_when_its_holder_ends(open_shared: OpenShared) -> None:
     one, other = open_shared(), open_shared()
     with one.drainer():

@@ -23,6 +23,7 @@ def listening(open_shared: OpenShared, target: str = "target") -> threading.Even
     return woken
 
 
+@pytest.mark.slow
 def test_one_that_listens_is_woken_by_a_put_elsewhere(open_shared: OpenShared) -> None:
     woken = listening(open_shared)
 
@@ -31,6 +32,7 @@ def test_one_that_listens_is_woken_by_a_put_elsewhere(open_shared: OpenShared) -
     assert woken.wait(LONGEST_S)
 
 
+@pytest.mark.slow
 def test_news_of_another_target_wake_nobody(open_shared: OpenShared) -> None:
     woken, other = listening(open_shared), listening(open_shared, "other")
 
@@ -40,6 +42,7 @@ def test_news_of_another_target_wake_nobody(open_shared: OpenShared) -> None:
     assert not woken.is_set()
 
 
+@pytest.mark.slow
 def test_it_listens_again_when_its_connection_broke(
     open_shared: OpenShared, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def test_address_that_never_answered_is_an_error_at_the_start(tmp_path: Path, op
         open_at(f"postgresql://me@/work?host={tmp_path}")
 
 
+@pytest.mark.slow
 def test_real_database_that_goes_away_and_comes_back_gets_everything_once(open_at: OpenAt) -> None:
     shared_server()  # skips where there is none
     server = PostgresServer()
