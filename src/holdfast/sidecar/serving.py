@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from uvicorn import Config, Server
 
 from holdfast.assembly.ground import Ground
+from holdfast.errors import HoldfastError
 from holdfast.library import Holdfast
 from holdfast.logs import log
 from holdfast.metrics import Metrics
@@ -47,6 +48,7 @@ SWITCH_INTERVAL_S = 0.001
 # With Python's 700, 10, 10 a full collection of 50 ms and more, in which nobody is answered, comes every few
 # seconds under load. What a request leaves behind is collected young; the full one still comes, rarely.
 COLLECT_AFTER = (50_000, 50, 10)
+_PRACTICE = b'{"run_id":"practice","trigger":"manual","state":{}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ def serve(
     settings = assembly.settings
     check_binding(settings, assembly.api_tokens)
     share_heaps()
+    practise(holdfast)
     with listen(settings.host, settings.port) as listener, even_interpreter():
         # Opened before the threads begin: what is made on first use is not made twice.
         for shard in assembly.shards:
@@ -96,6 +99,16 @@ def serve(
         run = _run(service, _Server(config), listener, on_ready)
         with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
             return runner.run(run)
+
+
+def practise(holdfast: Holdfast) -> None:
+    """Load what the first request would have to wait for: logs, and the rules that tell a credential.
+
+    Nothing is saved. Where a checkpoint cannot be made, such as without a key, the first to send one is told.
+    """
+    log.bind()
+    with contextlib.suppress(HoldfastError):
+        holdfast.draft(_PRACTICE)
 
 
 @contextlib.contextmanager

@@ -1,9 +1,27 @@
 import gc
+import subprocess
 import sys
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from holdfast.sidecar.serving import even_interpreter
+from holdfast.errors import InvalidSettings
+from holdfast.sidecar.serving import even_interpreter, practise
+
+PRACTISE = """
+import sys
+from holdfast.library import Holdfast
+from holdfast.settings import Settings
+from holdfast.sidecar.serving import practise
+
+settings = {"HOLDFAST_REPO": "a/b", "HOLDFAST_TOKEN": "token", "HOLDFAST_DATA_DIR": sys.argv[1]}
+holdfast = Holdfast(Settings.from_environment(settings))
+practise(holdfast)
+loaded = set(sys.modules)
+holdfast.draft(b'{"run_id":"one","trigger":"manual","state":{"note":"x"}}')
+print(sorted(set(sys.modules) - loaded), "structlog" in loaded, holdfast.status()["spool"]["depth"])
+"""
 
 
 def tuning() -> tuple[float, tuple[int, int, int], int]:
@@ -28,3 +46,20 @@ def test_the_interpreter_is_left_as_it_was() -> None:
         raise RuntimeError
 
     assert tuning() == before
+
+
+def test_the_first_request_finds_everything_loaded_and_nothing_saved(tmp_path: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", PRACTISE, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+
+    assert told.stdout.split() == ["[]", "True", "0"]
+
+
+def test_practice_that_fails_leaves_it_to_the_first_who_saves() -> None:
+    holdfast = Mock()
+    holdfast.draft.side_effect = InvalidSettings(["no key"])
+
+    practise(holdfast)
+
+    holdfast.draft.assert_called_once()
