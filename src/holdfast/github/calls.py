@@ -11,7 +11,7 @@ missing branch is the first WriteTree: in an empty repository, and only there, i
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from holdfast.errors import GatewayError
 from holdfast.github.records import (
@@ -337,8 +337,7 @@ class Gateway(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """What every answer of GitHub says beside its content: seen by whoever keeps the budget.
 
     `headers` have lower-case names; `received_at` is in local epoch seconds.

@@ -7,7 +7,7 @@ reading may raise AttributeError, LookupError, TypeError or ValueError.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 from holdfast.errors import Missing, Unavailable
 from holdfast.format.git_ids import blob_sha
@@ -27,24 +27,21 @@ LARGEST_ASKED_BACK_BYTES = 10_000_000
 """Above this, asking GitHub for a file's blob fails although the commit was made."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphqlDocument:
+class GraphqlDocument(NamedTuple):
     """A GraphQL document and the values of its variables."""
 
     text: str
     variables: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(NamedTuple):
     """A file as a query found it; `content` is None when GraphQL did not give it whole."""
 
     blob_sha: str
     content: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFolder:
+class FoundFolder(NamedTuple):
     """A folder as a query found it: its files' blobs, by name."""
 
     blobs: dict[str, str]

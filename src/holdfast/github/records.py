@@ -1,19 +1,17 @@
 """What GitHub holds, as the calls return it: files, listings, commits, the repository's own record."""
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True)
-class File:
+class File(NamedTuple):
     """One file as GitHub holds it."""
 
     content: bytes
     blob_sha: str
 
 
-@dataclass(frozen=True)
-class ListingEntry:
+class ListingEntry(NamedTuple):
     """One line of a folder or tree: `path` is relative to what was listed."""
 
     path: str
@@ -22,8 +20,7 @@ class ListingEntry:
     size_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(NamedTuple):
     """What a folder or tree holds; `is_complete` is false when GitHub cut it off."""
 
     entries: tuple[ListingEntry, ...]
@@ -39,8 +36,7 @@ class Revision:
     parent_sha: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """Who made a commit, and when, in ISO 8601."""
 
     name: str
@@ -75,8 +71,7 @@ class RepositoryRecord:
     size_bytes: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True)
-class HeadReading:
+class HeadReading(NamedTuple):
     """The branch's newest commit, or None if it is still the one that `etag` stood for."""
 
     sha: str | None

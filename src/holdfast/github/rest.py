@@ -6,7 +6,7 @@ TypeError or ValueError.
 
 from base64 import b64decode
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -323,7 +323,7 @@ def _write_tree(call: WriteTree) -> Request[str]:
 def _write_commit(call: WriteCommit) -> Request[str]:
     body: dict[str, Any] = {"message": call.message, "tree": call.tree_sha, "parents": list(call.parent_shas)}
     people = {"author": call.author, "committer": call.committer}
-    body |= {role: asdict(person) for role, person in people.items() if person}
+    body |= {role: person._asdict() for role, person in people.items() if person}
     return Request("POST", "/git/commits", _read_sha, body=body)
 
 

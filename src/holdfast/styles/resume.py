@@ -297,7 +297,7 @@ def _held(point: ResumePoint, review: Review | None) -> ResumePoint:
     if review is None:
         return point
     place = f"{review.phase}{GATE}" if review.kind == "gate" else HUMAN_REVIEW
-    return replace(point, resume_at=place, retry_current=False)
+    return point._replace(resume_at=place, retry_current=False)
 
 
 def _ended(plan: ResumePlan, held: Held | None) -> ResumePlan:

@@ -1,7 +1,6 @@
 """The contents mode: the order of the protocol, conflicts, lost answers, verification."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -271,9 +270,9 @@ class GarblingGateway:
                 return File(b"garbled", sha)
             listing = self.inner.perform(call)
             entries = (
-                replace(each, sha=sha) if each.path.startswith("cp_") else each for each in listing.entries
+                each._replace(sha=sha) if each.path.startswith("cp_") else each for each in listing.entries
             )
-            return replace(listing, entries=tuple(entries))
+            return listing._replace(entries=tuple(entries))
         return self.inner.perform(call)
 
 
