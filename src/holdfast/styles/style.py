@@ -12,6 +12,9 @@ from holdfast.format.header import RunStatus
 from holdfast.format.triggers import Trigger
 from holdfast.styles.values import Document, Place, as_dict, as_list, freeze
 
+DEFAULT_STYLE = "phases"
+"""The style of a run that names none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Saved:

@@ -8,8 +8,9 @@ import pytest
 
 from holdfast.errors import Conflict, Missing, Refused, Unavailable
 from holdfast.format.receipt import Progress
-from holdfast.github.calls import DeleteFile, ListFolder, ReadFile, WriteFile
+from holdfast.github.calls import ListFolder, ReadFile
 from holdfast.github.records import File
+from holdfast.github.write_calls import DeleteFile, WriteFile
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run
