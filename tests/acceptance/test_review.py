@@ -11,7 +11,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.errors import DecisionRefused
 from holdfast.settings import Settings
-from holdfast.styles import STYLES
+from holdfast.styles.known import STYLES
 
 
 def opened(folder: Path, **settings: object) -> Holdfast:

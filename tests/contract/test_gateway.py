@@ -6,31 +6,31 @@ from holdfast.errors import Conflict, GatewayError, Missing, Refused
 from holdfast.format.git_ids import blob_sha
 from holdfast.github.calls import (
     Call,
-    CommitFiles,
-    CountCommits,
-    CreateBranch,
-    DeleteFile,
     Gateway,
     ListFolder,
-    MoveBranch,
     ReadBlob,
     ReadBlobs,
-    ReadCommit,
     ReadFile,
     ReadHead,
     ReadHeadIfChanged,
-    ReadHistory,
     ReadPage,
-    ReadReplacedHead,
-    ReadRepository,
     ReadTree,
+)
+from holdfast.github.history_calls import CountCommits, ReadCommit, ReadHistory, ReadReplacedHead
+from holdfast.github.inspection import ReadRepository
+from holdfast.github.listing import read_snapshot
+from holdfast.github.records import File, Signature
+from holdfast.github.write_calls import (
+    CommitFiles,
+    CreateBranch,
+    DeleteFile,
+    MoveBranch,
     ReplaceBranch,
+    Revision,
     WriteCommit,
     WriteFile,
     WriteTree,
 )
-from holdfast.github.listing import read_snapshot
-from holdfast.github.records import File, Revision, Signature
 
 NO_SHA = "0123456789012345678901234567890123456789"
 

@@ -22,18 +22,10 @@ from holdfast.emulator.faults import (
 from holdfast.emulator.server import EmulatorServer
 from holdfast.errors import Conflict, Missing, Refused, Throttled, Unavailable
 from holdfast.format.git_ids import blob_sha
-from holdfast.github.calls import (
-    NO_GRAPHQL,
-    Call,
-    CommitFiles,
-    ReadFile,
-    ReadHead,
-    ReadPage,
-    WriteFile,
-)
+from holdfast.github.calls import NO_GRAPHQL, Call, ReadFile, ReadHead, ReadPage
 from holdfast.github.client import GitHubClient
-from holdfast.github.records import Revision
 from holdfast.github.wrappers.retrying import RetryingGateway
+from holdfast.github.write_calls import CommitFiles, Revision, WriteFile
 from tests.fakes.clock import VirtualClock
 
 REPOSITORY = "holdfast/checkpoints"

@@ -17,7 +17,7 @@ from holdfast.presentation.exits import ExitCode
 from holdfast.settings import MOST_BYTES, Settings, names_of_settings, variables_of
 from holdfast.settings.kinds import MEGABYTE
 from holdfast.sidecar.openapi import document
-from holdfast.styles import STYLES
+from holdfast.styles.known import STYLES
 from tests.docs.pages import ROOT, Page, every_page, page
 
 _PATH = re.compile(r"[\w.*{}-]+(?:/[\w.*{}-]+)*(?:/|\.(?:py|md|toml|yml|yaml|svg|json|txt))")

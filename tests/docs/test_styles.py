@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Holdfast
 from holdfast.settings import Settings
-from holdfast.styles import STYLES
+from holdfast.styles.known import STYLES
 from tests.docs.pages import page
 
 TABLE = {

@@ -14,41 +14,37 @@ from holdfast.errors import Conflict, GatewayError, Missing, Refused
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.moments import epoch
 from holdfast.github.calls import (
-    HISTORY_PAGE,
     NO_GRAPHQL,
     Call,
-    CommitFiles,
-    CountCommits,
-    CreateBranch,
-    DeleteFile,
     ListFolder,
-    MoveBranch,
     ReadBlob,
     ReadBlobs,
-    ReadCommit,
     ReadFile,
     ReadHead,
     ReadHeadIfChanged,
-    ReadHistory,
     ReadPage,
-    ReadReplacedHead,
-    ReadRepository,
     ReadTree,
+)
+from holdfast.github.history_calls import (
+    HISTORY_PAGE,
+    CommitRecord,
+    CountCommits,
+    ReadCommit,
+    ReadHistory,
+    ReadReplacedHead,
+)
+from holdfast.github.inspection import ReadRepository, RepositoryRecord
+from holdfast.github.records import File, HeadReading, Listing, ListingEntry, Page, Signature
+from holdfast.github.write_calls import (
+    CommitFiles,
+    CreateBranch,
+    DeleteFile,
+    MoveBranch,
     ReplaceBranch,
+    Revision,
     WriteCommit,
     WriteFile,
     WriteTree,
-)
-from holdfast.github.records import (
-    CommitRecord,
-    File,
-    HeadReading,
-    Listing,
-    ListingEntry,
-    Page,
-    RepositoryRecord,
-    Revision,
-    Signature,
 )
 
 ResultT = TypeVar("ResultT")
@@ -399,7 +395,7 @@ class MemoryGateway:
         files = {path: self._file(tree.get(path)) for path in call.paths}
         listed = _names_within if call.is_brief else _within
         folders = {path: found for path in call.paths if (found := listed(tree, path))}
-        return Page(head_sha, files, folders=folders)
+        return Page(head_sha, files, truncated={}, folders=folders)
 
     def _file(self, sha: str | None) -> File | None:
         return None if sha is None else File(self._blobs[sha], sha)

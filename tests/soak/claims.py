@@ -38,7 +38,8 @@ from holdfast.errors import (
 from holdfast.format.claim import Claim, parse_claim
 from holdfast.format.receipt import Progress
 from holdfast.format.stored_file import open_checkpoint
-from holdfast.github.calls import Answer, Call, CommitFiles, Gateway, ResultT, WriteFile
+from holdfast.github.calls import Answer, Call, Gateway, ResultT
+from holdfast.github.write_calls import CommitFiles, WriteFile
 from holdfast.library import Holdfast
 from holdfast.queue.postgres.claim_table import ClaimTable
 from holdfast.queue.postgres.database import Database

@@ -17,7 +17,7 @@ from unittest.mock import patch
 from holdfast.drain import stamper
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.format import index
-from holdfast.github.calls import CommitFiles, WriteFile
+from holdfast.github.write_calls import CommitFiles, WriteFile
 from holdfast.retention.rules import RetentionRules
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock

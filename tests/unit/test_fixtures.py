@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.format.checkpoint import draft_from_text, stamp
-from holdfast.styles import STYLES
+from holdfast.styles.known import STYLES
 from holdfast.styles.resume import plan_resume
 
 CHECKPOINTS = Path(__file__).parents[2] / "fixtures/checkpoints"

@@ -171,10 +171,11 @@ class WayToGitHub(Ground):
         from holdfast.github.wrappers.budgeted import BudgetedGateway
         from holdfast.github.wrappers.deadline import DeadlineGateway
         from holdfast.github.wrappers.retrying import READ_ATTEMPTS, RetryingGateway
-        from holdfast.github.wrappers.skip_ci import SkipCiGateway
 
         gateway = client or self.client
         if self.settings.branch != OWN_BRANCH:
+            from holdfast.github.wrappers.skip_ci import SkipCiGateway
+
             gateway = SkipCiGateway(gateway)
         gateway = BudgetedGateway(
             gateway,

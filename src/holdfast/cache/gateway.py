@@ -8,8 +8,8 @@ from holdfast.cache.own_commits import OwnCommit, RunWrite
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.paths import PARTS, Layout, is_single, parse_sequences
 from holdfast.format.run_snapshot import RemoteFile
-from holdfast.github.calls import Call, CommitFiles, DeleteFile, Gateway, WriteFile
-from holdfast.github.records import Revision
+from holdfast.github.calls import Call, Gateway
+from holdfast.github.write_calls import CommitFiles, DeleteFile, Revision, WriteFile
 
 ResultT = TypeVar("ResultT")
 

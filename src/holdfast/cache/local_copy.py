@@ -8,9 +8,9 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -49,24 +49,21 @@ _LINEAGE = "lineage"
 ResultT = TypeVar("ResultT")
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The commit that the branch pointed to, and the tag by which to ask whether it still does."""
 
     commit_sha: str
     etag: str
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(NamedTuple):
     """The files of one run by name, as of a commit; with our own writes since, no commit is named."""
 
     commit_sha: str
     files: Mapping[str, RemoteFile]
 
 
-@dataclass(frozen=True, slots=True)
-class ListedRun:
+class ListedRun(NamedTuple):
     """One run in the list of all: the tree of its folder, and its `index.json` and `latest.json`, if any.
 
     A run is headless if it has neither, and is not archived either: only its files can tell what it is. An
@@ -80,8 +77,7 @@ class ListedRun:
     summary_sha: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunList:
+class RunList(NamedTuple):
     """Every run of the repository as of a commit."""
 
     commit_sha: str

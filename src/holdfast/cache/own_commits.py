@@ -4,7 +4,7 @@ Decisions alone; `local_copy` keeps what comes of them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
@@ -46,8 +46,7 @@ class RunWrite:
     highest_number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(NamedTuple):
     """`index.json` and `latest.json` of a run, as of a commit; none is named if that is not known.
 
     No file has a checkpoint with a higher number than `highest_number`; None if that is not known. `lineage`
@@ -72,7 +71,7 @@ class Ends:
     def as_of(self, lineage: Lineage | None) -> "Ends":
         """Return the same as of the last of our commits, if all that was committed since is our own."""
         is_current = lineage is not None and self.lineage == lineage.name
-        return replace(self, commit_sha=lineage.commit_sha) if lineage and is_current else self
+        return self._replace(commit_sha=lineage.commit_sha) if lineage and is_current else self
 
     def to_bytes(self) -> bytes:
         """Return the record of them."""

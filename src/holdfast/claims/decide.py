@@ -3,7 +3,8 @@
 Every `now` is the judge's time in seconds since the epoch, and not later than it really is.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from holdfast.errors import Claimed, DecisionRefused, Fenced
 from holdfast.format.claim import Claim
@@ -24,8 +25,7 @@ HOLDER_MARGIN_S = 1.0
 RENEWALS_IN_TTL = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(NamedTuple):
     """Someone asks for a run: `token_sha256` is the digest of what only they will know.
 
     Their machine has seen `seen_fence`, so that theirs must be higher.

@@ -16,8 +16,9 @@ from holdfast.format.claim import Claim, parse_claim
 from holdfast.format.index import highest_fence, parse_index
 from holdfast.format.paths import CLAIM, INDEX, LATEST, Layout
 from holdfast.format.stored_file import open_checkpoint
-from holdfast.github.calls import Gateway, ReadFile, WriteFile
+from holdfast.github.calls import Gateway, ReadFile
 from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, is_worth_repeating, repeat
+from holdfast.github.write_calls import WriteFile
 from holdfast.logs import log
 from holdfast.repository.branch import perform_on_branch
 

@@ -264,8 +264,9 @@ def _consult(
     assembly: "Assembly", consultation: _Consultation, headers: Mapping[str, str]
 ) -> Iterator[Check]:
     """Yield what GitHub's answers tell."""
-    from holdfast.github.calls import CountCommits, ListFolder, ReadRepository
-    from holdfast.github.inspection import ReadProtection, ReadRules, ReadViewer
+    from holdfast.github.calls import ListFolder
+    from holdfast.github.history_calls import CountCommits
+    from holdfast.github.inspection import ReadProtection, ReadRepository, ReadRules, ReadViewer
 
     settings = assembly.settings
     found = consultation.ask(

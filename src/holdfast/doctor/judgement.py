@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from holdfast.errors import GatewayError, Missing, Refused, Throttled, Unavailable
-from holdfast.github.records import RepositoryRecord
+from holdfast.github.inspection import RepositoryRecord
 from holdfast.queue.contract import QueueStatus
 from holdfast.security.keys import SecurityKey
 

@@ -6,13 +6,10 @@ from itertools import accumulate
 from operator import attrgetter, itemgetter
 from typing import Literal
 
+from holdfast.drain.needs import RUN_FILES, RUN_READS, least_need, need_of
 from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority
-from holdfast.ratelimit.limits import Cost, Need
-
-RUN_FILES = 2  # index.json and latest.json, written once for each step
-RUN_READS = 3  # index.json, latest.json, and the verifying read
-COMMIT_READS = 1  # the head, with index.json and latest.json of every run
+from holdfast.ratelimit.limits import Need
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +135,13 @@ def draft_batches(ordered: Sequence[QueueItem], policy: DrainPolicy) -> list[Dra
     ]
 
 
-def least_need(policy: DrainPolicy) -> Need:
-    """Return what the smallest step of this mode needs: a lone checkpoint, or any commit."""
-    if policy.mode == "commit":
-        return _need("graphql", content=1, reads=COMMIT_READS)
-    return _need("core", content=1 + RUN_FILES, reads=RUN_READS)
-
-
 def draft_commits(ordered: Sequence[QueueItem], policy: DrainPolicy) -> list[DraftStep]:
     """Return commits of everything, as few as the size of a request allows.
 
     A run stays together, so that its `index.json` and `latest.json` are in as few of them as can be.
     """
     waits_since = min(item.arrived_at for item in ordered)
-    need = least_need(policy)
+    need = least_need(policy.mode)
     return [
         DraftStep(CommitStep(chunk), need, _has_critical(chunk), waits_since)
         for chunk in _commit_chunks(_by_run(ordered), policy)
@@ -236,15 +226,10 @@ def _draft_of_run(
     content = files + sum(_parts(item, policy) for item in chunk) + RUN_FILES
     return DraftStep(
         step=kind(chunk[0].run_id, chunk),
-        need=_need("core", content, RUN_READS),
+        need=need_of("core", content, RUN_READS),
         is_critical=_has_critical(group),
         waits_since=min(item.arrived_at for item in group),
     )
-
-
-def _need(resource: str, content: int, reads: int) -> Need:
-    points = content * Cost(resource, is_mutation=True).points + reads * Cost(resource).points
-    return Need(resource, requests=content + reads, content=content, points=points)
 
 
 def _parts(item: QueueItem, policy: DrainPolicy) -> int:

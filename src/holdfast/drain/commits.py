@@ -21,16 +21,12 @@ from holdfast.format.moments import format_moment
 from holdfast.format.paths import INDEX, LATEST, PARTS, Layout
 from holdfast.format.receipt import Delivery, QueueItem
 from holdfast.format.run_snapshot import RunSnapshot, without_unproved
-from holdfast.github.calls import (
-    NO_GRAPHQL,
-    CommitFiles,
-    Gateway,
-    ReadFile,
-)
+from holdfast.github.calls import NO_GRAPHQL, Gateway, ReadFile
 from holdfast.github.listing import read_snapshot
 from holdfast.github.presence import GraphqlPresence
-from holdfast.github.records import Revision, Snapshot
+from holdfast.github.records import Snapshot
 from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS, is_worth_repeating, repeat
+from holdfast.github.write_calls import CommitFiles, Revision
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.repository.branch import ensure_branch

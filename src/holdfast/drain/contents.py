@@ -23,8 +23,9 @@ from holdfast.format.moments import format_moment
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.github.calls import Gateway, ReadHead, WriteFile
+from holdfast.github.calls import Gateway, ReadHead
 from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS, repeat
+from holdfast.github.write_calls import WriteFile
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.repository.branch import perform_on_branch

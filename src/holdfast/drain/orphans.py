@@ -9,7 +9,8 @@ from holdfast.errors import Conflict, GatewayError, IntegrityFailure, Missing
 from holdfast.format.index import Index
 from holdfast.format.paths import INDEX, Layout, is_single
 from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.github.calls import DeleteFile, Gateway
+from holdfast.github.calls import Gateway
+from holdfast.github.write_calls import DeleteFile
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.repository.runs import Runs

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from holdfast.drain.chunks import (
-    RUN_FILES,
-    RUN_READS,
     DraftStep,
     DrainPolicy,
     SinglesStep,
@@ -22,6 +20,7 @@ from holdfast.drain.chunks import (
     draft_singles,
     order_items,
 )
+from holdfast.drain.needs import RUN_FILES, RUN_READS
 from holdfast.format.receipt import QueueItem
 from holdfast.ratelimit.budget import HOUR_S, Budget
 

@@ -7,8 +7,7 @@ one file lies in several, one after the other.
 import gzip
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.errors import IntegrityFailure
 from holdfast.format.paths import PARTS
@@ -28,16 +27,14 @@ _LEVEL = 6
 Reference = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class PartStyle:
+class PartStyle(NamedTuple):
     """Where parts lie, and from which size on they are compressed; None: never."""
 
     run_folder: str
     compress_from_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PartFiles:
+class PartFiles(NamedTuple):
     """The files that a text becomes, by name within the run, and what refers to them in its place."""
 
     files: Mapping[str, bytes]

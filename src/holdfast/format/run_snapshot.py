@@ -9,8 +9,7 @@ from holdfast.format.index import Index, IndexEntry
 from holdfast.format.paths import Layout, is_single
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
+class RemoteFile(NamedTuple):
     """A file of the repository: its blob, and how large that is; 0 if the listing does not tell."""
 
     sha: str

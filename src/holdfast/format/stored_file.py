@@ -1,8 +1,8 @@
 """Checkpoint files as the repository holds them: one checkpoint, or a batch of them."""
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -42,8 +42,7 @@ def open_file(content: bytes, path: str) -> list[tuple[Envelope, IndexEntry]]:
     return [(envelope, entry_of(envelope, path)) for envelope in envelopes]
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(NamedTuple):
     """What a file holds: its good checkpoints by number, and what is wrong with the others.
 
     `unstamped` are the numbers of those that are of the format before ours, and so have no integrity.

@@ -2,8 +2,11 @@
 
 A call says everything about one request; a gateway performs it. Wrapping a gateway (to spend
 budget, to repeat) is then one method, and a test double is a function. What takes several requests is a
-function over a gateway (`listing`), so that every wrapper sees each of them. Slots would make each of these
-classes a third slower to load, and a command that reads loads them all.
+function over a gateway (`listing`), so that every wrapper sees each of them.
+
+Here is what every reader asks. The calls of writers are in `write_calls`, those about the past in
+`history_calls`, those about a set-up in `inspection`: `holdfast exec` has no time to load them. With slots,
+each of these classes would take a third longer to load.
 
 An empty repository has no branch and no commit, so every read of one raises Missing. What tells it from a
 missing branch is the first WriteTree: in an empty repository, and only there, it raises Conflict with kind
@@ -11,19 +14,10 @@ missing branch is the first WriteTree: in an empty repository, and only there, i
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from holdfast.errors import GatewayError
-from holdfast.github.records import (
-    CommitRecord,
-    File,
-    HeadReading,
-    Listing,
-    Page,
-    RepositoryRecord,
-    Revision,
-    Signature,
-)
+from holdfast.github.records import File, HeadReading, Listing, Page
 
 ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
@@ -32,9 +26,6 @@ Resource = Literal["core", "graphql"]
 
 NO_GRAPHQL = "graphql"
 """The `path` of the Missing that says: this server has no GraphQL endpoint."""
-
-HISTORY_PAGE = 100
-"""How many commits one page of the history has."""
 
 BLOBS_PER_QUERY = 100
 """How many blobs may be asked for at once."""
@@ -55,11 +46,6 @@ class Call(Generic[ResultT_co]):
     def subject(self) -> str:
         """What the call is about, for errors and logs."""
         return next((getattr(self, name) for name in ("path", "branch", "sha") if hasattr(self, name)), "")
-
-
-@dataclass(frozen=True)
-class ReadRepository(Call[RepositoryRecord]):
-    """Read the repository's own record."""
 
 
 @dataclass(frozen=True)
@@ -126,45 +112,6 @@ class ReadHeadIfChanged(Call[HeadReading]):
 
 
 @dataclass(frozen=True)
-class ReadCommit(Call[CommitRecord]):
-    """Read one commit by its SHA. Raises Missing."""
-
-    sha: str
-
-
-@dataclass(frozen=True)
-class ReadHistory(Call[tuple[CommitRecord, ...]]):
-    """Read one page of the history of the commit `sha`, newest first; only the last has under HISTORY_PAGE.
-
-    With `until`, only commits that GitHub dates before that moment. Raises Missing.
-    """
-
-    sha: str
-    page: int = 1
-    until: str = ""
-
-
-@dataclass(frozen=True)
-class ReadReplacedHead(Call[str]):
-    """Read where the branch was just before it was moved by force to `sha`.
-
-    Raises Missing where the server keeps no such list, or the move is not in it yet.
-    """
-
-    branch: str
-    sha: str
-
-
-@dataclass(frozen=True)
-class CountCommits(Call[int]):
-    """Count the commits of the branch, through GraphQL. Raises Missing, with NO_GRAPHQL without GraphQL."""
-
-    resource: ClassVar[Resource] = "graphql"
-
-    branch: str
-
-
-@dataclass(frozen=True)
 class ReadBlobs(Call[dict[str, bytes]]):
     """Read up to BLOBS_PER_QUERY blobs by their SHAs in one request, through GraphQL.
 
@@ -180,136 +127,6 @@ class ReadBlobs(Call[dict[str, bytes]]):
     def subject(self) -> str:
         """The first blob stands for all."""
         return self.shas[0] if self.shas else ""
-
-
-@dataclass(frozen=True)
-class WriteFile(Call[Revision]):
-    """Put `content` at `path`. Without `expected_sha` the file must be new; with it, it must be that blob.
-
-    An empty `branch` means the repository's default branch, and makes it in an empty repository. A file that
-    was deleted meanwhile is made again whatever `expected_sha` says. The blob is checked against `content`.
-    Raises Conflict, Refused, Missing (no such branch), Unavailable (it may have been written).
-    """
-
-    is_mutation: ClassVar[bool] = True
-    creates_content: ClassVar[bool] = True
-
-    path: str
-    content: bytes
-    message: str
-    branch: str
-    expected_sha: str | None = None
-
-
-@dataclass(frozen=True)
-class DeleteFile(Call[Revision]):
-    """Delete the file at `path`, which must be the blob `expected_sha`. Raises Conflict, Missing."""
-
-    is_mutation: ClassVar[bool] = True
-    creates_content: ClassVar[bool] = True
-
-    path: str
-    message: str
-    branch: str
-    expected_sha: str
-
-
-@dataclass(frozen=True)
-class WriteTree(Call[str]):
-    """Make a tree of text files and return its SHA; on top of `base_tree_sha` if given. None deletes a path.
-
-    Raises Conflict with kind `exists` in an empty repository, which must be written to by WriteFile first.
-    """
-
-    is_mutation: ClassVar[bool] = True
-    creates_content: ClassVar[bool] = True
-
-    files: dict[str, str | None]
-    base_tree_sha: str | None = None
-
-
-@dataclass(frozen=True)
-class WriteCommit(Call[str]):
-    """Make a commit of a tree and return its SHA; without parents it begins a new history."""
-
-    is_mutation: ClassVar[bool] = True
-    creates_content: ClassVar[bool] = True
-
-    tree_sha: str
-    message: str
-    parent_shas: tuple[str, ...] = ()
-    author: Signature | None = None
-    committer: Signature | None = None
-
-
-@dataclass(frozen=True)
-class CreateBranch(Call[None]):
-    """Make `branch` point to a commit.
-
-    Raises Conflict with kind `exists` if there is such a branch, Missing if there is no such commit.
-    """
-
-    is_mutation: ClassVar[bool] = True
-    creates_content: ClassVar[bool] = True
-
-    branch: str
-    commit_sha: str
-
-
-@dataclass(frozen=True)
-class MoveBranch(Call[None]):
-    """Make `branch` point to another commit: one that has the present one among its ancestors.
-
-    With `is_forced` any commit will do, and whatever was written meanwhile is off the branch.
-    Raises Conflict with kind `head_moved` if it is no descendant, Missing if branch or commit is not there.
-    """
-
-    is_mutation: ClassVar[bool] = True
-    creates_content: ClassVar[bool] = True
-
-    branch: str
-    commit_sha: str
-    is_forced: bool = False
-
-
-@dataclass(frozen=True)
-class ReplaceBranch(Call[None]):
-    """Make `branch` point to any commit if it still points to `expected_head_sha`, through GraphQL.
-
-    `repository_id` is the repository's `node_id`. Raises Conflict with kind `head_moved`; Missing, with the
-    path NO_GRAPHQL when there is no GraphQL; Unavailable when the branch may have been moved.
-    """
-
-    resource: ClassVar[Resource] = "graphql"
-    is_mutation: ClassVar[bool] = True
-    creates_content: ClassVar[bool] = True
-
-    branch: str
-    repository_id: str
-    expected_head_sha: str
-    commit_sha: str
-
-
-@dataclass(frozen=True)
-class CommitFiles(Call[Revision]):
-    """Write and delete many files in one commit on top of `expected_head_sha`, through GraphQL.
-
-    The revision's `blob_shas` are what GitHub itself reports for every written path, checked against
-    `additions`; a file over 10 MB has none, because GitHub fails when it is asked back.
-    Raises Conflict with kind `head_moved`; Missing when there is no such branch, or with the path NO_GRAPHQL
-    when there is no GraphQL; Unavailable when the commit may have been made.
-    """
-
-    resource: ClassVar[Resource] = "graphql"
-    is_mutation: ClassVar[bool] = True
-    creates_content: ClassVar[bool] = True
-
-    branch: str
-    expected_head_sha: str
-    headline: str
-    body: str
-    additions: dict[str, bytes]
-    deletions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -337,8 +154,7 @@ class Gateway(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """What every answer of GitHub says beside its content: seen by whoever keeps the budget.
 
     `headers` have lower-case names; `received_at` is in local epoch seconds.

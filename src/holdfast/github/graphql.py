@@ -5,46 +5,34 @@ reading may raise AttributeError, LookupError, TypeError or ValueError.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
-from holdfast.errors import Missing, Unavailable
+from holdfast.errors import Missing
 from holdfast.format.git_ids import blob_sha
-from holdfast.github.bodies import Base64
 from holdfast.github.calls import (
     Call,
-    CommitFiles,
-    CountCommits,
     ReadBlobs,
     ReadPage,
-    ReplaceBranch,
     ResultT,
 )
-from holdfast.github.records import File, Page, Revision
-
-LARGEST_ASKED_BACK_BYTES = 10_000_000
-"""Above this, asking GitHub for a file's blob fails although the commit was made."""
+from holdfast.github.records import File, Page
 
 
-@dataclass(frozen=True, slots=True)
-class GraphqlDocument:
+class GraphqlDocument(NamedTuple):
     """A GraphQL document and the values of its variables."""
 
     text: str
     variables: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(NamedTuple):
     """A file as a query found it; `content` is None when GraphQL did not give it whole."""
 
     blob_sha: str
     content: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFolder:
+class FoundFolder(NamedTuple):
     """A folder as a query found it: its files' blobs, by name."""
 
     blobs: dict[str, str]
@@ -53,8 +41,7 @@ class FoundFolder:
 Found = FoundFile | FoundFolder
 
 
-@dataclass(frozen=True, slots=True)
-class GraphqlRequest(Generic[ResultT]):
+class GraphqlRequest(NamedTuple, Generic[ResultT]):
     """One GraphQL request, and the reader of the data in its answer."""
 
     document: GraphqlDocument
@@ -63,16 +50,20 @@ class GraphqlRequest(Generic[ResultT]):
 
 def is_graphql(call: Call[Any]) -> bool:
     """Whether a call is performed by GraphQL."""
-    return type(call) in _BUILDERS
+    return call.resource == "graphql"
 
 
 def build_graphql(call: Call[ResultT], repository: str) -> GraphqlRequest[ResultT]:
     """Return the request that performs `call` on `repository`."""
-    return _BUILDERS[type(call)](call, repository)
+    builder = _BUILDERS.get(type(call)) or _find_builder(type(call))
+    return builder(call, repository)
 
 
-def _commit_files(call: CommitFiles, repository: str) -> GraphqlRequest[Revision]:
-    return GraphqlRequest(build_commit(call, repository), partial(read_commit, call=call))
+def _find_builder(kind: "type[Call[Any]]") -> "Callable[[Any, str], GraphqlRequest[Any]]":
+    """Return what makes the request of a call that readers do not make: they have no time to load those."""
+    from holdfast.github.graphql_writes import BUILDERS
+
+    return BUILDERS[kind]
 
 
 def _read_page(call: ReadPage, repository: str) -> GraphqlRequest[Page]:
@@ -93,29 +84,14 @@ def _read_blobs(call: ReadBlobs, repository: str) -> GraphqlRequest[dict[str, by
     return GraphqlRequest(build_blobs_query(call.shas, repository), read)
 
 
-def _count_commits(call: CountCommits, repository: str) -> GraphqlRequest[int]:
-    return GraphqlRequest(build_count(call.branch, repository), partial(read_count, branch=call.branch))
-
-
-def _replace_branch(call: ReplaceBranch, _repository: str) -> GraphqlRequest[None]:
-    def read(found: Mapping[str, Any]) -> None:
-        if not found.get("updateRefs"):
-            raise Unavailable(call.branch, "GitHub does not say whether it moved the branch")
-
-    return GraphqlRequest(build_replacement(call), read)
-
-
 _BUILDERS: dict[type[Call[Any]], Callable[[Any, str], GraphqlRequest[Any]]] = {
-    CommitFiles: _commit_files,
-    CountCommits: _count_commits,
     ReadBlobs: _read_blobs,
     ReadPage: _read_page,
-    ReplaceBranch: _replace_branch,
 }
 
 
 def _page(head_sha: str, found: Mapping[str, Found | None]) -> Page:
-    page = Page(head_sha, dict.fromkeys(found))
+    page = Page(head_sha, dict.fromkeys(found), truncated={}, folders={})
     for path, each in found.items():
         if isinstance(each, FoundFolder):
             page.folders[path] = each.blobs
@@ -124,38 +100,6 @@ def _page(head_sha: str, found: Mapping[str, Found | None]) -> Page:
         elif each and each.content is not None:
             page.files[path] = File(each.content, each.blob_sha)
     return page
-
-
-def build_commit(call: CommitFiles, repository: str) -> GraphqlDocument:
-    """Return the mutation that makes the commit and asks back the blob of every file written."""
-    asked_back = _asked_back(call)
-    text = (
-        f"mutation($input: CreateCommitOnBranchInput!{_declare_paths(asked_back)}) {{\n"
-        f"  createCommitOnBranch(input: $input) {{ commit {{ oid{_select_files(asked_back, 'oid')} }} }}\n"
-        "}"
-    )
-    additions = [{"path": path, "contents": Base64(content)} for path, content in call.additions.items()]
-    message = {"headline": call.headline} | ({"body": call.body} if call.body else {})
-    commit = {
-        "branch": {"repositoryNameWithOwner": repository, "branchName": call.branch},
-        "expectedHeadOid": call.expected_head_sha,
-        "message": message,
-        "fileChanges": {"additions": additions, "deletions": [{"path": path} for path in call.deletions]},
-    }
-    return GraphqlDocument(text, {"input": commit, **_path_variables(asked_back)})
-
-
-def read_commit(found: Mapping[str, Any], call: CommitFiles) -> Revision:
-    """Return the commit that was made. Raises Unavailable when it is not certain that it is ours."""
-    commit = (found.get("createCommitOnBranch") or {}).get("commit")
-    if not commit:
-        raise Unavailable(call.branch, "GitHub does not say whether it made the commit")
-    blob_shas: dict[str, str] = {}
-    for number, path in enumerate(_asked_back(call)):
-        blob_shas[path] = (commit[f"f{number}"] or {}).get("oid", "")
-        if blob_shas[path] != blob_sha(call.additions[path]):
-            raise Unavailable(path, "what GitHub stored is not what was sent")
-    return Revision(str(commit["oid"]), blob_shas)
 
 
 def build_branch_query(
@@ -221,38 +165,6 @@ def read_blobs(found: Mapping[str, Any], shas: Sequence[str]) -> list[FoundFile]
     return blobs
 
 
-def build_count(branch: str, repository: str) -> GraphqlDocument:
-    """Return the query for the number of commits of a branch."""
-    owner, name = repository.split("/")
-    text = (
-        "query($owner: String!, $name: String!, $ref: String!) {\n"
-        "  repository(owner: $owner, name: $name) { ref(qualifiedName: $ref) {"
-        " target { ... on Commit { history(first: 1) { totalCount } } } } }\n"
-        "}"
-    )
-    return GraphqlDocument(text, {"owner": owner, "name": name, "ref": f"refs/heads/{branch}"})
-
-
-def read_count(found: Mapping[str, Any], branch: str) -> int:
-    """Return the number of commits. Raises Missing when there is no such branch."""
-    repository = found["repository"]
-    if repository is None or repository["ref"] is None:
-        raise Missing(branch, "there is no such branch or repository, or the token may not see it")
-    return int(repository["ref"]["target"]["history"]["totalCount"])
-
-
-def build_replacement(call: ReplaceBranch) -> GraphqlDocument:
-    """Return the mutation that moves a branch if it is where we expect it."""
-    text = "mutation($input: UpdateRefsInput!) { updateRefs(input: $input) { clientMutationId } }"
-    update = {
-        "name": f"refs/heads/{call.branch}",
-        "beforeOid": call.expected_head_sha,
-        "afterOid": call.commit_sha,
-        "force": True,
-    }
-    return GraphqlDocument(text, {"input": {"repositoryId": call.repository_id, "refUpdates": [update]}})
-
-
 def is_absent_file(error: Mapping[str, Any]) -> bool:
     """Whether a query's error only says that one of the files is not there."""
     path = error.get("path")
@@ -273,12 +185,12 @@ def _build_query(
     listed = "entries { name }" if is_brief else "entries { name oid type }"
     content = f"object {{ ... on Blob {{ oid text isBinary isTruncated }} ... on Tree {{ {listed} }} }}"
     text = (
-        f"query($owner: String!, $name: String!, {declaration}{_declare_paths(paths)}) {{\n"
+        f"query($owner: String!, $name: String!, {declaration}{declare_paths(paths)}) {{\n"
         f"  repository(owner: $owner, name: $name) {{ {selection} }}\n"
         "}\n"
-        f"fragment files on Commit {{ oid{_select_files(paths, content)} }}"
+        f"fragment files on Commit {{ oid{select_files(paths, content)} }}"
     )
-    return GraphqlDocument(text, {"owner": owner, "name": name, **variables, **_path_variables(paths)})
+    return GraphqlDocument(text, {"owner": owner, "name": name, **variables, **path_variables(paths)})
 
 
 def _read_files(commit: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Found | None]:
@@ -306,17 +218,16 @@ def _read_file(blob: Mapping[str, Any]) -> FoundFile | None:
     return FoundFile(oid, content if blob_sha(content) == oid else None)
 
 
-def _asked_back(call: CommitFiles) -> list[str]:
-    return [path for path, content in call.additions.items() if len(content) <= LARGEST_ASKED_BACK_BYTES]
-
-
-def _declare_paths(paths: Sequence[str]) -> str:
+def declare_paths(paths: Sequence[str]) -> str:
+    """Return the declaration of a variable for each path."""
     return "".join(f", $p{number}: String!" for number in range(len(paths)))
 
 
-def _select_files(paths: Sequence[str], fields: str) -> str:
+def select_files(paths: Sequence[str], fields: str) -> str:
+    """Return the selection of these fields of the file at each path."""
     return "".join(f" f{number}: file(path: $p{number}) {{ {fields} }}" for number in range(len(paths)))
 
 
-def _path_variables(paths: Sequence[str]) -> dict[str, str]:
+def path_variables(paths: Sequence[str]) -> dict[str, str]:
+    """Return the values of the declared variables."""
     return {f"p{number}": path for number, path in enumerate(paths)}

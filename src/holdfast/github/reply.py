@@ -1,15 +1,13 @@
 """One HTTP answer of GitHub, as a value that no library owns."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer's status, its headers with lower-case names, and its body.
 
     A server or a proxy may echo our token in an error: `hide` takes it out of what may be shown.

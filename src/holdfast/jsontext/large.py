@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -51,8 +51,7 @@ class _NotSure(Exception):
     """The text is not to be cut; perhaps it is not JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """Some members or items, with the commas between them; `is_plain` if orjson writes them as they are."""
 
     start: int

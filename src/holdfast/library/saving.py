@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from holdfast.assembly import Assembly
 from holdfast.assembly.ground import Ground
-from holdfast.drain.chunks import least_need
+from holdfast.drain.needs import least_need
 from holdfast.drain.notes import OUTAGE_NOTE
 from holdfast.errors import (
     CheckpointTooLarge,
@@ -295,7 +295,7 @@ def _look_at_way(shard: Assembly) -> dict[bool, bool]:
     """Return whether the way to GitHub is closed: True has the answer for critical checkpoints."""
     try:
         if not (shard.spool.trouble() or OUTAGE_NOTE in shard.spool.notes()):
-            return shard.rate_limiter.blocked_by_urgency(least_need(shard.policy))
+            return shard.rate_limiter.blocked_by_urgency(least_need(shard.settings.write_mode))
     except DatabaseAway as error:
         log.warning("database_away", cause=str(error))
     return {True: True, False: True}

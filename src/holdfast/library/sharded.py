@@ -1,8 +1,8 @@
 """What several shards answer, put together. One answer stays as it is."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.errors import HoldfastError, SpoolBusy
 
@@ -62,8 +62,7 @@ def _add(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
 
 
-@dataclass(frozen=True, slots=True)
-class DrainTerms:
+class DrainTerms(NamedTuple):
     """For how long a drain goes on, and whether it cleans up afterwards."""
 
     ends_at: float

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from holdfast.errors import CheckpointChanged, HoldfastError, InvalidCheckpoint, SpoolError, SpoolFull
 from holdfast.format.checkpoint import fingerprint_body
@@ -15,8 +16,7 @@ IN_BODY = ""
 """Stands for a fingerprint that is still to be made of the body, if anyone asks."""
 
 
-@dataclass(frozen=True, slots=True)
-class PutTerms:
+class PutTerms(NamedTuple):
     """What holds for all checkpoints that are put together.
 
     With `defers_fingerprints`, none is made of what can be told from the body later.
@@ -30,8 +30,7 @@ class PutTerms:
     defers_fingerprints: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A new item with all that is costly to make, made before any lock is taken."""
 
     new_item: NewItem

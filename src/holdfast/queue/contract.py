@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
@@ -15,8 +15,7 @@ LOST = "lost: the spool's database was damaged, and this checkpoint could not be
 PutOutcome = Receipt | HoldfastError
 
 
-@dataclass(frozen=True, slots=True)
-class QueueLimits:
+class QueueLimits(NamedTuple):
     """How much the queue takes, and what must stay free on its disk so that draining stays possible."""
 
     max_bytes: int = 1024**3
@@ -41,8 +40,7 @@ LONGEST_BACKOFF_S = 900.0
 """No item is released for longer. One that would wait longer was released before the clock was set back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(NamedTuple):
     """Why an item waits: how often it was tried, when to try again, and what stood in the way."""
 
     attempts: int
@@ -50,16 +48,14 @@ class Backoff:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantined:
+class Quarantined(NamedTuple):
     """A checkpoint that is kept but no longer sent, and why."""
 
     item: QueueItem
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Journey:
+class Journey(NamedTuple):
     """How far a checkpoint has come since it was put, and when that changed last."""
 
     checkpoint_id: str

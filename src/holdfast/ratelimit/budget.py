@@ -8,6 +8,7 @@ for which we count ourselves.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
+from typing import NamedTuple
 
 from holdfast.errors import ThrottleKind
 from holdfast.ratelimit.clock_skew import ClockSkew
@@ -23,8 +24,7 @@ ROUNDING_S = 1e-6  # about the smallest difference of two epoch seconds in a flo
 EVERYTHING = "all"  # the name under which a block holds for every resource
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """GitHub told us to stay away until `until`, in steady time."""
 
     until: float

@@ -1,14 +1,13 @@
 """GitHub's time and a time that never runs backwards, from a local clock that may be wrong and may jump."""
 
-from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from math import inf
+from typing import NamedTuple
 
 CLOCK_NOISE_S = 2.0  # `Date` has whole seconds, and threads read the clock in any order
 
 
-@dataclass(frozen=True, slots=True)
-class ClockSkew:
+class ClockSkew(NamedTuple):
     """How wrong the local clock is. Every `now` is in its epoch seconds.
 
     Steady time is the local clock with its jumps back taken out (`shift_s`): it never runs backwards, so no
@@ -23,8 +22,8 @@ class ClockSkew:
         """Return the skew after the local clock was seen at `now`."""
         steady = now + self.shift_s
         if steady >= self.seen_at - CLOCK_NOISE_S:
-            return replace(self, seen_at=max(steady, self.seen_at))
-        return replace(self, shift_s=self.shift_s + self.seen_at - steady)
+            return self._replace(seen_at=max(steady, self.seen_at))
+        return self._replace(shift_s=self.shift_s + self.seen_at - steady)
 
     def steady_time(self, now: float) -> float:
         """Return the steady time."""
@@ -42,4 +41,4 @@ class ClockSkew:
             return self
         if abs(ahead - self.server_ahead_s) <= CLOCK_NOISE_S:
             return self
-        return replace(self, server_ahead_s=ahead)
+        return self._replace(server_ahead_s=ahead)

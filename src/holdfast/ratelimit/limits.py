@@ -5,7 +5,6 @@ https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import NamedTuple
 
@@ -15,8 +14,7 @@ LEAST_CAPACITY = 3  # the requests of one checkpoint: its file, index.json, late
 RESET_GRACE_S = 5.0  # after a reset, so that every clock of GitHub's has passed it
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """What GitHub allows; 0 means no limit. A server without content limits has no points either."""
 
     write_interval_s: float = 1.0
@@ -59,8 +57,7 @@ class Limits:
         return min(ceil(limit * self.critical_share), max(self.low_budget // 2, LEAST_CAPACITY))
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(NamedTuple):
     """The calls of one resource, as the headers last told; every time is in the server's epoch seconds."""
 
     limit: int
@@ -83,7 +80,7 @@ class Quota:
 
     def less_one(self) -> "Quota":
         """Return the quota after one more call, as far as we can tell before its answer."""
-        return replace(self, remaining=max(0, self.remaining - 1), used=self.used + 1)
+        return self._replace(remaining=max(0, self.remaining - 1), used=self.used + 1)
 
 
 def parse_quota(headers: Mapping[str, str]) -> Quota | None:
@@ -102,8 +99,7 @@ def parse_quota(headers: Mapping[str, str]) -> Quota | None:
     return Quota(limit=limit, remaining=remaining, used=used, reset_at=reset_at)
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(NamedTuple):
     """What one call costs."""
 
     resource: str = "core"
@@ -121,8 +117,7 @@ class Cost:
         return Need(self.resource, requests=1, content=int(self.creates_content), points=self.points)
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """The room that one or several calls need."""
 
     resource: str = "core"
@@ -140,8 +135,7 @@ class Need:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(NamedTuple):
     """What may be spent now; infinite where there is no limit."""
 
     requests: float

@@ -1,17 +1,9 @@
 """The branch that checkpoints live on: made when it is missing, with no history in common with the code."""
 
 from holdfast.errors import Conflict, Missing, Refused
-from holdfast.github.calls import (
-    Call,
-    CreateBranch,
-    Gateway,
-    ReadHead,
-    ReadRepository,
-    ResultT,
-    WriteCommit,
-    WriteFile,
-    WriteTree,
-)
+from holdfast.github.calls import Call, Gateway, ReadHead, ResultT
+from holdfast.github.inspection import ReadRepository
+from holdfast.github.write_calls import CreateBranch, WriteCommit, WriteFile, WriteTree
 from holdfast.logs import log
 
 _README = """# Checkpoints

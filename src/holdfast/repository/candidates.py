@@ -1,16 +1,15 @@
 """Places where the checkpoints of a run may lie, in the order in which a reader tries them."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from itertools import count, pairwise
+from typing import NamedTuple
 
 from holdfast.format.index import IndexEntry
 from holdfast.format.paths import Layout, is_single, parse_sequences
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A place where a checkpoint may lie: a file by name, and the index's entry for it, if there is one."""
 
     sequence: int
@@ -24,23 +23,18 @@ class Candidate:
         return self.entry.file_path.removeprefix("/")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Turn:
+class _Turn(NamedTuple):
     """When a candidate comes: by its number, downwards.
 
     Of one number, a batch comes first, to be opened (rank 0), then what the index names (1), then the others
-    by their names (2).
+    by their names (2). `arrival` tells apart what is alike in all of that.
     """
 
     place: int
     rank: int
     name: str
-    candidate: Candidate = field(compare=False)
-
-    @classmethod
-    def of(cls, candidate: Candidate, rank: int) -> "_Turn":
-        """Return the turn of a candidate."""
-        return cls(-candidate.sequence, rank, candidate.name, candidate)
+    arrival: int
+    candidate: Candidate
 
 
 def find_candidates(
@@ -51,14 +45,19 @@ def find_candidates(
     Of two that claim a number, the one that is in the index comes first. A batch is opened by `numbers_in`
     when its turn comes, since its name does not tell which numbers it lacks.
     """
-    waiting = [_Turn.of(candidate, 1) for candidate in named]
+    arrivals = count()
+
+    def turn_of(candidate: Candidate, rank: int) -> _Turn:
+        return _Turn(-candidate.sequence, rank, candidate.name, next(arrivals), candidate)
+
+    waiting = [turn_of(candidate, 1) for candidate in named]
     known = {(-turn.place, turn.name) for turn in waiting}
     for name in files:
         numbers = parse_sequences(name)
         if numbers and not is_single(name):
-            waiting.append(_Turn.of(Candidate(numbers[-1], name), 0))
+            waiting.append(turn_of(Candidate(numbers[-1], name), 0))
         elif numbers and (numbers[0], name) not in known:
-            waiting.append(_Turn.of(Candidate(numbers[0], name), 2))
+            waiting.append(turn_of(Candidate(numbers[0], name), 2))
     heapify(waiting)
     while waiting:
         turn = heappop(waiting)
@@ -67,7 +66,7 @@ def find_candidates(
             continue
         for number in numbers_in(turn.name):
             if (number, turn.name) not in known:
-                heappush(waiting, _Turn.of(Candidate(number, turn.name), 2))
+                heappush(waiting, turn_of(Candidate(number, turn.name), 2))
 
 
 def has_rivals(files: Collection[str]) -> bool:

@@ -1,8 +1,7 @@
 """A checkpoint that was found to be whole, and which one that is where spool and repository have several."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.errors import GatewayError, HoldfastError
 from holdfast.format.checkpoint import Envelope
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from holdfast.styles.resume import Source
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(NamedTuple):
     """A checkpoint that was found to be whole, where it came from, and what was passed over on the way.
 
     `earlier` reads the checkpoints before it, the newest first, as far as they can be had; `past` tells what
@@ -58,7 +56,7 @@ def prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:
     # Looking for it may have found more that is damaged.
     warnings = list(dict.fromkeys((*loaded.warnings, *waiting.warnings)))
     if newer is None:
-        return replace(loaded, warnings=warnings)
+        return loaded._replace(warnings=warnings)
     return Loaded(newer, "spool", [*warnings, waiting.tell_aside(newer)], loaded.earlier, loaded.past)
 
 

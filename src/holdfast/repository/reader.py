@@ -279,7 +279,7 @@ class Reader:
             active_lessons=active_lessons,
             dag=dag,
             earlier=loaded.earlier if at is None else None,
-            past=past if at is None else replace(past, review=None),
+            past=past if at is None else past._replace(review=None),
             warnings=[*loaded.warnings, *late, *native],
             now=self.now() if self.now else None,
             old_after_s=self.old_after_s,

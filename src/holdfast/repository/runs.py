@@ -15,7 +15,7 @@ from holdfast.format.paths import INDEX, LATEST, PARTS, Layout
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.github.calls import Gateway
 from holdfast.github.listing import is_commit, list_folder
-from holdfast.github.records import Revision
+from holdfast.github.write_calls import Revision
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader
 from holdfast.repository.snapshot import RunFiles, check_weight, take_snapshot

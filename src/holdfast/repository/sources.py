@@ -278,7 +278,7 @@ class CachedSource:
         """Return `index.json` and `latest.json` as they are known; what else there is, nobody knows."""
         del is_proved
         known = self.cache.ends(run_id)
-        return replace(known, highest_number=None) if known else _NO_ENDS
+        return known._replace(highest_number=None) if known else _NO_ENDS
 
     def _with_segments(self, index: Index, files: Files) -> Index:
         names = [self.layout.name_of(index.run_id, segment.file_path) for segment in index.segments]

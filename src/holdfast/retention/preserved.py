@@ -6,8 +6,9 @@ from holdfast.clock import Deadline
 from holdfast.errors import Conflict, GatewayError, Missing
 from holdfast.format.paths import PRESERVED_RUNS, Layout
 from holdfast.format.preserved_list import change_preserved, parse_preserved
-from holdfast.github.calls import Gateway, ReadFile, WriteFile
+from holdfast.github.calls import Gateway, ReadFile
 from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, repeat
+from holdfast.github.write_calls import WriteFile
 from holdfast.logs import log
 from holdfast.repository.branch import perform_on_branch
 

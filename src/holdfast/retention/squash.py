@@ -11,23 +11,18 @@ from dataclasses import dataclass, field
 from holdfast.clock import Clock, Deadline
 from holdfast.errors import Conflict, GatewayError, Missing, Refused
 from holdfast.format.moments import epoch
-from holdfast.github.calls import (
+from holdfast.github.calls import NO_GRAPHQL, Gateway, ReadHead, ReadTree
+from holdfast.github.history_calls import (
     HISTORY_PAGE,
-    NO_GRAPHQL,
+    CommitRecord,
     CountCommits,
-    Gateway,
-    MoveBranch,
     ReadCommit,
-    ReadHead,
     ReadHistory,
     ReadReplacedHead,
-    ReadRepository,
-    ReadTree,
-    ReplaceBranch,
-    WriteCommit,
 )
-from holdfast.github.records import CommitRecord
+from holdfast.github.inspection import ReadRepository
 from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, plan_and_repeat
+from holdfast.github.write_calls import MoveBranch, ReplaceBranch, WriteCommit
 from holdfast.logs import log
 from holdfast.retention.restoring import Restoring
 from holdfast.retention.rules import DAY_S

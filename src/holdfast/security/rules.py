@@ -6,11 +6,10 @@ patterns are RE2's, over bytes; a text is searched with the name that it has in 
 `name":"text`, so that a secret without a shape of its own is known by its name.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One kind of credential. `anchor` finds where one may be, if that is simpler than the whole pattern."""
 
     kind: str

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -45,8 +44,7 @@ _MARK = MARK.encode()
 _STRINGS = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")([ \t\r\n]*+:)?', re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(NamedTuple):
     """What is looked for: by the rules of a mode, and by the secrets themselves."""
 
     mode: RedactMode
@@ -226,8 +224,7 @@ def _compile_secrets(secrets: tuple[str, ...]) -> Pattern | None:
     return Pattern("|".join(_literal_pattern(secret.encode()) for secret in secrets))
 
 
-@dataclass(frozen=True, slots=True)
-class _CompiledRule:
+class _CompiledRule(NamedTuple):
     """A rule; without its last edge, if it has one; and without any."""
 
     kind: str

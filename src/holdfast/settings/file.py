@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.errors import InvalidSettings
 from holdfast.settings import CONFIG_VARIABLE, PREFIX, Settings, kind_of, names_of_settings
@@ -15,8 +15,7 @@ _NAME = re.compile(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*=""")
 _TABLE = re.compile(r"""\s*\[+\s*["']?([A-Za-z0-9_-]+)""")
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsFile:
+class SettingsFile(NamedTuple):
     """What a settings file says. It `is_named` if someone asked for it; else it was only found."""
 
     path: Path

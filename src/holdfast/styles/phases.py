@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.format.header import RunStatus
 from holdfast.format.triggers import Trigger
-from holdfast.styles.style import ResumePoint, Saved, Style, Today
+from holdfast.styles.style import DEFAULT_STYLE, ResumePoint, Saved, Style, Today
 from holdfast.styles.values import Document, as_dict, as_list, as_mapping, freeze
 
 COMPLETE = "complete"
@@ -264,4 +264,4 @@ def label(state: Document, progress: Document) -> str | None:
     return str(names[0]) if isinstance(names, list) and names else None
 
 
-STYLE = Style("phases", "Phases", plan, restore, label)
+STYLE = Style(DEFAULT_STYLE, "Phases", plan, restore, label)

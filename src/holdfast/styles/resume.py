@@ -15,8 +15,8 @@ from holdfast.format.triggers import Trigger, parse_trigger
 from holdfast.jsontext.encode import encode, encode_exact
 from holdfast.jsontext.members import canonical, join_members, parse_document
 from holdfast.jsontext.parse import parse_exact, parse_value
-from holdfast.styles import DEFAULT_STYLE, STYLES, plan_style
 from holdfast.styles.agents import count_recoveries, failed_agents, has_stepped_back, most_recoveries
+from holdfast.styles.known import STYLES, plan_style
 from holdfast.styles.phases import GATE, is_done
 from holdfast.styles.redactions import tell_redacted
 from holdfast.styles.review import (
@@ -28,7 +28,7 @@ from holdfast.styles.review import (
     tell_review,
     tell_stop,
 )
-from holdfast.styles.style import ResumePoint, Saved, Today
+from holdfast.styles.style import DEFAULT_STYLE, ResumePoint, Saved, Today
 from holdfast.styles.tasks import cut_off
 from holdfast.styles.values import Place, as_mapping, name_all, one_line
 
@@ -297,7 +297,7 @@ def _held(point: ResumePoint, review: Review | None) -> ResumePoint:
     if review is None:
         return point
     place = f"{review.phase}{GATE}" if review.kind == "gate" else HUMAN_REVIEW
-    return replace(point, resume_at=place, retry_current=False)
+    return point._replace(resume_at=place, retry_current=False)
 
 
 def _ended(plan: ResumePlan, held: Held | None) -> ResumePlan:

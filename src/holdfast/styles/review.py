@@ -8,8 +8,7 @@ triggers that it names.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.header import UNNAMED_PHASE, Header, RunStatus
@@ -33,8 +32,7 @@ _FAILED_TOO = frozenset({"no_go", "nogo", "stop", "halt", "escalate", "escalated
 _GATE = re.compile(r"(?:gate_)?(.+?)(?:_gate)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Reviewed:
+class Reviewed(NamedTuple):
     """A checkpoint as far as a review is concerned; `state` is empty where it is no object."""
 
     header: Header
@@ -42,8 +40,7 @@ class Reviewed:
     context: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(NamedTuple):
     """The checkpoints before the newest: what the index and the spool name, and how one of them is read.
 
     `review` is what the run waits for by what the index and the spool say, or that it was stopped.

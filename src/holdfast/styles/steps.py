@@ -9,8 +9,7 @@ where one is not known), `total_steps` if all are, and by index `steps_in_progre
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from holdfast.format.header import RunStatus
 from holdfast.styles.style import ResumePoint, Saved, Style, Today
@@ -20,8 +19,7 @@ _MOST_LOOKED_AT = 10_000
 _KINDS = ("before_step", "completed", "failed", "interrupted")
 
 
-@dataclass(frozen=True, slots=True)
-class _Start:
+class _Start(NamedTuple):
     """The step to start at, and whether it is one that was begun before."""
 
     start: int

@@ -6,11 +6,14 @@ the style's own module; such a function takes one and returns another, and never
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.format.header import RunStatus
 from holdfast.format.triggers import Trigger
 from holdfast.styles.values import Document, Place, as_dict, as_list, freeze
+
+DEFAULT_STYLE = "phases"
+"""The style of a run that names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,7 @@ class Today:
     phases: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ResumePoint:
+class ResumePoint(NamedTuple):
     """Where a run goes on, in the terms of its style.
 
     `flaws` say what is wrong with the stored progress and what was assumed instead, `warnings` what a
@@ -62,8 +64,7 @@ def _unchanged(progress: Document) -> Document:
     return progress
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """One workflow style. A new one is a module that makes such a value, and a line in `STYLES`.
 
     name       what `progress.style` says
@@ -82,8 +83,7 @@ class Style:
     interrupt: Callable[[Document], Document] = _unchanged
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """One decision, so that it can be understood and replayed later."""
 
     agent: str | None

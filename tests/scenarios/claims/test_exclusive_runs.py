@@ -10,7 +10,8 @@ import pytest
 from holdfast import Claimed, Fenced, Holdfast
 from holdfast.errors import Conflict, DecisionRefused, InvalidCheckpoint, Unavailable
 from holdfast.format.receipt import Progress
-from holdfast.github.calls import CommitFiles, ReadFile, WriteFile
+from holdfast.github.calls import ReadFile
+from holdfast.github.write_calls import CommitFiles, WriteFile
 from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway

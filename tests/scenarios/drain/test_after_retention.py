@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.errors import Unavailable
 from holdfast.format.index import parse_index
-from holdfast.github.calls import ListFolder, ReadFile, WriteFile
+from holdfast.github.calls import ListFolder, ReadFile
+from holdfast.github.write_calls import WriteFile
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run, trim

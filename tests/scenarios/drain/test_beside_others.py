@@ -10,13 +10,8 @@ import pytest
 from holdfast.drain.pending import LONGEST_REQUEST_S
 from holdfast.errors import Missing, Throttled, Unavailable
 from holdfast.format.receipt import Progress
-from holdfast.github.calls import (
-    CommitFiles,
-    DeleteFile,
-    ReadPage,
-    WriteFile,
-    WriteTree,
-)
+from holdfast.github.calls import ReadPage
+from holdfast.github.write_calls import CommitFiles, DeleteFile, WriteFile, WriteTree
 from holdfast.retention.rules import RetentionRules
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock

@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.errors import Unavailable
 from holdfast.format.checkpoint import Envelope
-from holdfast.github.calls import ReadHeadIfChanged, ReadPage, WriteFile
+from holdfast.github.calls import ReadHeadIfChanged, ReadPage
+from holdfast.github.write_calls import WriteFile
 from holdfast.repository.validate import Validator
 from holdfast.retention.rules import RetentionRules
 from tests.fakes.assembly import BRANCH

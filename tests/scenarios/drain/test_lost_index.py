@@ -265,7 +265,7 @@ class _FilesAloneGateway:
 
     def perform(self, call: Any) -> Any:
         found = self._inner.perform(call)
-        return replace(found, folders={}) if isinstance(found, Snapshot) else found
+        return found._replace(folders={}) if isinstance(found, Snapshot) else found
 
 
 def test_commit_mode_lists_the_folder_where_a_snapshot_does_not(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import IntegrityFailure
-from holdfast.github.calls import ListFolder, ReadFile, WriteFile
+from holdfast.github.calls import ListFolder, ReadFile
+from holdfast.github.write_calls import WriteFile
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, open_workshop, stored_run

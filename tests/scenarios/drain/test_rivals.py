@@ -14,7 +14,8 @@ from holdfast.format.checkpoint import draft_from_mapping, stamp
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.receipt import QueueItem
 from holdfast.format.triggers import Priority, Trigger
-from holdfast.github.calls import Call, DeleteFile, ListFolder, ReadBlob, ResultT, WriteFile
+from holdfast.github.calls import Call, ListFolder, ReadBlob, ResultT
+from holdfast.github.write_calls import DeleteFile, WriteFile
 from holdfast.queue import SqliteQueue
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway

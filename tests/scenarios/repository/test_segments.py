@@ -11,7 +11,8 @@ from holdfast.errors import IntegrityFailure, Missing, Unavailable
 from holdfast.format import index as index_module
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index_segments import open_segment
-from holdfast.github.calls import Call, ReadBlob, ReadBlobs, ReadFile, WriteFile
+from holdfast.github.calls import Call, ReadBlob, ReadBlobs, ReadFile
+from holdfast.github.write_calls import WriteFile
 from holdfast.jsontext.members import sha256_hex
 from holdfast.repository import runs as runs_module
 from holdfast.repository.validate import Validator

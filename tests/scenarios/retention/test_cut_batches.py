@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.drain.chunks import BatchStep
 from holdfast.drain.settling import StepWriter
-from holdfast.github.calls import CommitFiles
+from holdfast.github.write_calls import CommitFiles
 from holdfast.retention.rules import DAY_S, RetentionRules
 from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.clock import VirtualClock

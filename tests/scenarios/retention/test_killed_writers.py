@@ -9,7 +9,8 @@ import pytest
 from holdfast.clock import Deadline
 from holdfast.errors import Unavailable
 from holdfast.format.moments import format_moment
-from holdfast.github.calls import ReadHistory, WriteFile
+from holdfast.github.history_calls import ReadHistory
+from holdfast.github.write_calls import WriteFile
 from holdfast.retention import Squash
 from holdfast.retention.disposal import Action
 from holdfast.retention.rules import DAY_S, RetentionRules

@@ -10,7 +10,7 @@ import pytest
 from holdfast import Claimed, Fenced, Holdfast
 from holdfast.clock import SystemClock
 from holdfast.errors import Unavailable
-from holdfast.github.calls import WriteFile
+from holdfast.github.write_calls import WriteFile
 from holdfast.settings.kinds import Secret
 from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.memory_gateway import MemoryGateway

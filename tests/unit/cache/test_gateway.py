@@ -8,7 +8,7 @@ from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import Unavailable
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.paths import Layout
-from holdfast.github.calls import CommitFiles, DeleteFile, WriteFile
+from holdfast.github.write_calls import CommitFiles, DeleteFile, WriteFile
 from tests.fakes.memory_gateway import MemoryGateway
 
 

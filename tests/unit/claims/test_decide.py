@@ -75,4 +75,4 @@ def test_a_renewal_never_puts_the_end_forward_for_whoever_may_not_get_its_answer
 
 
 def test_a_fence_is_higher_than_any_that_the_machine_has_seen() -> None:
-    assert decide_take(None, replace(WISH, seen_fence=9), 1000.0).fence == 10
+    assert decide_take(None, WISH._replace(seen_fence=9), 1000.0).fence == 10

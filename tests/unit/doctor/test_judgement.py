@@ -6,7 +6,7 @@ import pytest
 from holdfast.doctor import judgement
 from holdfast.doctor.judgement import Check, Diagnosis
 from holdfast.errors import GatewayError, Missing, Refused, Throttled, Unavailable
-from holdfast.github.records import RepositoryRecord
+from holdfast.github.inspection import RepositoryRecord
 from holdfast.queue.contract import QueueStatus
 from holdfast.security.jose import make_recipient_key, make_shared_key, public_half
 from holdfast.security.keys import parse_keys

@@ -8,8 +8,9 @@ from structlog.testing import capture_logs
 
 from holdfast.errors import Missing, Refused, Unavailable
 from holdfast.format.receipt import Progress
-from holdfast.github.calls import NO_GRAPHQL, CommitFiles, ReadPage, WriteFile
+from holdfast.github.calls import NO_GRAPHQL, ReadPage
 from holdfast.github.presence import ASK_AGAIN_S
+from holdfast.github.write_calls import CommitFiles, WriteFile
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run

@@ -1,7 +1,6 @@
 """The contents mode: the order of the protocol, conflicts, lost answers, verification."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,9 @@ import pytest
 
 from holdfast.errors import Conflict, Missing, Refused, Unavailable
 from holdfast.format.receipt import Progress
-from holdfast.github.calls import DeleteFile, ListFolder, ReadFile, WriteFile
+from holdfast.github.calls import ListFolder, ReadFile
 from holdfast.github.records import File
+from holdfast.github.write_calls import DeleteFile, WriteFile
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, check_run, open_workshop, stored_run
@@ -273,9 +273,9 @@ class GarblingGateway:
                 return File(b"garbled", sha)
             listing = self.inner.perform(call)
             entries = (
-                replace(each, sha=sha) if each.path.startswith("cp_") else each for each in listing.entries
+                each._replace(sha=sha) if each.path.startswith("cp_") else each for each in listing.entries
             )
-            return replace(listing, entries=tuple(entries))
+            return listing._replace(entries=tuple(entries))
         return self.inner.perform(call)
 
 

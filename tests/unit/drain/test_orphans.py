@@ -12,7 +12,8 @@ from holdfast.errors import Conflict, Throttled
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index
 from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.github.calls import Call, DeleteFile
+from holdfast.github.calls import Call
+from holdfast.github.write_calls import DeleteFile
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, open_workshop, stored_run

@@ -10,7 +10,8 @@ from holdfast.drain.pending import PendingWrite, pending_writes
 from holdfast.drain.settling import RELEASE_PAUSE_S, StepWriter
 from holdfast.errors import Conflict, Refused, Throttled, Unavailable
 from holdfast.format.receipt import QueueItem
-from holdfast.github.calls import Call, WriteFile
+from holdfast.github.calls import Call
+from holdfast.github.write_calls import WriteFile
 from holdfast.queue.contract import LONGEST_BACKOFF_S
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, check_run, open_workshop

@@ -12,7 +12,8 @@ from holdfast.drain.pending import LONGEST_REQUEST_S, PendingWrite
 from holdfast.drain.worker import LONGEST_SLEEP_S, DrainState, PassResult
 from holdfast.errors import Conflict, GatewayError, Refused, SpoolBusy, Throttled, Unavailable
 from holdfast.format.receipt import Progress
-from holdfast.github.calls import Answer, Call, CommitFiles, ListFolder, ResultT, WriteFile
+from holdfast.github.calls import Answer, Call, ListFolder, ResultT
+from holdfast.github.write_calls import CommitFiles, WriteFile
 from holdfast.jsontext.members import sha256_hex
 from holdfast.ratelimit.limits import Limits
 from tests.fakes.clock import VirtualClock

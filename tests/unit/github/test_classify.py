@@ -6,19 +6,10 @@ from typing import Any
 import pytest
 
 from holdfast.errors import Conflict, GatewayError, Missing, Refused, Throttled, Unavailable
-from holdfast.github.calls import (
-    NO_GRAPHQL,
-    Call,
-    CommitFiles,
-    CreateBranch,
-    ReadFile,
-    ReadHead,
-    ReadPage,
-    WriteFile,
-    WriteTree,
-)
+from holdfast.github.calls import NO_GRAPHQL, Call, ReadFile, ReadHead, ReadPage
 from holdfast.github.classify import error_for, error_for_graphql, error_for_limit_in_success
 from holdfast.github.reply import Reply
+from holdfast.github.write_calls import CommitFiles, CreateBranch, WriteFile, WriteTree
 
 NOW = 1_800_000_000.0
 SHA = "a" * 40

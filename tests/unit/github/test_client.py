@@ -28,22 +28,18 @@ from holdfast.format.git_ids import blob_sha
 from holdfast.github.calls import (
     Answer,
     Call,
-    CreateBranch,
-    DeleteFile,
     ListFolder,
     ReadBlob,
-    ReadCommit,
     ReadFile,
     ReadHead,
     ReadHeadIfChanged,
-    ReadRepository,
     ReadTree,
-    WriteCommit,
-    WriteFile,
-    WriteTree,
 )
 from holdfast.github.client import GitHubClient
-from holdfast.github.records import HeadReading, RepositoryRecord, Revision
+from holdfast.github.history_calls import ReadCommit
+from holdfast.github.inspection import ReadRepository, RepositoryRecord
+from holdfast.github.records import HeadReading
+from holdfast.github.write_calls import CreateBranch, DeleteFile, Revision, WriteCommit, WriteFile, WriteTree
 from tests.fakes.clock import VirtualClock
 
 API = "https://api.github.com"

@@ -12,8 +12,8 @@ from holdfast.errors import InvalidSettings, Refused, Throttled, Unavailable
 from holdfast.github.app_refusals import read_private_key, refuse_app
 from holdfast.github.app_signature import make_signer
 from holdfast.github.app_tokens import AppTokenSource
-from holdfast.github.calls import ReadRepository
 from holdfast.github.client import GitHubApp, GitHubClient
+from holdfast.github.inspection import ReadRepository
 from tests.fakes.app import APP_ID, key_pair, registration
 
 REPOSITORY = "acme/state"

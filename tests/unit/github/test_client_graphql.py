@@ -7,17 +7,11 @@ import respx
 
 from holdfast.errors import Conflict, Missing, Throttled, Unavailable
 from holdfast.format.git_ids import blob_sha
-from holdfast.github.calls import (
-    NO_GRAPHQL,
-    Answer,
-    Call,
-    CommitFiles,
-    ReadBlob,
-    ReadPage,
-)
+from holdfast.github.calls import NO_GRAPHQL, Answer, Call, ReadBlob, ReadPage
 from holdfast.github.client import GitHubClient
 from holdfast.github.listing import read_snapshot
-from holdfast.github.records import File, Revision
+from holdfast.github.records import File
+from holdfast.github.write_calls import CommitFiles, Revision
 from tests.fakes.clock import VirtualClock
 
 API = "https://api.github.com"

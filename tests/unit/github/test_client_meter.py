@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from holdfast.errors import Conflict, Missing
-from holdfast.github.calls import Meter, ReadHead, WriteFile
+from holdfast.github.calls import Meter, ReadHead
 from holdfast.github.client import GitHubClient
+from holdfast.github.write_calls import WriteFile
 from holdfast.metrics import Metrics
 from tests.fakes.clock import VirtualClock
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from graphql import GraphQLSchema, build_schema, graphql_sync
 
-from holdfast.github.calls import CommitFiles
-from holdfast.github.graphql import GraphqlDocument, build_branch_query, build_commit, build_commit_query
+from holdfast.github.graphql import GraphqlDocument, build_branch_query, build_commit_query
+from holdfast.github.graphql_writes import build_commit
+from holdfast.github.write_calls import CommitFiles
 
 PUBLISHED_SCHEMA = "@octokit/graphql-schema@15.26.1"
 NPM_TIME_LIMIT_S = 60

@@ -27,7 +27,7 @@ class GitHub:
             truncated = {path: path for path in call.paths if path in ("7.json", "150.json")}
             whole = [path for path in call.paths if path not in truncated]
             files: dict[str, File | None] = {path: File(b"small", path) for path in whole}
-            return Page(call.commit_sha or f"head {len(self.calls)}", files, truncated)
+            return Page(call.commit_sha or f"head {len(self.calls)}", files, truncated, folders={})
         return b"large" if isinstance(call, ReadBlob) else "abc"
 
 

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from email.utils import formatdate
 from math import inf
 
@@ -97,7 +96,7 @@ def test_points_a_minute_hold_reads_back_by_resource() -> None:
 
 
 def test_mutation_costs_five_points() -> None:
-    budget = spend_many(Budget(replace(UNHURRIED, content_per_minute=0)), WRITE, 162, every_s=0.01)
+    budget = spend_many(Budget(UNHURRIED._replace(content_per_minute=0)), WRITE, 162, every_s=0.01)
 
     assert budget.room("core", NOW + 2).points == 0
 
@@ -307,7 +306,7 @@ def test_forecast_beyond_the_hour_goes_by_the_hourly_rate() -> None:
 
 
 def test_forecast_within_a_minute_goes_by_its_limit() -> None:
-    budget = spend_many(Budget(replace(Limits(), write_interval_s=0)), WRITE, 68, every_s=0)
+    budget = spend_many(Budget(Limits(write_interval_s=0)), WRITE, 68, every_s=0)
 
     assert budget.seconds_for_content(3, NOW + 1) == 59.0
     assert budget.seconds_for_content(3, NOW + 1, is_critical=True) == 0.0

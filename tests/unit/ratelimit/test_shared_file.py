@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from holdfast.clock import SystemClock
-from holdfast.drain.chunks import DrainPolicy, least_need
+from holdfast.drain.needs import least_need
 from holdfast.errors import Throttled, ThrottleKind
 from holdfast.github.calls import Answer, ReadHead
 from holdfast.ratelimit.limits import Cost, Limits
@@ -196,8 +196,8 @@ def test_room_for_a_call_is_no_room_for_a_checkpoint(path: Path, clock: VirtualC
     rate_limiter.observe(answer(clock, 4))
 
     assert rate_limiter.take(READ, is_critical=True).seconds == 0.0
-    assert rate_limiter.blocked_by_urgency(least_need(DrainPolicy())) == {True: True, False: True}
-    assert rate_limiter.blocked_by_urgency(least_need(DrainPolicy(mode="commit"))) == {
+    assert rate_limiter.blocked_by_urgency(least_need("contents")) == {True: True, False: True}
+    assert rate_limiter.blocked_by_urgency(least_need("commit")) == {
         True: False,
         False: False,
     }

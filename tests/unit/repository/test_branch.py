@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.errors import Missing, Unavailable
-from holdfast.github.calls import CreateBranch, WriteFile
+from holdfast.github.write_calls import CreateBranch, WriteFile
 from holdfast.repository.branch import perform_on_branch
 from tests.fakes.memory_gateway import MemoryGateway
 

@@ -15,8 +15,9 @@ from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import Index
 from holdfast.format.paths import Layout
 from holdfast.format.stored_file import entry_of
-from holdfast.github.calls import Answer, CreateBranch, WriteCommit, WriteFile, WriteTree
+from holdfast.github.calls import Answer
 from holdfast.github.client import GitHubClient
+from holdfast.github.write_calls import CreateBranch, WriteCommit, WriteFile, WriteTree
 from holdfast.repository import catalog, known_lines
 from holdfast.repository.reader import Reader
 from holdfast.repository.snapshot import read_index

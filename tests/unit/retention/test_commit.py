@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import Conflict, Missing, Refused, Throttled, Unavailable
-from holdfast.github.calls import CommitFiles, DeleteFile, MoveBranch, WriteFile, WriteTree
 from holdfast.github.presence import ASK_AGAIN_S
+from holdfast.github.write_calls import CommitFiles, DeleteFile, MoveBranch, WriteFile, WriteTree
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import Desk, open_desk

@@ -301,7 +301,7 @@ def test_checkpoint_is_as_old_as_github_says_whatever_its_own_time_is() -> None:
 
 def test_file_that_was_another_one_before_is_not_old() -> None:
     run = folder("r", make_run("r"))
-    before = {name: replace(file, sha="another") for name, file in run.files.items()}
+    before = {name: file._replace(sha="another") for name, file in run.files.items()}
     aged = replace(run, files_before={30.0: before})
 
     assert not plan(aged, rules=RetentionRules(days=30)).changes

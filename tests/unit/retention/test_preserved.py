@@ -7,7 +7,7 @@ import pytest
 from holdfast.clock import Deadline
 from holdfast.errors import Conflict, IntegrityFailure
 from holdfast.format.paths import Layout
-from holdfast.github.calls import WriteFile
+from holdfast.github.write_calls import WriteFile
 from holdfast.retention.preserved import PreservedRuns
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock

@@ -6,8 +6,8 @@ from typing import Any
 
 from holdfast.errors import Unavailable
 from holdfast.format.checkpoint import draft_from_mapping
-from holdfast.github.calls import CommitFiles
 from holdfast.github.wrappers.right_of_way import RightOfWay
+from holdfast.github.write_calls import CommitFiles
 from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import SMALL

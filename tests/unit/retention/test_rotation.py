@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import Conflict, InvalidSettings, Throttled, Unavailable, UnknownRun
-from holdfast.github.calls import CommitFiles
+from holdfast.github.write_calls import CommitFiles
 from holdfast.library import Holdfast
 from holdfast.security import jose
 from holdfast.settings import Settings

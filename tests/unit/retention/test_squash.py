@@ -11,8 +11,9 @@ from holdfast.emulator.app import Emulator
 from holdfast.emulator.options import EmulatorOptions
 from holdfast.emulator.transport import EmulatorTransport
 from holdfast.errors import Conflict, Refused, Unavailable
-from holdfast.github.calls import MoveBranch, ReadHistory, ReplaceBranch, WriteCommit, WriteFile
 from holdfast.github.client import GitHubClient
+from holdfast.github.history_calls import ReadHistory
+from holdfast.github.write_calls import MoveBranch, ReplaceBranch, WriteCommit, WriteFile
 from holdfast.retention import Squash
 from holdfast.retention.squash import MAX_KEPT_COMMITS
 from tests.fakes.assembly import BRANCH

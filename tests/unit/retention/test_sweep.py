@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import Stopped, SweepBusy, Throttled
-from holdfast.github.calls import CommitFiles, ReadBlob, ReadBlobs, ReadTree
+from holdfast.github.calls import ReadBlob, ReadBlobs, ReadTree
 from holdfast.github.wrappers.low_priority import LowPriorityGateway
+from holdfast.github.write_calls import CommitFiles
 from holdfast.ratelimit.limits import Limits
 from holdfast.ratelimit.shared_file import FileRateLimiter
 from holdfast.retention.rules import RetentionRules

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.styles import STYLES, agents, layers, phases, plan_style, steps, tasks
+from holdfast.styles import agents, layers, phases, steps, tasks
+from holdfast.styles.known import STYLES, plan_style
 from holdfast.styles.style import Style, Today
 from tests.fakes.saved import saved
 

@@ -16,6 +16,7 @@ import termios
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from holdfast.cli.execution.signals import SignalRelay
 
@@ -50,8 +51,7 @@ class Tail:
         return (kept.lstrip(_CONTINUATIONS) if self._is_cut else kept).decode(errors="replace")
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How a command ended: its exit code as a shell gives it, and the signal that ended it, if one did."""
 
     code: int

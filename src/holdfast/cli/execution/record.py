@@ -4,8 +4,7 @@ import queue
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from holdfast.errors import HoldfastError, SpoolBusy
 from holdfast.presentation.exits import ExitCode, describe
@@ -20,8 +19,7 @@ SAVE_S = 10.0
 ResultT = TypeVar("ResultT")
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(NamedTuple):
     """Whether a step is to run; if not, the exit code and a sentence say why."""
 
     is_to_run: bool = True

@@ -34,9 +34,10 @@ from holdfast.locks import byte_locked, locked
 from holdfast.queue import Queue
 from holdfast.repository.queued import SpooledRun
 from holdfast.security.trust import Trust
-from holdfast.styles import DEFAULT_STYLE, steps
+from holdfast.styles import steps
 from holdfast.styles.review_signs import TELLING, has_signs
 from holdfast.styles.steps_merge import UNSEEN, is_unseen, mark, merge
+from holdfast.styles.style import DEFAULT_STYLE
 from holdfast.styles.values import Document, as_list, as_mapping
 
 if TYPE_CHECKING:

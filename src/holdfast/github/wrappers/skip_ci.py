@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import cast
 
-from holdfast.github.calls import Call, CommitFiles, DeleteFile, Gateway, ResultT, WriteCommit, WriteFile
+from holdfast.github.calls import Call, Gateway, ResultT
+from holdfast.github.write_calls import CommitFiles, DeleteFile, WriteCommit, WriteFile
 
 # Stands in the body, so that the subject stays what it is. See
 # https://docs.github.com/actions/how-tos/manage-workflow-runs/skip-workflow-runs.

@@ -80,7 +80,7 @@ class TableRateLimiter(RateLimiter):
         if not self._uses_database_clock:
             return budget
         shift_s = database_now - self._clock.now()
-        return replace(budget, clock_skew=replace(budget.clock_skew, shift_s=shift_s))
+        return replace(budget, clock_skew=budget.clock_skew._replace(shift_s=shift_s))
 
     def _warn(self, error: DatabaseAway) -> None:
         if not self._has_warned:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import Missing, Throttled, ThrottleKind
-from holdfast.github.calls import Call, CommitFiles, ReadHead, WriteFile
+from holdfast.github.calls import Call, ReadHead
 from holdfast.github.wrappers.budgeted import BudgetedGateway
+from holdfast.github.write_calls import CommitFiles, WriteFile
 from holdfast.ratelimit.limits import Cost, Limits, Wait
 from holdfast.ratelimit.shared_file import FileRateLimiter
 from tests.fakes.clock import VirtualClock

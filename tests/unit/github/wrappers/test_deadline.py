@@ -2,7 +2,8 @@ import pytest
 
 from holdfast.clock import Deadline
 from holdfast.errors import Stopped, Unavailable
-from holdfast.github.calls import Call, ReadRepository, ResultT
+from holdfast.github.calls import Call, ResultT
+from holdfast.github.inspection import ReadRepository
 from holdfast.github.wrappers.deadline import DeadlineGateway
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway

@@ -1,4 +1,4 @@
-from holdfast.github.calls import ReadRepository
+from holdfast.github.inspection import ReadRepository
 from holdfast.github.wrappers.deferred import DeferredGateway
 from tests.fakes.memory_gateway import MemoryGateway
 

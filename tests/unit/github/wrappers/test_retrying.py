@@ -8,8 +8,9 @@ import pytest
 
 from holdfast.clock import Deadline
 from holdfast.errors import Conflict, GatewayError, Missing, Refused, Throttled, Unavailable, Unverified
-from holdfast.github.calls import Call, ListFolder, ReadFile, ReadHead, ReadTree, WriteFile
+from holdfast.github.calls import Call, ListFolder, ReadFile, ReadHead, ReadTree
 from holdfast.github.wrappers.retrying import RetryingGateway, plan_and_repeat, repeat
+from holdfast.github.write_calls import WriteFile
 from tests.fakes.clock import VirtualClock
 
 ResultT = TypeVar("ResultT")

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.github.calls import Call, CommitFiles, DeleteFile, ReadHead, WriteCommit, WriteFile
+from holdfast.github.calls import Call, ReadHead
 from holdfast.github.wrappers.skip_ci import SkipCiGateway
+from holdfast.github.write_calls import CommitFiles, DeleteFile, WriteCommit, WriteFile
 
 
 class Recorder:
