@@ -148,6 +148,8 @@ class PartsPlay:
         with self._open("ours") as workshop:
             self._put(workshop, self._changed())
             assert workshop.worker.drain().left == 0
+        if self.random.random() < 0.5:  # nobody writes after it: the clean-up has to see it
+            self._lose("")
         self._sweep(RetentionRules())
 
     def _check(self) -> int:

@@ -117,11 +117,14 @@ class Verifier:
 
 
 def _check_unchanged(view: RunSnapshot, listed: Mapping[str, str]) -> None:
-    """Raise Conflict unless `index.json` and `latest.json` are still those that the plan was made on.
+    """Raise Conflict unless `index.json`, its segments and `latest.json` are those that the plan was made on.
 
     GitHub takes an update of a file that is gone as a new file. An index that retention has removed would
-    come back that way, and name files that went with it.
+    come back that way, and name files that went with it. A segment that someone has removed would stay lost:
+    whoever looks at the folder again makes it anew.
     """
-    for name, sha in ((INDEX, view.index_sha), (LATEST, view.latest_sha)):
+    names = [segment.name for segment in view.index.segments]
+    closed = ((name, view.blobs.get(name) or listed.get(name, "")) for name in names)
+    for name, sha in ((INDEX, view.index_sha), (LATEST, view.latest_sha), *closed):
         if listed.get(name) != sha:
             raise Conflict(f"{view.run_id}/{name}", "it was changed or removed meanwhile", kind="stale_file")

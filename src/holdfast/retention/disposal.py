@@ -185,11 +185,14 @@ def _prune(case: RetentionCase, reason: str, *, is_thorough: bool = True) -> Run
     """Return what the rules take, and the parts that nothing refers to.
 
     To look for these where no checkpoint goes is `is_thorough`: every checkpoint must have been read. So is
-    to cut every batch that holds more than the limits allow.
+    to cut every batch that holds more than the limits allow. A lost segment of the index is made anew.
     """
     run, index = case.run, case.run.index
     if index is None:
         return _plan(case, Action.KEEP, reason)
+    index = index.folded(case.layout.run_folder(run.run_id)) if run.is_torn else index
+    mended = _rewritten_segments(case, index) | {INDEX: index.to_bytes()} if run.is_torn else {}
+    reason = f"{reason}; a lost segment of its index is made anew" if mended else reason
     if run.latest is None and _is_style_needed(case, index):
         return _ask(case, LATEST)
     style = run.latest.style if run.latest else ""
@@ -200,7 +203,7 @@ def _prune(case: RetentionCase, reason: str, *, is_thorough: bool = True) -> Run
         return _ask(case, *unread)
     leftovers = find_leftovers(run, index, case.layout)
     if not removed and not torn and not (is_thorough and run.parts):
-        return _plan(case, Action.PRUNE if leftovers else Action.KEEP, reason, delete=leftovers)
+        return _plan(case, _action_of(leftovers, mended), reason, delete=leftovers, write=mended)
     names = {case.layout.name_of(run.run_id, entry.file_path) for entry in index.all_entries}
     delete = leftovers | {name: run.files[name] for name in names & removed.keys()}
     if run.parts:
@@ -210,7 +213,7 @@ def _prune(case: RetentionCase, reason: str, *, is_thorough: bool = True) -> Run
         used = {part for name in kept for part in run.parts_of[name]}
         delete |= {name: run.files[name] for name in run.parts if name not in used}
     if not removed and not torn:
-        return _plan(case, Action.PRUNE if delete else Action.KEEP, reason, delete=delete)
+        return _plan(case, _action_of(delete, mended), reason, delete=delete, write=mended)
     beyond = [entry for entries in (*removed.values(), *torn.values()) for entry in entries]
     rest = index.without({entry.checkpoint_id for entry in beyond})
     reason = f"{reason}; {len(beyond)} of its {index.checkpoint_count} checkpoints are beyond the limits"
@@ -222,6 +225,12 @@ def _prune(case: RetentionCase, reason: str, *, is_thorough: bool = True) -> Run
     # The index comes last: it must not name a file that is not there.
     write[INDEX] = rest.to_bytes()
     return _plan(case, Action.PRUNE, reason, delete=delete, write=write)
+
+
+def _action_of(delete: Mapping[str, RemoteFile], mended: Mapping[str, bytes]) -> Action:
+    if delete:
+        return Action.PRUNE
+    return Action.MEND if mended else Action.KEEP
 
 
 def _rewritten_segments(case: RetentionCase, rest: Index) -> dict[str, bytes]:

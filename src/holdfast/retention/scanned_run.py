@@ -17,7 +17,7 @@ from holdfast.format.paths import (
     parse_segment_name,
     parse_sequences,
 )
-from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
+from holdfast.format.run_snapshot import Flaw, RemoteFile, RunSnapshot
 from holdfast.retention.records import LastState, Summary
 
 NO_FILE = " (no file)"
@@ -55,9 +55,22 @@ class ScannedRun:
 
     @property
     def index(self) -> Index | None:
-        """Return the index if `index.json` holds it; None if it is missing, damaged, outdated or dangling."""
-        is_sound = INDEX in self.files and self.snapshot.is_index_stored
+        """Return the index if `index.json` holds it; None if it is missing, damaged, outdated or dangling.
+
+        If all that is wrong with it is a lost segment, it is the one with that made anew.
+        """
+        is_sound = INDEX in self.files and (self.snapshot.is_index_stored or self.is_torn)
         return self.snapshot.index if is_sound else None
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether segments of the index are lost or changed, while all the rest is as it ought to be.
+
+        A writer puts them before the index, so that none is at it.
+        """
+        flaws = self.snapshot.flaws
+        is_revived = self.snapshot.revived is not None
+        return bool(flaws) and not is_revived and all(_is_about_segment(flaw) for flaw in flaws)
 
     @property
     def is_resumable(self) -> bool:
@@ -96,6 +109,10 @@ class ScannedRun:
     def foreign(self) -> list[str]:
         """Return the names of all files that Holdfast did not write."""
         return [name for name in self.files if not is_ours(name)]
+
+
+def _is_about_segment(flaw: Flaw) -> bool:
+    return bool(parse_segment_name(flaw.path.rpartition("/")[2]))
 
 
 def is_part(name: str) -> bool:

@@ -64,6 +64,14 @@ def change(repository: MemoryGateway, name: str, content: bytes) -> None:
     repository.write_as_someone_else(BRANCH, {f"{FOLDER}/{name}": content})
 
 
+def lose_segment(repository: MemoryGateway, damage: str) -> None:
+    name = segments_of(repository)[0]
+    if damage == "lost":
+        remove(repository, name)
+    else:
+        change(repository, name, b"{}")
+
+
 def listed(workshop: Workshop, newest: int | None = None) -> list[int]:
     return [entry.sequence for entry in workshop.reader.list_checkpoints("r", newest=newest).entries]
 
@@ -314,6 +322,64 @@ def test_segment_that_is_lost_or_damaged_is_made_anew_from_the_files(
         assert Validator(theirs.reader).check_run("r").is_valid
 
     assert sorted(check_run(repository)) == list(range(1, 16))
+
+
+@MODES
+@pytest.mark.parametrize("damage", ["lost", "damaged"])
+def test_writer_that_goes_on_from_its_copy_makes_a_segment_anew_that_someone_else_lost(
+    tmp_path: Path, repository: MemoryGateway, damage: str, mode: str
+) -> None:
+    with open_workshop(tmp_path, repository, mode=mode) as ours:
+        store(ours, 14)
+        lose_segment(repository, damage)
+        store(ours)
+        assert Validator(ours.reader).check_run("r").is_valid
+
+    lose_segment(repository, damage)
+    with open_workshop(tmp_path, repository, mode=mode) as ours:
+        store(ours)
+        assert Validator(ours.reader).check_run("r").is_valid
+
+    assert sorted(check_run(repository)) == list(range(1, 17))
+
+
+@pytest.mark.parametrize("limit", [None, 9])
+@pytest.mark.parametrize("damage", ["lost", "damaged"])
+def test_clean_up_makes_a_lost_segment_anew_and_goes_on(
+    tmp_path: Path, repository: MemoryGateway, damage: str, limit: int | None
+) -> None:
+    with open_workshop(tmp_path / "ours", repository) as ours:
+        store(ours, 20)
+    lose_segment(repository, damage)
+    unused = f"parts/{'0' * 64}.json"
+    change(repository, unused, b"{}")
+
+    with open_desk(
+        tmp_path / "desk", repository, VirtualClock(NOON), RetentionRules(checkpoints=limit)
+    ) as desk:
+        desk.sweeper.sweep()
+        assert not desk.sweeper.sweep().done
+
+    with open_workshop(tmp_path / "theirs", repository) as theirs:
+        assert Validator(theirs.reader).check_run("r").is_valid
+    assert unused not in names_of(repository)
+    assert sorted(check_run(repository)) == list(range(1 if limit is None else 12, 21))
+
+
+def test_clean_up_of_a_run_that_lacks_more_than_a_segment_leaves_it_alone(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    with open_workshop(tmp_path / "ours", repository) as ours:
+        store(ours, 14)
+    lose_segment(repository, "lost")
+    change(repository, "cp_001_manual.json", b"damaged")
+    before = repository.files(BRANCH)
+
+    with open_desk(tmp_path / "desk", repository, VirtualClock(NOON), RetentionRules()) as desk:
+        report = desk.sweeper.sweep()
+
+    assert not report.done
+    assert repository.files(BRANCH) == before
 
 
 @MODES
