@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 
 import structlog
 from hypothesis import HealthCheck, settings
@@ -26,9 +27,13 @@ for _signal, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.S
         signal.signal(_signal, _handler)
 
 
+_USUAL_FILE = structlog.PrintLogger()._file
+
+
 def _print_to_its_file(logger: structlog.PrintLogger, message: str) -> None:
+    file = sys.stdout if logger._file is _USUAL_FILE else logger._file
     with logger._lock:
-        print(message, file=logger._file, flush=True)
+        print(message, file=file, flush=True)
 
 
 # Where structlog is not set up it prints without naming a file, and `print` does not hold on to `sys.stdout`:

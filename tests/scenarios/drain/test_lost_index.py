@@ -76,7 +76,7 @@ class _CutGateway:
             call = replace(call, sha=self._inner.branches.get(call.sha, call.sha))
         found = self._inner.perform(call)
         if isinstance(call, ListFolder):
-            return replace(found, is_complete=False)
+            return found._replace(is_complete=False)
         if isinstance(call, ReadTree) and any(entry.path == "index.json" for entry in found.entries):
             kept = tuple(entry for entry in found.entries if entry.path != "cp_002_manual.json")
             return Listing(kept, is_complete=False)

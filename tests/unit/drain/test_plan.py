@@ -368,7 +368,7 @@ def test_forecast_grows_with_the_spool_and_with_what_is_spent() -> None:
 # Whatever is spooled, whatever was spent
 
 limits = st.builds(
-    Limits,
+    OPEN._replace,
     write_interval_s=st.sampled_from([0.0, 1.0]),
     content_per_minute=st.sampled_from([0, 3, 10, 80]),
     content_per_hour=st.sampled_from([0, 5, 30, 500]),
