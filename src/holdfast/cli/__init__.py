@@ -7,7 +7,7 @@ Every command is a module with `register(commands)`. What a command needs is imp
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 
@@ -18,35 +18,40 @@ from holdfast.logs import escape_controls
 from holdfast.presentation.exits import CommandFailed, ExitCode, WrongUse, describe, exit_code_of
 from holdfast.presentation.render import Screen, writing_answer
 
-# In the order in which `holdfast --help` shows them.
-COMMANDS = (
-    "demo",
-    "serve",
-    "execution",
-    "ui",
-    "submit",
-    "drain",
-    "status",
-    "stats",
-    "doctor",
-    "runs",
-    "resume",
-    "validate",
-    "diff",
-    "import_files",
-    "complete",
-    "decide",
-    "cleanup",
-    "spool",
-    "keys",
-    "emulator",
-    "n8n",
-    "mcp",
-    "config",
-    "completion",
-)
-# What stands before many a command has no time to load the others.
-_ALONE = {"exec": "execution"}
+# Each command with its module, in the order in which `holdfast --help` shows them.
+COMMANDS = {
+    "demo": "demo",
+    "serve": "serve",
+    "exec": "execution",
+    "ui": "ui",
+    "submit": "submit",
+    "drain": "drain",
+    "status": "status",
+    "stats": "stats",
+    "doctor": "doctor",
+    "runs": "runs",
+    "list": "runs",
+    "show": "runs",
+    "resume": "resume",
+    "validate": "validate",
+    "diff": "diff",
+    "replay": "diff",
+    "import": "import_files",
+    "complete": "complete",
+    "review": "decide",
+    "rollback": "decide",
+    "fork": "decide",
+    "delete": "decide",
+    "cleanup": "cleanup",
+    "preserve": "cleanup",
+    "spool": "spool",
+    "keys": "keys",
+    "emulator": "emulator",
+    "n8n": "n8n",
+    "mcp": "mcp",
+    "config": "config",
+    "completion": "completion",
+}
 
 _DESCRIPTION = (
     "Keeps workflow checkpoints in a GitHub repository: safe on disk at once, verified there soon after."
@@ -59,8 +64,12 @@ Without HOLDFAST_REPO every command works on an embedded GitHub under the data f
 exit codes: 0 done, 1 failed, 2 wrong use or invalid input, 75 work is left in the spool"""
 
 
-def build_parser(names: Iterable[str] = COMMANDS) -> Parser:
-    """Return the parser of the whole command line, or of these commands alone, by their modules."""
+def build_parser(command: str = "") -> Parser:
+    """Return the parser of the whole command line, or of the module of `command` alone, if there is one.
+
+    To load and declare all commands takes longer than many a command: a build step has no time for that.
+    """
+    modules = [COMMANDS[command]] if command in COMMANDS else dict.fromkeys(COMMANDS.values())
     parser = Parser(
         prog="holdfast",
         usage="%(prog)s [options] COMMAND …",
@@ -72,8 +81,8 @@ def build_parser(names: Iterable[str] = COMMANDS) -> Parser:
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     add_shared_options(parser)
     commands = Commands(parser)
-    for name in names:
-        import_module(f"holdfast.cli.{name}").register(commands)
+    for module in modules:
+        import_module(f"holdfast.cli.{module}").register(commands)
     return parser
 
 
@@ -100,8 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _carry_out(arguments: argparse.Namespace, argv: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
-    alone = _ALONE.get(words[0]) if words else None
-    parser = build_parser([alone] if alone else COMMANDS)
+    parser = build_parser(words[0] if words else "")
     try:
         parser.parse_args(words, arguments)
     except SystemExit as end:  # --help and --version are done now

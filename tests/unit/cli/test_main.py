@@ -1,3 +1,4 @@
+import argparse
 import os
 import subprocess
 import sys
@@ -5,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import __version__
-from holdfast.cli import status
+from holdfast import __version__, cli
+from holdfast.cli import build_parser, status
 from holdfast.cli.arguments import Commands
 from holdfast.errors import (
     UnknownRun,
@@ -18,20 +19,7 @@ from .conftest import Holdfast
 # Only there to end a test that hangs.
 LONGEST_S = 60
 
-COMMANDS = [
-    ("demo",),
-    ("submit",),
-    ("drain",),
-    ("status",),
-    ("runs",),
-    ("list",),
-    ("show",),
-    ("spool",),
-    ("spool", "export"),
-    ("spool", "import"),
-    ("emulator",),
-    ("config",),
-]
+COMMANDS = [*((name,) for name in cli.COMMANDS), ("spool", "export"), ("spool", "import")]
 
 
 @pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
@@ -41,7 +29,8 @@ def test_every_help_has_an_example_and_the_shared_options(
     ended = holdfast(*command, "--help")
 
     assert ended.code == 0
-    assert f"example:\n  {' '.join(('holdfast', *command))}" in ended.out
+    _, _, example = ended.out.partition("example:\n  ")
+    assert " ".join(("holdfast", *command)) in example
     assert "--data-dir" in ended.out
     assert ended.err == ""
 
@@ -50,6 +39,18 @@ def test_help_names_every_command(holdfast: Holdfast) -> None:
     out = holdfast("--help").out
 
     assert [name for name, *_ in COMMANDS if f"\n    {name} " not in out] == []
+
+
+def test_each_command_is_declared_by_the_module_that_it_is_known_to_be_in() -> None:
+    declared = {command: names_of(build_parser(command)) for command in cli.COMMANDS}
+
+    assert names_of(build_parser()) == list(cli.COMMANDS)
+    assert [command for command, names in declared.items() if command not in names] == []
+
+
+def names_of(parser: argparse.ArgumentParser) -> list[str]:
+    (commands,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    return list(commands.choices)
 
 
 def test_version_is_printed(holdfast: Holdfast) -> None:
