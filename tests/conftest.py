@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 
+import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
@@ -49,3 +50,9 @@ def pytest_collection_finish() -> None:
     """Have no collection of garbage look through thousands of tests, and all that they import, again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the doctor take the folders of tests to be on a disk, also where they are in memory."""
+    monkeypatch.setattr("holdfast.doctor.examination._file_system", lambda _folder: "ext4")

@@ -94,6 +94,7 @@ def test_an_outage_and_the_disk_are_told() -> None:
     assert "holdfast_disk_free_bytes 7.0" in exposed()
 
 
+@pytest.mark.slow
 def test_every_alert_says_what_to_do() -> None:
     for rule in alerts():
         assert rule["labels"]["severity"] in ("warning", "critical")

@@ -82,6 +82,7 @@ def test_a_programs_step_and_the_verified_commit_are_one_trace(
     assert drain.attributes["holdfast.checkpoint_id"] == receipt.checkpoint_id
 
 
+@pytest.mark.slow
 def test_a_step_for_many_traces_has_a_span_in_each_with_a_link(
     exporter: InMemorySpanExporter, tmp_path: Path
 ) -> None:
@@ -130,6 +131,7 @@ def test_a_header_that_is_no_traceparent_begins_a_trace_of_its_own(
     assert any(span.name == "holdfast.save" for span in exporter.get_finished_spans())
 
 
+@pytest.mark.slow
 def test_the_same_checkpoint_in_another_span_is_the_same(
     exporter: InMemorySpanExporter, settings: Settings
 ) -> None:

@@ -29,6 +29,7 @@ def claim_commits(stage: Stage) -> int:
     )
 
 
+@pytest.mark.slow
 def test_a_job_claims_its_run_and_saves_with_the_fence(stage: Stage) -> None:
     outputs = stage.run("resume", run_id=RUN, claim="true")
     saved = stage.run("save", run_id=RUN, state='{"n": 1}')
@@ -68,6 +69,7 @@ def test_while_nobody_can_tell_the_step_fails_as_well(stage: Stage) -> None:
     assert (stage.code, outputs["claimed"]) == (75, "false")
 
 
+@pytest.mark.slow
 def test_a_run_that_nobody_drives_any_more_is_claimed_with_a_higher_fence(stage: Stage) -> None:
     stage.run("resume", run_id=RUN, claim="true")
     stage.run("save", run_id=RUN, state='{"n": 1}')
@@ -79,6 +81,7 @@ def test_a_run_that_nobody_drives_any_more_is_claimed_with_a_higher_fence(stage:
     assert json.loads(Path(outputs["state-file"]).read_text()) == {"n": 1}
 
 
+@pytest.mark.slow
 def test_a_second_resume_of_the_job_goes_on_with_its_claim(stage: Stage) -> None:
     first = stage.run("resume", run_id=RUN, claim="true")
     again = stage.run("resume", run_id=RUN, claim="true")
@@ -87,6 +90,7 @@ def test_a_second_resume_of_the_job_goes_on_with_its_claim(stage: Stage) -> None
     assert again["claim-token"] == first["claim-token"]
 
 
+@pytest.mark.slow
 def test_a_save_renews_a_claim_that_is_due(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.run("resume", run_id=RUN, claim="true")
     monkeypatch.setattr(claims, "RENEWALS_IN_TTL", 1)
@@ -97,6 +101,7 @@ def test_a_save_renews_a_claim_that_is_due(stage: Stage, monkeypatch: pytest.Mon
     assert stored(stage, "cp_001_manual.json")["fence"] == 1
 
 
+@pytest.mark.slow
 def test_a_claim_is_renewed_in_time_by_a_machine_whose_clock_is_hours_behind(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +126,7 @@ def take_over(stage: Stage) -> None:
     stage.run("save", run_id=RUN, run_number="2", state='{"by": 2}')
 
 
+@pytest.mark.slow
 def test_a_job_whose_run_was_taken_over_learns_of_it_when_it_renews(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +140,7 @@ def test_a_job_whose_run_was_taken_over_learns_of_it_when_it_renews(
     assert stored(stage, "latest.json")["state_snapshot"] == {"by": 2}
 
 
+@pytest.mark.slow
 def test_a_job_whose_run_was_taken_over_is_refused_by_the_writer(stage: Stage) -> None:
     take_over(stage)
 
@@ -147,6 +154,7 @@ def test_a_job_whose_run_was_taken_over_is_refused_by_the_writer(stage: Stage) -
     assert "someone else had taken it over" in stage.warnings[0]
 
 
+@pytest.mark.slow
 def test_complete_releases_the_run(stage: Stage) -> None:
     stage.run("resume", run_id=RUN, claim="true")
     stage.run("save", run_id=RUN)

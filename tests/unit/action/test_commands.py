@@ -19,6 +19,7 @@ RUN = "CI-1-build"
 CANARY = "the canary that must not sing 4711"
 
 
+@pytest.mark.slow
 def test_a_save_is_verified_and_told(stage: Stage) -> None:
     outputs = stage.run("save", trigger="phase_complete", phase="plan", state='{"a": 1}')
 
@@ -62,6 +63,7 @@ def test_later_steps_call_holdfast_by_its_name_on_the_same_run(stage: Stage) -> 
     assert f"checkpoints/{RUN}/cp_002_step_complete.json" in stage.stored()
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_for_a_person_says_so(stage: Stage) -> None:
     stage.run("save", trigger="phase_complete", phase="phase_1_plan")
     free = stage.run("resume")
@@ -76,6 +78,7 @@ def test_a_run_that_waits_for_a_person_says_so(stage: Stage) -> None:
     assert held["saved-at"] > free["saved-at"]
 
 
+@pytest.mark.slow
 def test_nothing_but_the_masking_command_shows_the_token(stage: Stage) -> None:
     stage.run("save")
 
@@ -84,6 +87,7 @@ def test_nothing_but_the_masking_command_shows_the_token(stage: Stage) -> None:
     assert TOKEN not in stage.summary
 
 
+@pytest.mark.slow
 def test_keys_given_as_inputs_seal_and_sign_and_are_masked(stage: Stage) -> None:
     seal, sign = jose.make_shared_key(), jose.make_signing_key()
     keys = {"encryption_key": json.dumps(seal), "signing_key": json.dumps(sign)}
@@ -110,6 +114,7 @@ def test_keys_given_as_inputs_seal_and_sign_and_are_masked(stage: Stage) -> None
     assert "not signed" in stage.printed
 
 
+@pytest.mark.slow
 def test_logs_are_folded_and_cannot_be_commands(stage: Stage) -> None:
     stage.run("save")
 
@@ -128,6 +133,7 @@ def test_a_save_that_does_not_wait_is_spooled_and_written_out_without_a_warning(
     assert (Path(outputs["spool-dir"]) / "manifest.json").is_file()
 
 
+@pytest.mark.slow
 def test_a_later_save_takes_along_what_waits_and_clears_what_was_written_out(stage: Stage) -> None:
     folder = Path(stage.run("save", wait="false")["spool-dir"])
 
@@ -186,6 +192,7 @@ def test_a_checkpoint_that_is_left_fails_the_step_that_asks_for_it(stage: Stage)
     assert stage.code == 75
 
 
+@pytest.mark.slow
 def test_another_job_drains_what_was_written_out_and_doing_it_again_changes_nothing(stage: Stage) -> None:
     first = stage.run("save", wait="false", state='{"a": 1}')
     artifact = stage.folder / "artifact"
@@ -204,6 +211,7 @@ def test_another_job_drains_what_was_written_out_and_doing_it_again_changes_noth
     assert not artifact.exists()
 
 
+@pytest.mark.slow
 def test_the_artifacts_of_several_jobs_are_drained_from_one_folder(stage: Stage) -> None:
     for job in ("one", "two"):
         stage.run("save", job=job, wait="false", spool_dir=str(stage.folder / "artifacts" / job))
@@ -262,6 +270,7 @@ def test_there_is_nothing_to_resume_at_first(stage: Stage) -> None:
     assert (stage.code, outputs, stage.warnings) == (0, {"found": "false"}, [])
 
 
+@pytest.mark.slow
 def test_another_attempt_of_the_job_resumes_where_the_first_stopped(stage: Stage) -> None:
     progress = {"style": "tasks", "tasks": {"compile": {"status": "completed"}, "test": {"status": "failed"}}}
     state = json.dumps({"progress": progress})[:-1] + ', "price": 1.10}'
@@ -297,6 +306,7 @@ def test_a_resume_that_cannot_ask_is_a_warning(stage: Stage) -> None:
     assert len(stage.warnings) == 1
 
 
+@pytest.mark.slow
 def test_a_completed_run_is_told_and_not_resumed(stage: Stage) -> None:
     stage.run("save", state='{"a": 1}')
     completed = stage.run("complete", status="success")
@@ -340,6 +350,7 @@ def test_a_cleanup_first_says_what_it_would_do_and_then_does_it(stage: Stage) ->
     assert "| run | action | files | bytes | why |" in stage.summary
 
 
+@pytest.mark.slow
 def test_a_cleanup_without_a_budget_is_postponed(stage: Stage) -> None:
     stage.run("save")
     stage.emulator.faults.add(parse_fault("any:secondary=3600"))
@@ -350,6 +361,7 @@ def test_a_cleanup_without_a_budget_is_postponed(stage: Stage) -> None:
     assert "The next cleanup goes on" in stage.warnings[0]
 
 
+@pytest.mark.slow
 def test_a_cleanup_that_is_cut_short_tells_what_it_did(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = Sweeper.sweep
     monkeypatch.setattr(

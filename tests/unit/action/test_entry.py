@@ -77,6 +77,7 @@ def test_what_hangs_is_left_behind(cancelled: threading.Event, monkeypatch: pyte
     never.set()
 
 
+@pytest.mark.slow
 def test_a_cancelled_job_keeps_its_checkpoint_though_a_request_hangs(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

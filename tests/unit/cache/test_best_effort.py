@@ -126,6 +126,7 @@ def test_full_cache_takes_one_value_after_the_other_and_keeps_the_newest(
         assert len(cache.keys("row/")) == min(8, 9_900_000 // size_bytes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size_bytes", [100_000, 1_200_000])
 def test_many_values_kept_together_push_out_no_more_than_they_need(folder: Path, size_bytes: int) -> None:
     with closing(BestEffortCache(folder, max_bytes=16_000_000)) as cache:
@@ -138,6 +139,7 @@ def test_many_values_kept_together_push_out_no_more_than_they_need(folder: Path,
         assert cache.get("old/100") is not None
 
 
+@pytest.mark.slow
 def test_more_than_a_cache_holds_is_passed_over(folder: Path) -> None:
     with closing(BestEffortCache(folder, max_bytes=4_000_000)) as cache:
         cache.set_many({f"row/{number:02d}": bytes(1_200_000) for number in range(20)})

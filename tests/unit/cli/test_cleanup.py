@@ -56,6 +56,7 @@ def test_dry_run_shows_the_plan_as_a_table_and_changes_nothing(holdfast: Holdfas
     assert len(stored(data_dir, "a")) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_dry_run_is_a_json_document_too(holdfast: Holdfast) -> None:
     store(holdfast, "a", "b")
@@ -113,6 +114,7 @@ def test_name_that_is_no_text_is_refused_before_anything_is_stored(holdfast: Hol
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 def test_run_that_nobody_knows_is_preserved_with_a_question(holdfast: Holdfast) -> None:
     store(holdfast, "a")
 
@@ -123,6 +125,7 @@ def test_run_that_nobody_knows_is_preserved_with_a_question(holdfast: Holdfast) 
     assert "There is no run aa yet" in unknown.err
 
 
+@pytest.mark.slow
 def test_run_of_which_a_summary_is_left_is_preserved_with_a_word_about_that(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +144,7 @@ def test_name_that_is_no_run_cannot_be_preserved(holdfast: Holdfast) -> None:
     assert holdfast("preserve", "../x").code == 2
 
 
+@pytest.mark.slow
 def test_squash_reports_commits_and_bytes(holdfast: Holdfast, data_dir: Path) -> None:
     store(holdfast, "a")
     before = stored(data_dir, "a")
@@ -154,6 +158,7 @@ def test_squash_reports_commits_and_bytes(holdfast: Holdfast, data_dir: Path) ->
     assert "1 now" in holdfast("cleanup", "--squash-history").out
 
 
+@pytest.mark.slow
 def test_default_branch_is_not_squashed_unless_named(holdfast: Holdfast) -> None:
     store(holdfast, "a", options=("--branch", "main"))
 
@@ -193,6 +198,7 @@ def test_low_budget_ends_with_75_and_leaves_everything(
     assert holdfast("cleanup", *github.options).out.splitlines()[-1].startswith("Deleted 6 files")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few")
 def test_throttled_cleanup_is_a_document_of_the_same_shape_that_says_why(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +236,7 @@ def test_cleanup_that_is_cut_short_shows_what_it_did_and_ends_with_75(
     assert "the rest is for checkpoints" in ended.err
 
 
+@pytest.mark.slow
 def test_completed_run_ends_with_its_newest_state(holdfast: Holdfast) -> None:
     text = '{"run_id": "a", "trigger": "manual", "phase": "phase_2_build", "workflow": "ci", '
     holdfast("submit", "-", stdin=text + '"state": {"n": 1.10}, "extra": [1]}')
@@ -283,6 +290,7 @@ def test_completed_run_is_deleted_on_success_unless_it_is_kept(
     assert len(stored(data_dir, "c")) == 5
 
 
+@pytest.mark.slow
 def test_completion_is_safe_on_disk_while_github_is_away(
     holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,6 +322,7 @@ def test_completion_beside_a_running_service_is_stored_by_that(
     assert (ended.document["sequence_number"], ended.document["status"]) == (4, "verified")
 
 
+@pytest.mark.slow
 def test_completion_that_another_process_has_not_stored_yet_is_in_good_hands(
     holdfast: Holdfast, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +343,7 @@ def test_completion_that_another_process_has_not_stored_yet_is_in_good_hands(
     assert holdfast("drain").code == 0
 
 
+@pytest.mark.slow
 def test_completion_beside_another_drain_tells_how_many_wait_for_that(
     holdfast: Holdfast, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,6 +361,7 @@ def test_completion_beside_another_drain_tells_how_many_wait_for_that(
     assert "2 checkpoints still waiting in the spool" in ended.err
 
 
+@pytest.mark.slow
 def test_completion_that_github_will_not_take_fails_and_says_why(holdfast: Holdfast, github: GitHub) -> None:
     store(holdfast, "a", options=github.options)
     github.emulator.switch(secret_marker="run_complete")

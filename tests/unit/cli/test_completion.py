@@ -50,6 +50,7 @@ def test_a_command_after_two_dashes_is_not_ours(bash: str) -> None:
     assert complete(bash, "exec", "a", "--step", "b", "--", "sta") == []
 
 
+@pytest.mark.slow
 def test_every_command_and_option_is_in_every_script(holdfast: Holdfast) -> None:
     words = list(find_words(build_parser()))
     assert len({word.command for word in words}) > 30

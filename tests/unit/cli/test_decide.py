@@ -56,6 +56,7 @@ def test_a_review_says_whether_a_task_that_was_cut_off_is_done(
     assert (plan["needs_review"], plan["completed"], plan["remaining"]) == (False, completed, remaining)
 
 
+@pytest.mark.slow
 def test_nothing_to_review_is_a_failure(holdfast: Holdfast) -> None:
     submit(holdfast, "r")
 
@@ -65,6 +66,7 @@ def test_nothing_to_review_is_a_failure(holdfast: Holdfast) -> None:
     assert holdfast("review", "r", "--decision", "perhaps").code == 2
 
 
+@pytest.mark.slow
 def test_a_rollback_goes_on_where_the_older_checkpoint_did(holdfast: Holdfast) -> None:
     state = '{"phase_outputs":{"phase_1":{}},"price":1.10}'
     submit(holdfast, "r", "--trigger", "phase_complete", "--phase", "phase_1", state=state)
@@ -82,6 +84,7 @@ def test_a_rollback_goes_on_where_the_older_checkpoint_did(holdfast: Holdfast) -
     assert holdfast("rollback", "r", "9").code == 1
 
 
+@pytest.mark.slow
 def test_a_fork_begins_another_run_and_leaves_the_old_one(holdfast: Holdfast) -> None:
     first = submit(holdfast, "r", state="1").document["checkpoint_id"]
     submit(holdfast, "r", "--wait", state="2")
@@ -125,6 +128,7 @@ def test_a_deletion_is_one_commit_and_takes_what_is_spooled(
     assert holdfast("delete", "r", "--yes").code == 1
 
 
+@pytest.mark.slow
 def test_a_deleted_run_can_begin_anew(holdfast: Holdfast) -> None:
     submit(holdfast, "r", "--wait")
     holdfast("delete", "r", "--yes")
@@ -135,6 +139,7 @@ def test_a_deleted_run_can_begin_anew(holdfast: Holdfast) -> None:
     assert holdfast("resume", "r", "--json").document["state"] == 5
 
 
+@pytest.mark.slow
 def test_a_deleted_checkpoint_that_comes_again_is_stored_again(holdfast: Holdfast) -> None:
     checkpoint = (
         '{"checkpoint_id": "1f0c7a52-6d0e-4b43-9a43-5d5cf3a0c3ad", "run_id": "r", "trigger": "manual",'
@@ -181,6 +186,7 @@ def test_a_deletion_that_was_killed_leaves_no_receipt_without_its_checkpoint(
     assert len(holdfast("list", "r", "--json").document["checkpoints"]) == 1
 
 
+@pytest.mark.slow
 def test_a_run_that_is_only_spooled_can_be_deleted(holdfast: Holdfast) -> None:
     submit(holdfast, "r")
 
@@ -188,6 +194,7 @@ def test_a_run_that_is_only_spooled_can_be_deleted(holdfast: Holdfast) -> None:
     assert holdfast("runs", "--json").document == {"runs": []}
 
 
+@pytest.mark.slow
 def test_a_preserved_run_is_deleted_by_force_alone(holdfast: Holdfast) -> None:
     submit(holdfast, "r", "--wait")
     holdfast("preserve", "r")
@@ -200,6 +207,7 @@ def test_a_preserved_run_is_deleted_by_force_alone(holdfast: Holdfast) -> None:
     assert "was not preserved" in holdfast("preserve", "r", "--remove").out
 
 
+@pytest.mark.slow
 def test_of_an_archived_run_the_summary_is_shown(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DELETE_COMPLETED", "true")
     submit(holdfast, "r", "--wait")

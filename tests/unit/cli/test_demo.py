@@ -14,6 +14,7 @@ def no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(show, "kill_while_draining", lambda *_, **__: True)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_crash")
 def test_every_promise_is_checked_and_summed_up(holdfast: Holdfast, tmp_path: Path) -> None:
     ended = holdfast("demo", "--json", "--data-dir", tmp_path / "demo")
@@ -27,6 +28,7 @@ def test_every_promise_is_checked_and_summed_up(holdfast: Holdfast, tmp_path: Pa
     assert all(promise["ok"] for promise in ended.document["promises"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_crash")
 def test_people_can_follow_it_and_try_the_commands(holdfast: Holdfast, tmp_path: Path) -> None:
     ended = holdfast("demo", "--data-dir", tmp_path / "demo")
@@ -48,6 +50,7 @@ def test_it_can_run_twice_in_one_folder(holdfast: Holdfast, tmp_path: Path) -> N
     assert codes == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_crash")
 def test_the_environment_does_not_reach_it(
     holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -61,6 +64,7 @@ def test_the_environment_does_not_reach_it(
     assert [path.name[:9] for path in (tmp_path / "demo" / "targets").iterdir()] == ["embedded-"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_crash")
 def test_a_broken_promise_fails_it(
     holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -82,6 +86,7 @@ def test_it_refuses_a_real_repository(holdfast: Holdfast, option: str) -> None:
     assert "the embedded GitHub alone" in ended.err
 
 
+@pytest.mark.slow
 def test_without_git_it_says_so(holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 

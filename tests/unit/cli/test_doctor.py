@@ -19,6 +19,8 @@ from tests.fakes.postgres import postgres_url
 
 from .conftest import Ended, GitHub, Holdfast
 
+pytestmark = pytest.mark.usefixtures("on_a_disk")
+
 
 def failed(ended: Ended, cure: str = "") -> list[str]:
     """Return the names of the checks that found a trouble; what they advise has to name the cure."""
@@ -91,6 +93,7 @@ def test_a_data_folder_that_cannot_be_made_is_found(holdfast: Holdfast, tmp_path
     assert failed(ended, "HOLDFAST_DATA_DIR") == ["data folder", "spool"]
 
 
+@pytest.mark.slow
 def test_what_is_set_aside_is_found(holdfast: Holdfast, github: GitHub) -> None:
     github.emulator.switch(secret_marker="canary")
     holdfast("submit", "-", "--run-id", "a", *github.options, stdin='{"a": "canary"}')
@@ -141,6 +144,7 @@ def test_a_token_that_may_not_write_is_found(holdfast: Holdfast, github: GitHub)
     assert failed(ended, "contents: read and write") == ["permission"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("switch", ["protected_branches", "ruled_branches"])
 def test_a_guarded_branch_is_found(holdfast: Holdfast, github: GitHub, switch: str) -> None:
     holdfast("submit", "-", "--run-id", "a", "--wait", *github.options, stdin="{}")
@@ -172,6 +176,7 @@ def test_a_server_that_hangs_is_found(
     assert "did not answer" in ended.out
 
 
+@pytest.mark.slow
 def test_whatever_hangs_is_found_and_keeps_none_of_the_others(
     holdfast: Holdfast, silent_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +222,7 @@ def test_who_answers_is_heard_however_long_the_machine_took_to_load(
     assert diagnosis.ok
 
 
+@pytest.mark.slow
 def test_a_server_without_graphql_is_found_where_it_is_needed(holdfast: Holdfast, github: GitHub) -> None:
     github.emulator.change_options(graphql=False)
 
@@ -237,6 +243,7 @@ def test_a_token_near_its_end_is_told_and_one_past_it_is_found(holdfast: Holdfas
     assert failed(holdfast("doctor", "--json", *github.options), "HOLDFAST_TOKEN_FILE") == ["token"]
 
 
+@pytest.mark.slow
 def test_a_newer_format_is_found(holdfast: Holdfast, github: GitHub) -> None:
     holdfast("submit", "-", "--run-id", "a", "--wait", *github.options, stdin="{}")
     body = {
@@ -253,6 +260,7 @@ def test_a_newer_format_is_found(holdfast: Holdfast, github: GitHub) -> None:
     assert failed(holdfast("doctor", "--json", *github.options), "pgrade") == ["format"]
 
 
+@pytest.mark.slow
 def test_while_github_asks_us_to_stay_away_it_is_not_asked(holdfast: Holdfast, github: GitHub) -> None:
     github.emulator.change_options(primary_limit=0)
     holdfast("doctor", "--json", *github.options)
@@ -265,6 +273,7 @@ def test_while_github_asks_us_to_stay_away_it_is_not_asked(holdfast: Holdfast, g
     assert len(github.emulator.journal.entries) == before
 
 
+@pytest.mark.slow
 def test_keys_are_looked_at_where_they_are_set(
     holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +287,7 @@ def test_keys_are_looked_at_where_they_are_set(
     assert "keys" not in failed(holdfast("doctor", "--json"))
 
 
+@pytest.mark.slow
 def test_checkpoints_that_no_key_here_opens_are_found(
     holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +302,7 @@ def test_checkpoints_that_no_key_here_opens_are_found(
     assert "0 of 1 sealed checkpoints" in ended.out
 
 
+@pytest.mark.slow
 def test_sealed_checkpoints_on_a_machine_without_a_key_are_found(
     holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +349,7 @@ def test_a_full_spool_is_found(holdfast: Holdfast, github: GitHub, monkeypatch: 
     assert failed(ended, "HOLDFAST_MAX_SPOOL_ITEMS") == ["spool"]
 
 
+@pytest.mark.slow
 def test_what_kept_the_last_drain_from_github_is_found(holdfast: Holdfast, github: GitHub) -> None:
     holdfast("submit", "-", "--run-id", "a", *github.options, stdin="{}")
     github.emulator.switch(read_only=True)

@@ -42,6 +42,7 @@ def open_session(data_dir: Path) -> Iterator[Session]:
         yield session
 
 
+@pytest.mark.slow
 def test_what_is_spooled_is_verified(holdfast: Holdfast) -> None:
     submit(holdfast, "a", "b", "b")
 
@@ -60,6 +61,7 @@ def test_what_is_spooled_is_verified(holdfast: Holdfast) -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_result_is_told_in_a_line(holdfast: Holdfast) -> None:
     submit(holdfast, "a")
 
@@ -88,6 +90,7 @@ def test_what_is_left_exits_75_with_the_reason(
     assert "a-wrong-token" not in ended.err + ended.out
 
 
+@pytest.mark.slow
 def test_what_github_will_not_take_is_mentioned(holdfast: Holdfast, github: GitHub) -> None:
     submit(holdfast, "a", options=github.options)
     holdfast("submit", "-", "--run-id", "b", *github.options, stdin='{"password": "hunter2"}')

@@ -56,6 +56,7 @@ def test_the_line_for_people_has_the_address(data_dir: Path) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

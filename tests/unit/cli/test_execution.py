@@ -20,6 +20,7 @@ from holdfast.repository.reader import Reader
 from holdfast.settings import Settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_known", [True, False], ids=["latest is here", "latest is not here"])
 def test_github_is_started_before_a_look_that_needs_it_and_else_not_at_all(
     tmp_path: Path, is_known: bool

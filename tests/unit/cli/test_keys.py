@@ -30,6 +30,7 @@ def test_key_is_of_one_kind(holdfast: Holdfast) -> None:
     assert holdfast("keys", "new", "--recipient", "--signing").code == 2
 
 
+@pytest.mark.slow
 def test_rotate_says_what_it_did(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     holdfast("submit", "-", "--run-id", "r", "--wait", stdin='{"n": 1}')
     monkeypatch.setenv("HOLDFAST_ENCRYPTION_KEY", holdfast("keys", "new").out)
@@ -81,6 +82,7 @@ def test_without_the_key_reading_fails_with_its_id_and_all_else_works(
         assert holdfast(*words).code == 0, words
 
 
+@pytest.mark.slow
 def test_unsigned_checkpoints_are_marked_and_named(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ LONGEST_S = 60
 COMMANDS = [*((name,) for name in cli.COMMANDS), ("spool", "export"), ("spool", "import")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
 def test_every_help_has_an_example_and_the_shared_options(
     holdfast: Holdfast, command: tuple[str, ...]
@@ -57,6 +58,7 @@ def test_version_is_printed(holdfast: Holdfast) -> None:
     assert holdfast("--version").out == f"holdfast {__version__}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

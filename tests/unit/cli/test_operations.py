@@ -111,6 +111,7 @@ def test_refusal_is_told_and_the_cure_of_the_page_helps(
     assert holdfast("status", "--json", *github.options).document["last_error"] is None
 
 
+@pytest.mark.slow
 def test_what_lies_in_the_place_of_a_run_is_told_with_what_to_do(holdfast: Holdfast, github: GitHub) -> None:
     """`tests/scenarios/drain/test_one_bad_run.py` moves it away, and waits for the next try."""
     save(holdfast, github, run_id="other")
@@ -126,6 +127,7 @@ def test_what_lies_in_the_place_of_a_run_is_told_with_what_to_do(holdfast: Holdf
     assert "move that away. Only this run waits until then; the next try is in 15 s" in ended.err
 
 
+@pytest.mark.slow
 def test_secret_that_push_protection_found_is_taken_out_and_the_rest_is_stored(
     holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +164,7 @@ def test_full_spool_takes_more_once_its_limit_is_raised(
     save(holdfast, github)
 
 
+@pytest.mark.slow
 def test_damaged_spool_is_moved_away_and_what_can_be_read_is_saved_and_reported(
     holdfast: Holdfast, github: GitHub, data_dir: Path
 ) -> None:
@@ -180,6 +183,7 @@ def test_damaged_spool_is_moved_away_and_what_can_be_read_is_saved_and_reported(
     assert [each["sequence"] for each in stored(holdfast, github)] == [1, 2]
 
 
+@pytest.mark.slow
 def test_everything_beside_the_spool_is_made_anew_when_it_is_missing(
     holdfast: Holdfast, github: GitHub, data_dir: Path
 ) -> None:

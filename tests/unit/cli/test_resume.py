@@ -13,6 +13,7 @@ def submit(holdfast: Holdfast, *options: str, state: str = STATE) -> Ended:
     return holdfast("submit", "-", "--run-id", "r", "--json", *options, stdin=state)
 
 
+@pytest.mark.slow
 def test_plan_is_printed_with_the_stored_digits(holdfast: Holdfast) -> None:
     submit(holdfast, "--trigger", "phase_complete", "--phase", "phase_0_idea", "--wait")
 
@@ -36,6 +37,7 @@ def test_people_are_told_the_message_and_every_warning(holdfast: Holdfast) -> No
     assert "warning: phase 'build' has no number" in out
 
 
+@pytest.mark.slow
 def test_people_are_told_which_phases_were_assumed(holdfast: Holdfast) -> None:
     note = "(of the standard phases 0 to 8; name others in state.progress.phases)"
 
@@ -102,6 +104,7 @@ def test_lessons_that_are_no_list_are_wrong_use(holdfast: Holdfast, tmp_path: Pa
     assert holdfast("resume", "r", "--dag", tmp_path / "broken.json").code == 2
 
 
+@pytest.mark.slow
 def test_after_a_write_a_dead_github_does_not_keep_from_resuming(
     holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +132,7 @@ def test_diff_is_a_patch_or_lines_for_people(holdfast: Holdfast) -> None:
     assert "integrity" not in out
 
 
+@pytest.mark.slow
 def test_replay_tells_decisions_and_changes(holdfast: Holdfast) -> None:
     gate = {"gate_id": "g1", "decision": "pass"}
     decision = {"agent": "atlas", "description": "go on", "rationale": "enough is known"}
@@ -154,6 +158,7 @@ def test_replay_of_a_large_change_is_cut_for_people(holdfast: Holdfast) -> None:
     assert "(502 characters)" in out
 
 
+@pytest.mark.slow
 def test_validate_does_not_call_anything_well_that_it_could_not_read(
     holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +174,7 @@ def test_validate_does_not_call_anything_well_that_it_could_not_read(
     assert (document["valid"], document["checkpoints"], len(document["unchecked"])) == (False, 1, 1)
 
 
+@pytest.mark.slow
 def test_validate_a_run_and_a_file(holdfast: Holdfast, tmp_path: Path) -> None:
     submit(holdfast, "--wait")
     bad = tmp_path / "bad.json"

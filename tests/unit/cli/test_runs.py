@@ -13,6 +13,7 @@ def submit(holdfast: Holdfast, run_id: str, *options: str, state: str = "{}") ->
     return holdfast("submit", "-", "--run-id", run_id, "--json", *options, stdin=state)
 
 
+@pytest.mark.slow
 def test_runs_stored_and_spooled_are_listed_together(holdfast: Holdfast) -> None:
     submit(holdfast, "stored", "--workflow", "ci.yml", "--wait")
     submit(holdfast, "spooled")
@@ -31,6 +32,7 @@ def test_runs_stored_and_spooled_are_listed_together(holdfast: Holdfast) -> None
     assert document["runs"][1]["workflow"] == "ci.yml"
 
 
+@pytest.mark.slow
 def test_runs_can_be_chosen(holdfast: Holdfast) -> None:
     submit(holdfast, "done", "--status", "completed", "--workflow", "ci.yml")
     submit(holdfast, "open", "--workflow", "ci.yml")
@@ -66,6 +68,7 @@ def test_what_a_table_shows_cannot_command_the_terminal(holdfast: Holdfast) -> N
     assert "\\x1b[2Jgone\\nforged" in holdfast("runs").out
 
 
+@pytest.mark.slow
 def test_the_checkpoints_of_a_run_are_listed(holdfast: Holdfast) -> None:
     submit(holdfast, "r", "--trigger", "iteration", "--wait")
     submit(holdfast, "r", "--status", "completed")
@@ -102,6 +105,7 @@ def test_show_for_people_is_indented_with_exact_numbers(holdfast: Holdfast) -> N
     assert '    "price": 1.10,\n    "big": 123456789012345678901234567890\n' in out
 
 
+@pytest.mark.slow
 def test_show_takes_the_newest_unless_a_number_is_given(holdfast: Holdfast) -> None:
     submit(holdfast, "r", "--wait", state="1")
     submit(holdfast, "r", state="2")
@@ -110,6 +114,7 @@ def test_show_takes_the_newest_unless_a_number_is_given(holdfast: Holdfast) -> N
     assert holdfast("show", "r", "1", "--json").document["state_snapshot"] == 1
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_found_by_its_id_wherever_one_is_named(holdfast: Holdfast) -> None:
     stored = submit(holdfast, "r", "--wait", state="1").document["checkpoint_id"]
     spooled = submit(holdfast, "r", state="2").document["checkpoint_id"]
@@ -124,6 +129,7 @@ def test_a_checkpoint_is_found_by_its_id_wherever_one_is_named(holdfast: Holdfas
     assert [scene["sequence"] for scene in story["checkpoints"]] == [2]
 
 
+@pytest.mark.slow
 def test_another_machine_finds_a_checkpoint_by_its_id(
     holdfast: Holdfast, github: GitHub, tmp_path: Path
 ) -> None:
@@ -192,6 +198,7 @@ def test_indenting_spells_out_what_a_terminal_would_obey() -> None:
     assert json.loads(shown) == json.loads(text)
 
 
+@pytest.mark.slow
 def test_archived_runs_are_found_by_their_workflow(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +216,7 @@ def test_archived_runs_are_found_by_their_workflow(
     assert len(holdfast("runs", "--archived", "--json").document["runs"]) == 2
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_came_after_its_run_was_taken_over_is_marked_in_the_list(
     holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from .conftest import Holdfast
 
 
@@ -12,6 +14,7 @@ def fill(holdfast: Holdfast, *options: str) -> list[str]:
     return [each["checkpoint_id"] for each in submitted]
 
 
+@pytest.mark.slow
 def test_an_export_can_be_imported_elsewhere_and_drained(holdfast: Holdfast, tmp_path: Path) -> None:
     ids = fill(holdfast)
 
@@ -38,6 +41,7 @@ def test_an_export_leaves_the_spool_as_it_is(holdfast: Holdfast, tmp_path: Path)
     assert holdfast("status", "--json").document["spool"]["depth"] == 3
 
 
+@pytest.mark.slow
 def test_importing_again_changes_nothing(holdfast: Holdfast, tmp_path: Path) -> None:
     fill(holdfast)
     holdfast("spool", "export", tmp_path / "unsent")
@@ -94,6 +98,7 @@ def test_a_damaged_file_is_reported_and_the_rest_is_imported(holdfast: Holdfast,
     assert f"1 checkpoint damaged and not imported: {damaged}" in ended.err
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_known_otherwise_is_refused(holdfast: Holdfast, tmp_path: Path) -> None:
     same = ("--checkpoint-id", "550e8400-e29b-41d4-a716-446655440000", "--run-id", "r")
     holdfast("submit", "-", *same, stdin="1")

@@ -18,6 +18,7 @@ def test_with_nothing_there_nothing_is_made(holdfast: Holdfast, data_dir: Path) 
     assert ended.document["last_error"] is None
 
 
+@pytest.mark.slow
 def test_an_empty_and_a_used_spool_are_told_in_the_same_shape(holdfast: Holdfast) -> None:
     before = holdfast("status", "--json").document
     holdfast("submit", "-", "--run-id", "r", "--wait", stdin="{}")
@@ -50,6 +51,7 @@ def test_status_does_not_talk_to_github(holdfast: Holdfast, github: GitHub) -> N
     assert "GitHub has not been asked yet" in ended.out
 
 
+@pytest.mark.slow
 def test_the_budget_is_told_after_a_drain(holdfast: Holdfast) -> None:
     holdfast("submit", "-", "--run-id", "r", stdin="{}")
     calls = holdfast("drain", "--json").document["calls"]
@@ -74,6 +76,7 @@ def test_people_see_depth_size_and_age(holdfast: Holdfast) -> None:
     assert "last error  none" in out
 
 
+@pytest.mark.slow
 def test_the_reason_of_what_is_set_aside_is_told(holdfast: Holdfast, github: GitHub) -> None:
     github.emulator.switch(secret_marker="hunter2")
     holdfast("submit", "-", "--run-id", "r", *github.options, stdin='{"password": "hunter2"}')
@@ -90,6 +93,7 @@ def test_the_reason_of_what_is_set_aside_is_told(holdfast: Holdfast, github: Git
     assert ".." not in document["set_aside"][0]["reason"]
 
 
+@pytest.mark.slow
 def test_the_last_error_is_told(holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_TOKEN", "a-wrong-token")
     holdfast("submit", "-", "--run-id", "r", *github.options, stdin="{}")
@@ -108,6 +112,7 @@ def test_the_last_error_is_told(holdfast: Holdfast, github: GitHub, monkeypatch:
     assert "holdfast drain makes one at once" in out
 
 
+@pytest.mark.slow
 def test_a_limit_that_github_named_is_told_with_its_end(holdfast: Holdfast, github: GitHub) -> None:
     github.emulator.faults.add(parse_fault("any:secondary=120"))
     holdfast("submit", "-", "--run-id", "r", *github.options, stdin="{}")

@@ -351,6 +351,7 @@ def announce(assembly: Assembly, remaining: int, resource: str = "core") -> None
     assembly.rate_limiter.observe(Answer(ReadHead("main"), 200, headers, now))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("remaining", "mode", "trigger", "persistence"),
     [

@@ -42,6 +42,7 @@ def test_checkpoints_of_all_runs_go_into_one_commit(workshop: Workshop, reposito
         assert sorted(check_run(repository, run_id)) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_one_at_a_time_costs_one_request_each(workshop: Workshop, repository: MemoryGateway) -> None:
     workshop.save()
     workshop.worker.drain()
@@ -83,6 +84,7 @@ def test_moved_head_is_read_merged_and_committed_again(workshop: Workshop, repos
     assert repository.files(BRANCH)["other.txt"] == b"moved"
 
 
+@pytest.mark.slow
 def test_two_writers_of_one_run_lose_nothing(tmp_path: Path, repository: MemoryGateway) -> None:
     with (
         open_workshop(tmp_path / "a", repository, mode="commit") as one,
@@ -173,6 +175,7 @@ def test_graphql_that_was_missing_for_a_moment_is_used_again(
     assert list(check_run(repository)) == [1, 2]
 
 
+@pytest.mark.slow
 def test_missing_graphql_is_told_once_until_it_is_found(tmp_path: Path) -> None:
     repository = MemoryGateway(has_graphql=False)
     with open_workshop(tmp_path, repository, mode="commit") as workshop, capture_logs() as logs:

@@ -186,6 +186,7 @@ def test_moved_branch_is_no_reason_to_read(workshop: Workshop, repository: Memor
     assert repository.count(ListFolder) == 0
 
 
+@pytest.mark.slow
 def test_two_writers_of_one_run_unite_their_indexes(tmp_path: Path, repository: MemoryGateway) -> None:
     with (
         open_workshop(tmp_path / "a", repository) as one,

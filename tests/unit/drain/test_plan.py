@@ -415,6 +415,7 @@ def content_of(step: Step) -> int:
             return len(step.items) + 2 + parts
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(items_of_some_runs, budgets(), st.sampled_from([CONTENTS, COMMIT]))
 def test_plan_stays_within_the_room_and_takes_each_ticket_once_in_order(

@@ -103,6 +103,7 @@ def test_run_whose_step_is_not_settled_gets_no_other(workshop: Workshop, reposit
     assert steps.unsettled == {"a"}
 
 
+@pytest.mark.slow
 def test_backoff_of_what_fails_for_its_run_alone_doubles_up_to_a_quarter_of_an_hour(
     workshop: Workshop, repository: MemoryGateway
 ) -> None:

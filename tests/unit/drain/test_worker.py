@@ -112,6 +112,7 @@ def test_limit_is_waited_for_with_patience_five_minutes_at_a_time_and_without_a_
         assert len(set(calls_at_limit)) == 1, "someone called GitHub while it was off limits"
 
 
+@pytest.mark.slow
 def test_outage_is_met_with_growing_pauses_and_then_drained(
     workshop: Workshop, repository: MemoryGateway
 ) -> None:
@@ -125,6 +126,7 @@ def test_outage_is_met_with_growing_pauses_and_then_drained(
     check_run(repository)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [DOWN, NO_AUTH, Conflict("x", "again and again", "stale_file")])
 def test_drain_goes_on_after_the_clock_was_ahead_and_set_back(
     workshop: Workshop, repository: MemoryGateway, error: GatewayError
@@ -139,6 +141,7 @@ def test_drain_goes_on_after_the_clock_was_ahead_and_set_back(
     assert workshop.worker.drain(is_paced=True).left == 0
 
 
+@pytest.mark.slow
 def test_long_outage_is_looked_at_once_in_half_a_minute(
     workshop: Workshop, repository: MemoryGateway
 ) -> None:
@@ -325,6 +328,7 @@ def test_low_budget_writes_a_batch(tmp_path: Path, repository: MemoryGateway) ->
     assert final.file_path == "checkpoints/r/batch_1_20.json"
 
 
+@pytest.mark.slow
 def test_batch_that_landed_before_a_crash_is_finished_not_doubled(
     tmp_path: Path, repository: MemoryGateway
 ) -> None:
@@ -352,6 +356,7 @@ def test_batch_that_landed_before_a_crash_is_finished_not_doubled(
     assert len(check_run(repository)) == 23
 
 
+@pytest.mark.slow
 def test_batch_that_landed_before_a_refusal_is_deleted_once_nothing_is_under_way(
     tmp_path: Path, repository: MemoryGateway
 ) -> None:

@@ -39,6 +39,7 @@ def sign(key: str = "", algorithm: str = "RS256", **claims: Any) -> str:
     return f"Bearer {jwt.encode({'alg': algorithm}, whole, used, algorithms=[algorithm])}"
 
 
+@pytest.mark.slow
 def test_app_finds_its_installation_and_gets_a_token(emulator: Emulator) -> None:
     found = json.loads(ask(emulator, "GET", "/repos/acme/state/installation", sign()).body)
     answer = ask(emulator, "POST", f"/app/installations/{found['id']}/access_tokens", sign())

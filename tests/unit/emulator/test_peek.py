@@ -53,6 +53,7 @@ def test_the_head_and_the_files_of_a_folder_show(root: Path) -> None:
     assert git(root / f"{NAME}.git", "cat-file", "blob", found["a.json"]) == "base/run-1/a.json"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["base/run-2", "base/run-1/a.json", "base/run", "other", "base/run-1/x/y"])
 def test_a_folder_that_is_not_there_is_empty(root: Path, path: str) -> None:
     sha = commit(root, "base/run-1/a.json", "base/x40000 run-2")

@@ -178,6 +178,7 @@ def test_writers_of_different_files_do_not_disturb_each_other(server: EmulatorSe
     assert counted.stdout.strip() == "80"
 
 
+@pytest.mark.slow
 def test_two_emulators_over_one_folder_lose_nothing(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         servers = []

@@ -4,6 +4,7 @@ import pytest
 from holdfast.emulator import Delay, Emulator, EmulatorServer, EmulatorTransport, Rule
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["/user", "/repos/holdfast/checkpoints", "/nonsense"])
 def test_answers_are_those_of_the_server(server: EmulatorServer, target: str) -> None:
     with httpx.Client(transport=EmulatorTransport(server.emulator), base_url=server.url) as inside:

@@ -283,6 +283,7 @@ def test_a_large_state_is_checked_like_a_small_one(state: str, place: str) -> No
         draft(text)
 
 
+@pytest.mark.slow
 def test_a_state_that_is_large_by_white_space_alone_is_kept() -> None:
     for state in (b'{%b"errors_encountered":[]}', b'{"errors_encountered":[%b]}', b"{%b}", b'{"a":{%b}}'):
         text = (

@@ -28,6 +28,7 @@ def test_names_that_could_lead_astray_are_refused(name: str) -> None:
         parse_run_id(name)
 
 
+@pytest.mark.slow
 @settings(max_examples=20 * settings().max_examples)
 @given(st.text(alphabet=st.sampled_from("aZ09._-/\\% \x00\n~ü") | st.characters(), max_size=140))
 @example("a/../../b")

@@ -61,6 +61,7 @@ def test_every_checkpoint_is_listed_once_however_long_the_run(count: int) -> Non
     assert 20 <= len(index.entries) <= 100
 
 
+@pytest.mark.slow
 def test_bytes_of_the_index_grow_with_the_checkpoints_and_no_faster() -> None:
     index, totals = Index("r"), {}
     total = 0

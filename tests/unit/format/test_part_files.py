@@ -88,6 +88,7 @@ def test_packed_part_that_is_not_as_announced_is_refused(change: dict[str, Any])
         read_text({**made.reference, **change}, lambda _: content, "cp")
 
 
+@pytest.mark.slow
 def test_bomb_is_refused_before_it_is_unpacked() -> None:
     bomb = gzip.compress(b"0" * 50_000_000)
     reference = {"$part": "p", "sha256": sha256_hex(bomb), "bytes": 100, "encoding": "gzip"}

@@ -130,6 +130,7 @@ def test_a_token_that_a_proxy_echoes_goes_no_further(
     assert "secret-token" not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", ["two words", "line\nbreak", "schlüssel", "\x00"])
 def test_token_that_cannot_be_one_is_refused_before_anything_is_sent(
     respx_mock: respx.MockRouter, token: str
@@ -544,6 +545,7 @@ def serving() -> Iterator[_CountingServer]:
             thread.join()
 
 
+@pytest.mark.slow
 def test_calls_share_one_connection() -> None:
     with serving() as server, open_client(api_url=server.url) as client:
         for _ in range(5):

@@ -53,6 +53,7 @@ def open_app(emulator: Emulator) -> Iterator[OpenApp]:
         app.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("installation_id", [None, 77])
 def test_token_of_the_installation_opens_the_repository(
     emulator: Emulator, open_app: OpenApp, installation_id: int | None

@@ -199,6 +199,7 @@ def test_folder_at_the_path_is_no_file(respx_mock: respx.MockRouter, client: Git
     assert client.perform(PAGE).files == {"a.json": None, "b.json": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

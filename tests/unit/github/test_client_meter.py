@@ -54,6 +54,7 @@ def test_a_call_that_fails_is_told_with_its_error_and_fails() -> None:
     assert isinstance(meter.call_performed.call_args.kwargs["error"], Conflict)
 
 
+@pytest.mark.slow
 def test_an_error_does_not_wait_in_memory_for_the_garbage_collector() -> None:
     class FailingClient(GitHubClient):
         def _send(self, *_: object, **__: object) -> object:  # type: ignore[override]

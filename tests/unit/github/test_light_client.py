@@ -408,6 +408,7 @@ def test_a_proxy_of_another_kind_is_left_to_the_full_client(
     assert can_reach("https://api.github.com") is is_reached
 
 
+@pytest.mark.slow
 def test_a_server_without_tls_gets_nothing_where_tls_was_asked_for() -> None:
     with (
         serving(GOOD) as server,

@@ -78,6 +78,7 @@ def is_cut(text: bytes) -> bool:
     return runs.cut_apart(text, text[:1]) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_pieces")
 def test_valid_texts_are_cut_and_keep_their_canonical_form() -> None:
     taken = list(texts(how_many()))
@@ -87,6 +88,7 @@ def test_valid_texts_are_cut_and_keep_their_canonical_form() -> None:
     assert len(taken) > how_many() // 6
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_pieces")
 def test_damaged_texts_are_cut_only_if_they_are_still_json() -> None:
     seen = {True: 0, False: 0}

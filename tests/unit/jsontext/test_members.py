@@ -87,6 +87,7 @@ def test_encoded_value_parses_to_the_same_value(value: dict[str, Any]) -> None:
     assert join_members(document.members) == text
 
 
+@pytest.mark.slow
 @repeatable
 @given(values)
 def test_encoded_value_reads_the_same_with_the_standard_library(value: Any) -> None:

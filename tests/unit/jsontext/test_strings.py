@@ -3,6 +3,7 @@
 import itertools
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def resolve(value: object, pointer: str) -> object:
     return value
 
 
+@pytest.mark.slow
 @given(VALUES, st.booleans())
 def test_every_string_and_number_is_found_under_its_pointer(value: object, is_ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")

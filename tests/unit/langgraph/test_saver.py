@@ -64,6 +64,7 @@ def test_graph_goes_on_on_another_machine(make_saver: MakeSaver) -> None:
     assert calls == ["one", "two"]
 
 
+@pytest.mark.slow
 def test_graph_goes_on_before_any_drain_and_travels_in_time(saver: HoldfastSaver) -> None:
     calls: list[str] = []
     graph = build_graph(saver, calls)

@@ -83,6 +83,7 @@ def content_of(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in files if not path.name.endswith("-shm")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "journal",
     [
@@ -159,6 +160,7 @@ def test_row_that_was_altered_is_left_out_and_keeps_nothing_else_out(tmp_path: P
         assert [spool.known_sequence(run) for run in ("build-1", "build-2")] == [7, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "journal"),
     [

@@ -63,6 +63,7 @@ def alter(tmp_path: Path, statement: str, *values: object) -> None:
     connection.close()
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_in_a_body_is_found(tmp_path: Path) -> None:
     bodies = fill(tmp_path, 60, size_bytes=6000)
     content = bytearray(database(tmp_path).read_bytes())
@@ -211,6 +212,7 @@ def test_what_was_verified_or_set_aside_stays_so(tmp_path: Path) -> None:
     again.close()
 
 
+@pytest.mark.slow
 def test_damage_found_while_running_does_not_stop_the_rest(tmp_path: Path) -> None:
     bodies = fill(tmp_path, 200)
     spool = open_spool(tmp_path / "spool")

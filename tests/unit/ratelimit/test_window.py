@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def test_memory_is_bounded_and_never_forgets_too_early(gaps: list[float]) -> Non
     assert window.total(at + 3600) == 0
 
 
+@pytest.mark.slow
 def test_many_entries_are_thinned_without_losing_any() -> None:
     window = SlidingWindow(3600)
     for second in range(3000):

@@ -118,6 +118,7 @@ def live_and_die(live: Live, fate: Fate) -> Work:
     raise AssertionError("the run never came to its end")
 
 
+@pytest.mark.slow
 @given(fates, st.booleans())
 def test_steps(fate: Fate, is_announced: bool) -> None:
     def live(shelf: MortalShelf, work: Work) -> None:

@@ -387,6 +387,7 @@ def test_damaged_one_that_was_asked_for_is_refused_not_replaced(
     assert failure.value.path == f"{FOLDER}/cp_002_manual.json"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

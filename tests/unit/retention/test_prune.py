@@ -93,6 +93,7 @@ def test_run_is_pruned_once_enough_is_beyond_its_limit(frugal: Holdfast) -> None
     assert numbers(frugal, "others") == [11, 12]
 
 
+@pytest.mark.slow
 def test_cleanup_leaves_no_run_beyond_its_limit(frugal: Holdfast) -> None:
     save(frugal, 5)
 
@@ -101,6 +102,7 @@ def test_cleanup_leaves_no_run_beyond_its_limit(frugal: Holdfast) -> None:
     assert numbers(frugal, "others") == [4, 5]
 
 
+@pytest.mark.slow
 def test_completed_run_is_pruned_to_its_limit(frugal: Holdfast) -> None:
     save(frugal, 3)
     save(frugal, 1, status="completed")

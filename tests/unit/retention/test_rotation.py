@@ -82,6 +82,7 @@ def test_batch_is_sealed_anew(tmp_path: Path) -> None:
     check(tmp_path, 1, 2, 3)
 
 
+@pytest.mark.slow
 def test_missing_key_leaves_a_checkpoint_as_it_is_and_says_why(tmp_path: Path) -> None:
     with opened(tmp_path, OLD) as holdfast:
         fill(holdfast, 1)
@@ -93,6 +94,7 @@ def test_missing_key_leaves_a_checkpoint_as_it_is_and_says_why(tmp_path: Path) -
     assert OLD["kid"] in report.left[0]
 
 
+@pytest.mark.slow
 def test_signature_is_made_anew_and_what_is_not_signed_is_not_signed_for_others(tmp_path: Path) -> None:
     signing = {"HOLDFAST_SIGNING_KEY": json.dumps(SIGNING)}
     with opened(tmp_path, OLD, **signing) as holdfast:
@@ -150,6 +152,7 @@ def test_last_of_the_budget_is_left_to_checkpoints(tmp_path: Path) -> None:
     check(tmp_path, 1, 2)
 
 
+@pytest.mark.slow
 def test_other_writer_in_between_is_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(tmp_path, OLD) as holdfast:
         fill(holdfast, 1)

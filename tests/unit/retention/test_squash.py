@@ -197,6 +197,7 @@ def test_too_many_commits_to_keep_are_refused(repository: MemoryGateway, clock: 
     assert repository.count(ReadHistory) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["contents", "commit"])
 def test_writers_at_work_recover_from_a_squash(
     mode: str, repository: MemoryGateway, clock: VirtualClock, tmp_path: Path

@@ -114,6 +114,7 @@ def test_listing_that_github_cuts_off_is_replaced_by_folders(
     assert desk.names("new") == {*(f"cp_00{n}_manual.json" for n in (1, 2, 3)), "index.json", "latest.json"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error",
     [

@@ -104,6 +104,7 @@ def test_it_is_behind_the_same_guard_as_everything_else(sidecar: RunningSidecar)
     assert httpx.delete(url, headers=own).status_code == 405
 
 
+@pytest.mark.slow
 def test_what_an_agent_saves_is_drained(sidecar: RunningSidecar) -> None:
     async def use(session: ClientSession) -> None:
         await session.call_tool("save_checkpoint", {"run_id": "drained", "state": {}})

@@ -190,6 +190,7 @@ def test_completing_needs_no_body(sidecar: RunningSidecar) -> None:
     assert sidecar.client.get("/v1/runs/bodiless").json()["status"] == "completed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [{"status": "fine"}, {"keep": 1}, {"other": 1}, 5])
 def test_a_completion_that_says_something_else_is_refused(sidecar: RunningSidecar, body: object) -> None:
     sidecar.submit("unended")

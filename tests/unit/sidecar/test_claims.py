@@ -53,6 +53,7 @@ def test_a_checkpoint_with_an_older_fence_is_refused(sidecar: RunningSidecar) ->
     assert (newer.status_code, unfenced.status_code) == (202, 202)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_claimed_is_refused_with_the_place(sidecar: RunningSidecar) -> None:
     url = "/v1/runs/claimed-3/claim"
     wrong: list[object] = [{}, {"owner": ""}, {"owner": 3}, {"owner": "a", "ttl_s": 1}, []]

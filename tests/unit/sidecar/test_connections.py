@@ -104,6 +104,7 @@ def test_a_head_that_does_not_come_ends_the_connection(beginning: bytes) -> None
     assert play(limits, scene) == b""
 
 
+@pytest.mark.slow
 def test_a_second_head_has_its_time_too() -> None:
     limits = ConnectionLimits(head_time_s=LONGEST_S)
 
@@ -121,6 +122,7 @@ def test_a_second_head_has_its_time_too() -> None:
     assert play(limits, scene) == b""
 
 
+@pytest.mark.slow
 def test_a_connection_that_is_used_stays() -> None:
     async def scene(connect: Connect) -> int:
         reader, writer = await connect()
@@ -137,6 +139,7 @@ def test_a_connection_that_is_used_stays() -> None:
     assert play(ConnectionLimits(head_time_s=LONGEST_S), scene) == 5
 
 
+@pytest.mark.slow
 def test_the_longest_silent_makes_room() -> None:
     limits = ConnectionLimits(most_connections=3)
 
@@ -157,6 +160,7 @@ def test_the_longest_silent_makes_room() -> None:
     assert dropped == b""
 
 
+@pytest.mark.slow
 def test_an_eighth_of_the_places_is_kept_free_by_and_by() -> None:
     limits = ConnectionLimits(most_connections=16)
 
@@ -184,6 +188,7 @@ def test_an_eighth_of_the_places_is_kept_free_by_and_by() -> None:
     assert dropped == [b"", b""]
 
 
+@pytest.mark.slow
 def test_who_finds_no_room_is_told_when_to_try_again() -> None:
     async def scene(connect: Connect) -> bytes:
         reader, writer = await connect()
@@ -207,6 +212,7 @@ async def swallow(_scope: Any, receive: Any, send: Any) -> None:
         await answer(None, None, send)
 
 
+@pytest.mark.slow
 def test_the_slowest_body_makes_room_and_the_others_go_on() -> None:
     limits = ConnectionLimits(most_connections=3)
 
@@ -237,6 +243,7 @@ def test_the_slowest_body_makes_room_and_the_others_go_on() -> None:
     assert completed.startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.slow
 def test_who_has_just_come_is_not_the_slowest() -> None:
     limits = ConnectionLimits(most_connections=2)
 

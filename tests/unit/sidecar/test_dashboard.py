@@ -134,6 +134,7 @@ def test_nothing_else_is(shown: RunningSidecar, name: str) -> None:
     assert shown.client.get(f"/ui/static/{name}").status_code in (404, 422)
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_for_a_person_comes_first_and_is_decided(sidecar: RunningSidecar) -> None:
     sidecar.submit("tripped", trigger="circuit_breaker")
 
@@ -416,6 +417,7 @@ def test_a_stranger_is_told_nothing_of_the_repository(shown: RunningSidecar, gua
         assert 'name="mark"' not in page.text
 
 
+@pytest.mark.slow
 def test_a_page_tells_whether_its_run_is_preserved(sidecar: RunningSidecar) -> None:
     store(sidecar, "dear", state={})
     pages = [sidecar.client.get("/ui/runs/dear").text]

@@ -25,6 +25,7 @@ def test_a_review_decides_and_is_refused_where_nothing_waits(sidecar: RunningSid
     assert post(sidecar, "nobody/review", {"decision": "stop"}).status_code == 404
 
 
+@pytest.mark.slow
 def test_a_run_is_rolled_back_and_forked(sidecar: RunningSidecar) -> None:
     first = sidecar.submit("old", state=1).json()["checkpoint_id"]
     sidecar.submit("old", state=2)
@@ -40,6 +41,7 @@ def test_a_run_is_rolled_back_and_forked(sidecar: RunningSidecar) -> None:
     assert post(sidecar, "old/rollback", {}).status_code == 422
 
 
+@pytest.mark.slow
 def test_the_plan_is_compared_with_what_is_in_force_now(sidecar: RunningSidecar) -> None:
     progress = {"style": "layers", "layer_index": 0, "dag_structure": {"layers": [["a"]]}, "tasks": []}
     sidecar.submit("compared", state={"active_lessons": ["x"], "progress": progress})

@@ -123,6 +123,7 @@ def test_a_decision_is_followed_as_well_and_the_empty_spool_is_told(sidecar: Run
     assert mine == ["spooled", "verified"]
 
 
+@pytest.mark.slow
 def test_a_wrong_id_and_too_many_followers_are_refused(
     sidecar: RunningSidecar, monkeypatch: pytest.MonkeyPatch
 ) -> None:

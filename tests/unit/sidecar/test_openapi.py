@@ -92,6 +92,7 @@ def test_every_parameter_of_a_path_is_described(method: str, path: str, operatio
     assert described == {part.strip("{}") for part in path.split("/") if part.startswith("{")}
 
 
+@pytest.mark.slow
 def test_the_example_of_a_checkpoint_is_taken(sidecar: RunningSidecar) -> None:
     operation = DOCUMENT["paths"]["/v1/runs/{run_id}/checkpoints"]["post"]
     example = operation["requestBody"]["content"]["application/json"]["example"]

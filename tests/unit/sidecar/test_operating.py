@@ -38,6 +38,7 @@ def test_a_trouble_with_github_is_named_by_a_sidecar_that_is_ready(tmp_path: Pat
     assert (answer.status_code, answer.json()["trouble"]) == (200, outage.sentence)
 
 
+@pytest.mark.usefixtures("on_a_disk")
 def test_the_diagnosis_is_the_commands(sidecar: RunningSidecar) -> None:
     diagnosis = sidecar.client.get("/v1/doctor").json()
 
@@ -127,6 +128,7 @@ def test_a_request_is_logged_with_its_id(sidecar: RunningSidecar) -> None:
     assert event["run_id"] == "logged"
 
 
+@pytest.mark.slow
 def test_a_request_is_logged_with_its_run_and_number(sidecar: RunningSidecar) -> None:
     with heard_events() as heard:
         sidecar.client.get("/v1/runs/logged/checkpoints/7", headers={"X-Request-Id": "n8n-20"})

@@ -268,6 +268,7 @@ def test_a_client_that_asks_first_is_told_so(small: RunningSidecar) -> None:
     assert b"100 Continue" not in answer
 
 
+@pytest.mark.slow
 def test_a_client_that_sends_all_of_it_can_read_the_answer(small: RunningSidecar) -> None:
     answer = small.post(b"x" * 20_000_000, "large", Connection="close")
 
@@ -344,6 +345,7 @@ def test_a_token_in_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None
         assert (status("old"), status("new!")) == (401, 401)
 
 
+@pytest.mark.slow
 def test_whoever_may_not_come_in_is_not_listened_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lingered: list[object] = []
 

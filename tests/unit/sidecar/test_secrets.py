@@ -14,6 +14,7 @@ from tests.fakes.traces import find_traces
 CANARY = "the canary that must not sing 4711"
 
 
+@pytest.mark.slow
 def test_receipt_names_what_was_taken_out(sidecar: RunningSidecar) -> None:
     token = MAKERS["npm-token"][0](Forger())
     body = {"trigger": "manual", "state": {"key": token}}

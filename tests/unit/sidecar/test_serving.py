@@ -48,6 +48,7 @@ def test_the_interpreter_is_left_as_it_was() -> None:
     assert tuning() == before
 
 
+@pytest.mark.slow
 def test_the_first_request_finds_everything_loaded_and_nothing_saved(tmp_path: Path) -> None:
     told = subprocess.run(
         [sys.executable, "-c", PRACTISE, str(tmp_path)], capture_output=True, text=True, check=True

@@ -31,6 +31,7 @@ def throttled(retry_after_s: float) -> Throttled:
     return Throttled("/", "slow down", kind="secondary", retry_after_s=retry_after_s)
 
 
+@pytest.mark.slow
 def test_what_one_spends_the_other_cannot(database: Database) -> None:
     clock = VirtualClock(1000.0)
     one, other = (TableRateLimiter(database, "token", UNHURRIED, clock) for _ in range(2))
@@ -60,6 +61,7 @@ def test_wait_after_a_refusal_holds_for_all_whatever_their_clocks_say(database: 
         assert 290 < waits.take(WRITE).seconds <= 300
 
 
+@pytest.mark.slow
 def test_clocks_that_differ_do_not_make_the_hour_shorter(database: Database) -> None:
     limiters = [
         TableRateLimiter(database, "token", UNHURRIED, WrongClock(ahead_s)) for ahead_s in (-50.0, 0.0, 50.0)
@@ -70,6 +72,7 @@ def test_clocks_that_differ_do_not_make_the_hour_shorter(database: Database) -> 
     assert spent == UNHURRIED.capacity(80, is_critical=False)
 
 
+@pytest.mark.slow
 def test_threads_of_several_replicas_never_spend_more_than_there_is(url: str) -> None:
     clock = VirtualClock(1000.0)
     databases = [Database(url) for _ in range(3)]
@@ -100,6 +103,7 @@ def test_without_the_database_the_budget_goes_on_in_memory(tmp_path: Path) -> No
     assert limiter.budget.calls_this_run == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", [b"", b"not a budget"])
 def test_damaged_record_counts_as_a_fresh_budget(database: Database, record: bytes) -> None:
     limiter = TableRateLimiter(database, "token", Limits(), VirtualClock(1000.0))

@@ -59,6 +59,7 @@ def test_connection_that_breaks_again_and_again_is_told(database: Database) -> N
         database.change(work)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [errors.DeadlockDetected, errors.UniqueViolation, errors.LockNotAvailable])
 def test_what_someone_else_got_in_the_way_of_is_repeated(
     database: Database, error: type[psycopg.Error]

@@ -41,6 +41,7 @@ def test_lease_is_free_again_when_its_holder_ends(open_shared: OpenShared) -> No
         pass
 
 
+@pytest.mark.slow
 def test_each_target_has_a_drainer_of_its_own(open_shared: OpenShared) -> None:
     one, other = open_shared("one"), open_shared("other")
     one.put(FakeEntry())
@@ -48,6 +49,7 @@ def test_each_target_has_a_drainer_of_its_own(open_shared: OpenShared) -> None:
         assert other.pending() == []
 
 
+@pytest.mark.slow
 def test_lease_that_ran_out_is_taken_over_and_its_old_holder_changes_nothing(
     open_shared: OpenShared, database: Database
 ) -> None:
@@ -82,6 +84,7 @@ def test_lease_that_ran_out_is_taken_over_and_its_old_holder_changes_nothing(
     assert receipt.status is Progress.SPOOLED
 
 
+@pytest.mark.slow
 def test_what_the_successor_has_stored_tells_the_old_holder_that_it_was_replaced(
     open_shared: OpenShared, database: Database
 ) -> None:
@@ -98,6 +101,7 @@ def test_what_the_successor_has_stored_tells_the_old_holder_that_it_was_replaced
         frozen.read(item)  # who does not drain is told what has become of it
 
 
+@pytest.mark.slow
 def test_old_holder_that_ends_does_not_end_the_lease_of_its_successor(
     open_shared: OpenShared, database: Database
 ) -> None:
