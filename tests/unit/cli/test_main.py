@@ -185,7 +185,8 @@ def loaded_modules(*words: str) -> set[str]:
         "sys.stderr.write('\\n'.join(sys.modules))"
     )
     command = [sys.executable, "-c", script, *words]
-    ended = subprocess.run(command, capture_output=True, timeout=60, check=True, text=True)
+    environment = dict(os.environ)  # readline, where it is loaded, adds to what a process passes on otherwise
+    ended = subprocess.run(command, capture_output=True, timeout=60, check=True, text=True, env=environment)
     return set(ended.stderr.split())
 
 
@@ -235,6 +236,7 @@ HEAVY_FOR_EXEC = {
     *("githubkit", "httpx", "graphql", "pygit2", "structlog", "rich", "asyncio", "pydantic", "tenacity"),
     *("cryptography", "joserfc", "prometheus_client", "psycopg", "opentelemetry", "starlette"),
     *("holdfast.emulator.app", "holdfast.github.client", "holdfast.drain.worker", "holdfast.recorder"),
+    *("holdfast.github.write_calls", "holdfast.github.rest_writes", "holdfast.github.history_calls"),
 }
 
 
