@@ -1,4 +1,8 @@
-"""What a run of ten thousand checkpoints costs beside one of a hundred: processor time, and requests."""
+"""What a run of ten thousand checkpoints costs beside one of a hundred: processor time, requests, and time.
+
+Who knows nothing of a run yet must list its folder, as a file may be there that no index names: that takes
+processor time for each file, once. What it adds to the time that someone waits is measured on a network.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +21,10 @@ NAME = "long"
 RUN = "run-0"
 _SHORT, _LONG, _QUICK_LONG = 100, 10_000, 2_000
 _MOST_TIMES = 1.5
+_NETWORK_S = 0.1
 _AT_WORK, _BEGINNING, _COLD = "in a process at work", "in a process that begins", "where nothing is known yet"
+
+_WAIT = "on a network of 100 ms"
 
 Use = Callable[[Holdfast], object]
 
@@ -27,23 +34,27 @@ def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
     with ExitStack() as opened:
         sizes = (_SHORT, _QUICK_LONG if is_quick else _LONG)
         stores = [_Store(workshop, opened, size) for size in sizes]
-        for work, use in {"save and drain": _save, "list 20": _list, "resume": _resume}.items():
+        for work, use in _WORK.items():
             for state in (_AT_WORK, _BEGINNING, _COLD):
-                _compare(
-                    report, stores, f"{work}, {state}", partial(_Store.cost, use=use, state=state), is_quick
-                )
-    promise = (
-        f"processor time of one of {sizes[1]:,} beside one of {_SHORT}, the most of save, list and resume"
-    )
-    for state in (_AT_WORK, _BEGINNING):
-        times = [
-            figure.ratio or 0.0
-            for figure in report.of(NAME).figures
-            if figure.contestant == stores[1].name
-            and figure.name == "processor"
-            and figure.work.endswith(state)
-        ]
-        report.bars.append(Bar(NAME, f"{promise}, {state}", max(times), _MOST_TIMES))
+                measure = partial(_Store.cost, use=use, state=state)
+                _compare(report, stores, f"{work}, {state}", measure, is_quick)
+        for store in stores:
+            store.delay_answers()
+        for work, use in _WORK.items():
+            measure = partial(_Store.wait, use=use, state=_COLD)
+            _compare_waits(report, stores, f"{work}, {_COLD}", measure, is_quick)
+    beside = f"one of {sizes[1]:,} beside one of {_SHORT}, the most of save, list and resume"
+    for figure, state in (("processor", _AT_WORK), ("processor", _BEGINNING), (_WAIT, _COLD)):
+        times = _ratios(report, stores[1].name, figure, state)
+        report.bars.append(Bar(NAME, f"{figure}, {beside}, {state}", max(times), _MOST_TIMES))
+
+
+def _ratios(report: Report, contestant: str, name: str, state: str) -> list[float]:
+    return [
+        figure.ratio or 0.0
+        for figure in report.of(NAME).figures
+        if figure.contestant == contestant and figure.name == name and figure.work.endswith(state)
+    ]
 
 
 class _Store:
@@ -68,6 +79,17 @@ class _Store:
             use(holdfast)
             seconds = time.process_time() - before
         return seconds, self._github.traffic().requests
+
+    def delay_answers(self) -> None:
+        """Have each answer take as long as on a network from now on."""
+        self._github.delay_answers(_NETWORK_S)
+
+    def wait(self, *, use: Use, state: str) -> float:
+        """Return how long one use takes, in seconds."""
+        with self._open(state) as holdfast:
+            before = time.perf_counter()
+            use(holdfast)
+            return time.perf_counter() - before
 
     @contextmanager
     def _open(self, state: str) -> Iterator[Holdfast]:
@@ -96,6 +118,16 @@ def _compare(
     report.add_values(requests, section=NAME, work=work, name="requests", unit="", baseline=baseline)
 
 
+def _compare_waits(
+    report: Report, stores: list[_Store], work: str, wait: Callable[[_Store], float], is_quick: bool
+) -> None:
+    timers = {store.name: lambda store=store: wait(store) for store in stores}
+    samples = interleave(timers, rounds=3 if is_quick else 9)
+    report.add_samples(
+        samples, section=NAME, work=work, name=_WAIT, unit="ms", baseline=stores[0].name, scale=1000
+    )
+
+
 def _save(holdfast: Holdfast) -> None:
     holdfast.save(RUN, make_state("5 KB"), phase="phase_1_plan")
     if holdfast.drain(timeout_s=60).left:
@@ -108,3 +140,6 @@ def _list(holdfast: Holdfast) -> None:
 
 def _resume(holdfast: Holdfast) -> None:
     holdfast.resume(RUN)
+
+
+_WORK: dict[str, Use] = {"save and drain": _save, "list 20": _list, "resume": _resume}
