@@ -126,4 +126,4 @@ def _recent(files: Mapping[str, RemoteFile]) -> dict[str, RemoteFile]:
     """Return the files of a run; of one that has many, those that the index does not name."""
     if isinstance(files, FileList) and len(files) > MAX_FILES_OF_OUR_WRITES:
         return files.beside_checkpoints()
-    return dict(files)
+    return dict(files.items())

@@ -1,7 +1,7 @@
 """The files of a run's folder as one text, in which one is found without parsing all the others."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from holdfast.format.paths import BATCH_PATTERN, SINGLE_PATTERN, parse_sequences
@@ -57,6 +57,10 @@ class FileList(Mapping[str, RemoteFile]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._parsed)
 
+    def items(self) -> ItemsView[str, RemoteFile]:
+        """Return the files with their names: all are parsed at once."""
+        return self._parsed.items()
+
     @cached_property
     def _parsed(self) -> dict[str, RemoteFile]:
         return _parse(_RECORD, self._text)
@@ -80,8 +84,8 @@ def find_highest(names: Iterable[str]) -> int:
 
 def _find_highest(text: bytes) -> int:
     spans = ((int(first), int(last)) for first, last in _BATCHES.findall(text))
-    ends = (last for first, last in spans if first <= last)
-    return max((*(int(number) for number, _ in _SINGLES.findall(text)), *ends), default=0)
+    ends = [last for first, last in spans if first <= last]
+    return max([0, *map(int, _SINGLES.findall(text)), *ends])
 
 
 def _parse(pattern: re.Pattern[bytes], text: bytes) -> dict[str, RemoteFile]:

@@ -17,7 +17,7 @@ RETENTION_LOG = "retention_log.json"
 MAX_SEQUENCE = 999_999_999
 MOST_DIGITS = len(str(MAX_SEQUENCE))
 
-SINGLE_PATTERN = rf"cp_([0-9]{{3,{MOST_DIGITS}}})_([a-z_]+)\.json"
+SINGLE_PATTERN = rf"cp_([0-9]{{3,{MOST_DIGITS}}})_[a-z_]+\.json"
 BATCH_PATTERN = rf"batch_([0-9]{{1,{MOST_DIGITS}}})_([0-9]{{1,{MOST_DIGITS}}})\.json"
 
 _CHECKPOINT = re.compile(SINGLE_PATTERN)
@@ -85,7 +85,7 @@ def parse_checkpoint_name(name: str) -> tuple[int, str] | None:
     ((7, 'manual'), None)
     """
     match = _CHECKPOINT.fullmatch(name)
-    return (int(match[1]), match[2]) if match else None
+    return (int(match[1]), name[match.end(1) + 1 : -len(".json")]) if match else None
 
 
 def is_single(name: str) -> bool:

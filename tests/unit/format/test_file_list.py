@@ -22,7 +22,7 @@ def test_every_file_is_found_and_no_other(count: int) -> None:
     found = FileList(FileList.of(files).to_bytes())
 
     assert {name: found[name] for name in names} == files
-    assert dict(found) == files
+    assert dict(found) == dict(found.items()) == files
     assert len(found) == len(files)
     assert list(found) == sorted(files, key=str.encode)
     for absent in ("", "a", "cp_", "cp_1_manual.json", "index.jso", "index.json2", "zzz", "\0", "/"):
@@ -41,6 +41,8 @@ def test_empty_list_has_nothing() -> None:
     ("names", "highest"),
     [
         (numbered(12), 12),
+        (["index.json"], 0),
+        (["cp_0000000009_manual.json", "cp_000000008_manual.json", "cp_010_manual.json"], 10),
         (["cp_007_manual.json", "batch_3_9.json", "cp_1000_manual.txt"], 9),
         (["cp_x_manual.json", "index_1_80.json", "notes.txt"], 0),
         (["cp_099_manual.json", "cp_1000_manual.json", "cp_200_manual.json"], 1000),
