@@ -289,16 +289,14 @@ class RepositoryCache:
     def _outlined(self, index: Index, shas: Mapping[str, str]) -> Index:
         """Return the index with what is known of its segments; `shas` has their blobs by name."""
         outlines = self.outlines(index.run_id) if index.segments else {}
-        segments = (
-            replace(segment, known=outlines.get(shas.get(segment.name, ""))) for segment in index.segments
-        )
+        segments = (segment.outlined(outlines.get(shas.get(segment.name, ""))) for segment in index.segments)
         return replace(index, segments=tuple(segments))
 
     def outlines(self, run_id: str) -> dict[str, Outline]:
         """Return what is known of the segments of a run's index, by their blobs."""
 
         def read(known: Any) -> dict[str, Outline]:
-            return {sha: Outline(frozenset(ids), frozenset(names)) for sha, (ids, names) in known.items()}
+            return {sha: Outline(*texts.split("\n")) for sha, texts in known.items()}
 
         return self._recall(f"outlines/{run_id}", read) or {}
 
@@ -308,7 +306,7 @@ class RepositoryCache:
         They are looked at whenever a process begins to write: one record for all of them costs least.
         """
         known = {
-            view.blobs[segment.name]: (list(segment.outline.ids), list(segment.outline.names))
+            view.blobs[segment.name]: f"{segment.outline.ids_text}\n{segment.outline.names_text}"
             for segment in view.index.segments
             if segment.outline and segment.name in view.blobs
         }

@@ -137,7 +137,9 @@ def segments_about(index: Index, items: Collection[QueueItem], highest_known: in
 
 
 def _open_files(view: RunSnapshot) -> Iterator[StoredFile]:
-    """Yield the files but for those in segments that were not read: these take all numbers that they span."""
+    """Return the files but for those in segments that were not read: these take all numbers they span."""
+    if view.is_settled:  # it has no others
+        return iter(view.blobs.items())
     names = set(view.blobs)
     names.difference_update(*view.index.outlined_names)
     return ((name, view.blobs[name]) for name in names)

@@ -109,13 +109,9 @@ class Index:
         """Return the segments that were read; of a long run they are few."""
         return [segment for segment in self.segments if segment.entries is not None]
 
-    @cached_property
-    def _closed_ids(self) -> list[frozenset[str]]:
-        return [segment.outline.ids for segment in self.segments if segment.outline]
-
     def has_id(self, checkpoint_id: str) -> bool:
         """Whether this checkpoint is in the index, as far as its segments are known."""
-        return checkpoint_id in self.by_id or any(checkpoint_id in ids for ids in self._closed_ids)
+        return checkpoint_id in self.by_id or any(each.has_id(checkpoint_id) for each in self.segments)
 
     @property
     def outlined_names(self) -> list[frozenset[str]]:

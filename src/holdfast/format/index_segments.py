@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
@@ -17,11 +17,33 @@ from holdfast.jsontext.members import sha256_hex
 ParsedT = TypeVar("ParsedT")
 
 
-class Outline(NamedTuple):
-    """What a writer must know of a segment: the ids of its checkpoints, and the names of their files."""
+# Neither an id nor the name of a file has one.
+_BETWEEN = "/"
 
-    ids: frozenset[str]
-    names: frozenset[str]
+
+@dataclass(frozen=True)
+class Outline:
+    """What a writer must know of a segment: the ids of its checkpoints, and the names of their files.
+
+    Each is one text: a process that begins asks for few ids, and finds them before the texts are taken apart.
+    """
+
+    ids_text: str
+    names_text: str
+
+    @classmethod
+    def of(cls, ids: Iterable[str], names: Iterable[str]) -> "Outline":
+        """Return the outline of these."""
+        return cls(_BETWEEN.join(("", *ids, "")), _BETWEEN.join(("", *names, "")))
+
+    def has_id(self, checkpoint_id: str) -> bool:
+        """Whether this checkpoint is in the segment."""
+        return f"{_BETWEEN}{checkpoint_id}{_BETWEEN}" in self.ids_text
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Return the names of the files."""
+        return frozenset(self.names_text.split(_BETWEEN)[1:-1])
 
 
 @dataclass(frozen=True)
@@ -49,20 +71,22 @@ class Segment:
         """Return what is in here, in short; None if that is not known."""
         if self.entries is None:
             return self.known
-        return self._outline_of((entry.checkpoint_id, entry.file_path) for entry in self.entries)
+        ids = [entry.checkpoint_id for entry in self.entries]
+        return self.outline_of(ids, [entry.file_path for entry in self.entries])
 
-    def _outline_of(self, checkpoints: Iterable[tuple[str, str]]) -> Outline:
+    def outline_of(self, ids: Iterable[str], paths: Iterable[str]) -> Outline:
+        """Return the outline of checkpoints with these ids, in the files at these paths."""
         folder = self.file_path.rpartition("/")[0] + "/"
-        named = [(each, path.removeprefix("/").removeprefix(folder)) for each, path in checkpoints]
-        return Outline(frozenset(each for each, _ in named), frozenset(name for _, name in named))
+        names = [path.removeprefix("/").removeprefix(folder) for path in dict.fromkeys(paths)]
+        return Outline.of(ids, names)
 
-    def outlined(self, checkpoints: Iterable[tuple[str, str]]) -> "Segment":
-        """Return the same with the outline of these checkpoints, ids and paths."""
-        return replace(self, known=self._outline_of(checkpoints))
+    def outlined(self, known: Outline | None) -> "Segment":
+        """Return the same, without its entries, with what is known of them."""
+        return Segment(self.file_path, self.first, self.last, self.count, self.sha256, None, known)
 
     def in_short(self) -> "Segment":
         """Return the same without its entries."""
-        return self if self.entries is None else replace(self, entries=None, known=self.outline)
+        return self if self.entries is None else self.outlined(self.outline)
 
     @cached_property
     def line(self) -> bytes:
@@ -72,7 +96,7 @@ class Segment:
 
     def has_id(self, checkpoint_id: str) -> bool:
         """Whether this checkpoint is in here, as far as that is known."""
-        return self.outline is not None and checkpoint_id in self.outline.ids
+        return self.outline is not None and self.outline.has_id(checkpoint_id)
 
     @cached_property
     def by_id(self) -> dict[str, IndexEntry]:
@@ -111,25 +135,27 @@ def outline_segment(segment: Segment, content: bytes, run_id: str) -> Segment:
 
     Raises like `open_segment`.
     """
-    return segment.outlined(_read(segment, content, run_id, _parse_names))
+
+    def parse(document: dict[str, Any]) -> Outline:
+        checkpoints = document["checkpoints"]
+        ids = [each["checkpoint_id"] for each in checkpoints]
+        return segment.outline_of(ids, [each["file_path"] for each in checkpoints])
+
+    return segment.outlined(_read(segment, content, run_id, parse))
 
 
 def _read(
-    segment: Segment, content: bytes, run_id: str, parse: Callable[[dict[str, Any]], tuple[ParsedT, ...]]
-) -> tuple[ParsedT, ...]:
+    segment: Segment, content: bytes, run_id: str, parse: Callable[[dict[str, Any]], ParsedT]
+) -> ParsedT:
     _check_digest(segment, content)
     try:
         document = orjson.loads(content)
         refuse_newer(document, segment.file_path)
-        found, found_run = parse(document), str(document["run_id"])
+        found, count, found_run = parse(document), len(document["checkpoints"]), str(document["run_id"])
     except UNREADABLE as error:
         raise IntegrityFailure(segment.file_path, f"it is not an index: {error!r}") from error
-    _check_segment(segment, found_run, len(found), run_id)
+    _check_segment(segment, found_run, count, run_id)
     return found
-
-
-def _parse_names(document: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    return tuple((str(each["checkpoint_id"]), str(each["file_path"])) for each in document["checkpoints"])
 
 
 def _check_digest(segment: Segment, content: bytes) -> None:

@@ -171,7 +171,7 @@ class _Understanding:
     def _outline(self, segment: Segment, known: Outline | None) -> Segment:
         """Return a segment with its outline, if that can be had and every file that it names is there."""
         try:
-            found = replace(segment, known=known) if known else self._read_outline(segment)
+            found = segment.outlined(known) if known else self._read_outline(segment)
         except NewerFormat:
             raise
         except IntegrityFailure:

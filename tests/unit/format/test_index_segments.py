@@ -159,6 +159,27 @@ def test_outline_is_the_same_whether_a_segment_is_opened_or_not() -> None:
     assert outlined.outline == open_segment(segment, closed.to_bytes("r"), "r").outline == closed.outline
 
 
+def test_outline_has_whole_ids_and_the_names_of_all_files() -> None:
+    entries = make_entries(10, 12)
+    same_file = [replace(entry, file_path=f"/{FOLDER}/batch_10_11.json") for entry in entries[:2]]
+    outline = close_segment("r", FOLDER, (*same_file, entries[2])).outline
+
+    assert outline
+    assert outline.names == {"batch_10_11.json", "cp_012_manual.json"}
+    assert [outline.has_id(each) for each in ("id-10", "id-12", "id-1", "d-10", "", "id-13")] == [
+        True,
+        True,
+    ] + [False] * 4
+
+
+def test_outline_of_nothing_has_nothing() -> None:
+    outline = replace(close_segment("r", FOLDER, tuple(make_entries(1, 1))), entries=()).outline
+
+    assert outline
+    assert not outline.names
+    assert not outline.has_id("")
+
+
 def test_every_number_of_a_segment_that_was_not_read_may_be_taken() -> None:
     closed = close_segment("r", FOLDER, tuple(make_entries(3, 4) + make_entries(6, 9)))
     unread = replace(closed, entries=None)
