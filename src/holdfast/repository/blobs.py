@@ -26,21 +26,34 @@ class BlobReader:
     cache: RepositoryCache
     graphql: GraphqlPresence | None = None
     _is_without_graphql: bool = field(default=False, init=False)
+    _at_hand: dict[str, bytes] = field(default_factory=dict, init=False)
 
     def read(self, sha: str) -> bytes:
         """Return a blob's content. Raises Missing."""
-        content = self.cache.blob(sha)
+        content = self._at_hand.pop(sha, None) or self.cache.blob(sha)
         if content is None:
             content = self.gateway.perform(ReadBlob(sha))
             self.cache.keep_blob(sha, content)
         return content
 
     def fetch(self, files: Sequence[RemoteFile]) -> None:
-        """Get into the local copy what queries give; the others are read when their turn comes."""
+        """Get into the local copy what queries give; the others are read when their turn comes.
+
+        As much as one query gives stays at hand: who fetches blobs reads them next.
+        """
         here = self.cache.blobs(file.sha for file in files)
+        self._hold(here)
         for chunk in cut([file for file in files if file.sha not in here]):
             with suppress(Missing):
-                self._query(chunk)
+                self._hold(self._query(chunk))
+
+    def _hold(self, contents: Mapping[str, bytes]) -> None:
+        room_bytes = MAX_QUERY_BYTES - sum(map(len, self._at_hand.values()))
+        for sha, content in contents.items():
+            room_bytes -= len(content)
+            if room_bytes < 0:
+                return
+            self._at_hand[sha] = content
 
     def read_many(self, files: Sequence[RemoteFile]) -> dict[str, bytes]:
         """Return contents by SHA: small ones with one request, the others one by one. Raises Missing."""

@@ -182,15 +182,15 @@ class Runs:
 
         `contents` has blobs that need not be read.
         """
-
         self._cache.keep_blobs(contents or {})
+        reader = BlobReader(self._gateway, self._cache)
         if is_commit(ref):
             ends = {name: RemoteFile(files[name], 0) for name in (INDEX, LATEST) if name in files}
             self._cache.keep_ends(run_id, Ends(ref, ends, find_highest(files), len(files)))
 
         def read(name: str) -> bytes:
             sha = files[name]
-            content = contents[sha] if contents and sha in contents else self.read_blob(sha)
+            content = contents[sha] if contents and sha in contents else reader.read(sha)
             check_weight(self._layout.path(run_id, name), content)
             return content
 
@@ -204,7 +204,7 @@ class Runs:
                 return ()
 
         def fetch(names: Sequence[str]) -> None:
-            BlobReader(self._gateway, self._cache).fetch([RemoteFile(files[name], 0) for name in names])
+            reader.fetch([RemoteFile(files[name], 0) for name in names])
 
         known: dict[str, Outline] = {}
 

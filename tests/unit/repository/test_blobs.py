@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import holdfast.repository.blobs as blobs_module
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import Missing
 from holdfast.format.git_ids import blob_sha
@@ -56,6 +57,31 @@ def test_what_is_fetched_is_read_without_a_request(repository: MemoryGateway, ca
     assert repository.count(ReadBlob) == 0
     assert (cache.blob(FILES[0].sha) is not None) == repository.has_graphql
     assert cache.blob(FILES[2].sha) is None
+
+
+def test_what_is_fetched_is_at_hand_though_nothing_can_be_kept(
+    repository: MemoryGateway, cache: RepositoryCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RepositoryCache, "blob", lambda *_: None)
+    blobs = BlobReader(repository, cache)
+    blobs.fetch(FILES)
+
+    assert [blobs.read(file.sha) for file in FILES] == CONTENTS
+    assert repository.count(ReadBlob) == (1 if repository.has_graphql else 3)
+
+
+def test_no_more_is_at_hand_than_one_query_gives(
+    repository: MemoryGateway, cache: RepositoryCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RepositoryCache, "blob", lambda *_: None)
+    monkeypatch.setattr(blobs_module, "MAX_QUERY_BYTES", len(CONTENTS[0]) + 1)
+    blobs = BlobReader(repository, cache)
+    of_unknown_size = [RemoteFile(file.sha, 0) for file in FILES[:2]]
+    blobs.fetch(of_unknown_size)
+    blobs.fetch(of_unknown_size)
+
+    assert [blobs.read(file.sha) for file in FILES[:2]] == CONTENTS[:2]
+    assert repository.count(ReadBlob) == (1 if repository.has_graphql else 2)
 
 
 def test_server_without_graphql_is_not_asked_twice(cache: RepositoryCache) -> None:
