@@ -110,6 +110,7 @@ def _resolve_field(source: Any, info: Any, **arguments: Any) -> Any:
     return value(**{_snake(key): given for key, given in arguments.items()}) if callable(value) else value
 
 
+@lru_cache(maxsize=1024)
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found.group(1).lower()}", name)
 
