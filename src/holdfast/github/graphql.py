@@ -203,8 +203,8 @@ def _read_entry(entry: Mapping[str, Any] | None) -> Found | None:
         return _read_file(found)
     entries = found["entries"]
     if entries and "oid" not in entries[0]:  # only names were asked for
-        return FoundFolder(dict.fromkeys([each["name"] for each in entries], ""))
-    return FoundFolder({each["name"]: each["oid"] for each in entries if each["type"] == "blob"})
+        return FoundFolder({str(each["name"]): "" for each in entries})
+    return FoundFolder({str(each["name"]): str(each["oid"]) for each in entries if each["type"] == "blob"})
 
 
 def _read_file(blob: Mapping[str, Any]) -> FoundFile | None:
