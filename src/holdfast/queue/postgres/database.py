@@ -2,9 +2,10 @@
 
 import logging
 import os
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -40,6 +41,8 @@ _WORTH_REPEATING = (
     errors.LockNotAvailable,
     errors.UniqueViolation,
 )
+# Whatever is between us and the server has given the next statement to another session than the last.
+_LOST_STATEMENT = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
 _thread = threading.local()
 
 
@@ -55,6 +58,7 @@ class Database:
         self._is_closed = False
         # Set when a connection broke: the next is made at once, so that its error is known at once.
         self._is_suspect = True
+        self._keeps_plans = True
         self.is_prepared = False
         """Whether the tables were found, or made, in this process."""
 
@@ -89,19 +93,19 @@ class Database:
         """Return what `work` reads. Raises DatabaseAway."""
         return self._try(lambda connection, _: work(connection))
 
-    def change(self, work: Callable[[Connection, bool], T], *, first: str = "") -> T:
+    def change(self, work: Callable[[Connection, bool], T], *, is_at_once: bool = False) -> T:
         """Carry out `work` as one transaction; when this returns, the server's disk has it.
 
         `work` may be called again, then with true, when it is not known whether the first try was stored.
-        With `first`, expressions that are evaluated before, everything goes to the server without waiting,
-        until `work` asks for an answer: a turn to the server and back costs more than what it does there.
+        If it `is_at_once`, everything goes to the server without waiting, until `work` asks for an answer: a
+        turn to the server and back costs more than what it does there.
         Raises DatabaseAway, and what `work` raises.
         """
 
         def transact(connection: Connection, is_repeated: bool) -> T:
             try:
-                if first:
-                    return _say_at_once(connection, first, lambda: work(connection, is_repeated))
+                if is_at_once:
+                    return _say_at_once(connection, lambda: work(connection, is_repeated))
                 connection.execute(statements.BEGIN.encode())
                 result = work(connection, is_repeated)
                 connection.execute("commit")
@@ -114,6 +118,30 @@ class Database:
         _thread.is_saving = True
         try:
             return self._try(transact)
+        finally:
+            _thread.is_saving = False
+
+    def change_at_once(
+        self, statement: str, values: Mapping[str, object], *, keeps_plan: bool
+    ) -> list[tuple[Any, ...]] | None:
+        """Carry out one statement that is a transaction of its own, and return its rows.
+
+        If it `keeps_plan`, the server makes its plan once, as far as it can: the plan must be good however
+        the tables grow. None if it failed, and then it may have been stored all the same: nothing is
+        repeated, and whether the database is away shows with the next change.
+        """
+        check_not_saving()
+        _thread.is_saving = True
+        try:
+            with self._connection() as connection:
+                is_kept = keeps_plan and self._keeps_plans
+                return connection.execute(statement.encode(), values, prepare=is_kept).fetchall()
+        except psycopg.Error as error:
+            if isinstance(error, _LOST_STATEMENT):
+                self._keeps_plans = False
+            elif isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+                self._is_suspect = self._is_suspect or not isinstance(error, _WORTH_REPEATING)
+            return None
         finally:
             _thread.is_saving = False
 
@@ -178,6 +206,7 @@ class Database:
                     kwargs={"autocommit": True, "prepare_threshold": None},
                     min_size=1,
                     max_size=MOST_CONNECTIONS,
+                    configure=allow_plans,
                     timeout=CONNECT_TIMEOUT_S,
                     reconnect_timeout=CONNECT_TIMEOUT_S,
                     num_workers=1,
@@ -225,10 +254,21 @@ def _with_options(url: str) -> str:
     return conninfo.make_conninfo(**{**_OPTIONS, **given})
 
 
-def _say_at_once(connection: Connection, first: str, work: Callable[[], T]) -> T:
+def allow_plans(connection: Connection) -> None:
+    """Let the server keep the plans of statements that ask for it, unless a pooler is in between.
+
+    A pooler hands the transactions of one connection to many sessions of the server; it gives itself away by
+    a process number that is not the session's.
+    """
+    (process,) = connection.execute("select pg_backend_pid()").fetchone() or (None,)
+    if process == connection.info.backend_pid:
+        connection.prepare_threshold = sys.maxsize
+
+
+def _say_at_once(connection: Connection, work: Callable[[], T]) -> T:
     with connection.pipeline():
         connection.execute("begin")
-        connection.execute(f"{statements.TERMS}, {first}".encode())
+        connection.execute(statements.TERMS.encode())
         result = work()
         connection.execute("commit")
     return result

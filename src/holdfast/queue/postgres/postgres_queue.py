@@ -26,7 +26,7 @@ from holdfast.queue.contract import (
     QueueStatus,
 )
 from holdfast.queue.postgres import statements
-from holdfast.queue.postgres.admitting import take_in
+from holdfast.queue.postgres.admitting import Intake
 from holdfast.queue.postgres.changing import Change
 from holdfast.queue.postgres.database import Connection, Database, check_not_saving
 from holdfast.queue.postgres.lease import Lease
@@ -72,6 +72,7 @@ class PostgresQueue(CommonQueue):
         self._layout = layout
         self._lease = Lease(database, target)
         self._news = News(database, target)
+        self._intake = Intake(database, target)
         self._together = Together(self._take_in, MOST_TRANSACTIONS)
         self._next_numbers = NextNumbers()
         self._items: dict[tuple[Any, ...], QueueItem] = {}
@@ -348,9 +349,8 @@ class PostgresQueue(CommonQueue):
 
     def _take_in(self, works: Sequence[tuple[_Prepared, PutTerms]]) -> list[list[PutOutcome]]:
         """Take in what callers have prepared, as one transaction."""
-        prepared = [each for mine, _ in works for each in mine]
-        of_each = [terms for mine, terms in works for _ in mine]
-        outcomes, numbers = take_in(self._database, self._target, prepared, of_each)
+        asked = [(each, terms) for mine, terms in works for each in mine]
+        outcomes, numbers = self._intake.take_in(asked)
         self._next_numbers.remember(numbers)
         answers = iter(outcomes)
         return [[next(answers) for _ in mine] for mine, _ in works]

@@ -7,8 +7,6 @@ of the queue on disk, in the same order, and the body beside them.
 
 from collections.abc import Sequence
 
-import orjson
-
 from holdfast.queue.rows import ItemRow
 
 # Each entry is one version of the tables. Entries are added and never changed: somebody has run them.
@@ -100,10 +98,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 # The first statement of every transaction that changes something. What was answered for must be on the disk
 # of the server, whatever its default is; and a process that freezes must not keep its locks for long.
-TERMS = """select set_config('synchronous_commit',
-    case current_setting('synchronous_commit') when 'remote_apply' then 'remote_apply' else 'on' end, true),
-    set_config('lock_timeout', '8s', true), set_config('statement_timeout', '60s', true),
+_SYNCED = """set_config('synchronous_commit',
+    case current_setting('synchronous_commit') when 'remote_apply' then 'remote_apply' else 'on' end, true)"""
+_IMPATIENT = "set_config('lock_timeout', '8s', true)"
+TERMS = f"""select {_SYNCED}, {_IMPATIENT}, set_config('statement_timeout', '60s', true),
     set_config('idle_in_transaction_session_timeout', '8s', true)"""
+# The same for a statement that is a transaction of its own, which cannot be left amid.
+DURABLY = f"{_SYNCED} || {_IMPATIENT}"
 BEGIN = f"begin; {TERMS}"
 # Advisory locks are told from those of other programs by their first number.
 LOCK_CLASS = 0x484F4C44
@@ -113,24 +114,27 @@ FIND_TARGET = "select target from holdfast_target where name = %s"
 ADD_TARGET = "insert into holdfast_target (name) values (%s) on conflict do nothing"
 
 _ROW = ", ".join(f"i.{column}" for column in ItemRow._fields)
-_KEPT = ItemRow._fields[1:]
-_TYPES = {
+# What is the same in every new row is not sent, and its length tells the size of a body.
+_NEW_COLUMNS = {
+    "checkpoint_id": "text",
+    "run_id": "text",
     "sequence": "bigint",
+    "trigger": "text",
     "priority": "smallint",
-    "size": "bigint",
     "arrived_at": "double precision",
     "is_automatic": "smallint",
     "digest": "bytea",
     "seal": "bytea",
-    "attempts": "integer",
-    "not_before": "double precision",
-    "changed_at": "double precision",
+    "fingerprint": "text",
+    "persistence": "text",
+    "file_path": "text",
+    "body": "bytea",
 }
-# The rows come as one JSON text: to write two dozen arrays costs the driver several times as much.
-_RECORD = ", ".join(f"{column} {_TYPES.get(column, 'text')}" for column in _KEPT)
+_NEW_ARRAYS = ", ".join(f"%({column})s::{kind}[]" for column, kind in _NEW_COLUMNS.items())
 INSERT_ITEMS = (
-    f"insert into holdfast_item (target, {', '.join(_KEPT)}, body)"
-    f" select %s, * from rows from (json_to_recordset(%s::json) as ({_RECORD}), unnest(%b::bytea[]))"
+    f"insert into holdfast_item ({', '.join(_NEW_COLUMNS)}, target, size, status, attempts, not_before,"
+    f" changed_at) select {', '.join(_NEW_COLUMNS)}, %(target)s::integer, length(body), 'spooled', 0, 0,"
+    f" arrived_at from unnest({_NEW_ARRAYS}) as new ({', '.join(_NEW_COLUMNS)})"
 )
 SELECT_ITEMS = f"select {_ROW} from holdfast_item i where target = %s and checkpoint_id = any(%s)"
 LOCK_ITEMS = f"{SELECT_ITEMS} order by arrival for update"
@@ -166,10 +170,6 @@ DELETE_VERIFIED = (
     "delete from holdfast_item where target = %s and run_id = %s and status = 'verified' returning sequence"
 )
 DELETE_ITEMS = "delete from holdfast_item where arrival = any(%s)"
-TOUCH_ITEMS = (
-    "update holdfast_item set changed_at = greatest(changed_at, %s)"
-    " where arrival = any(%s) and status <> 'verified'"
-)
 SET_STATUS = (
     "update holdfast_item set status = %s, reason = %s, attempts = 0, not_before = 0, changed_at = %s"
     " where arrival = %s"
@@ -218,12 +218,47 @@ ADD_TO_TOTAL = (
     " bytes = known.bytes + excluded.bytes, set_aside = known.set_aside + excluded.set_aside,"
     " set_aside_bytes = known.set_aside_bytes + excluded.set_aside_bytes"
 )
-# What every put asks and does, as one turn to the server and back each.
-SELECT_STATE = (
-    f"select t.*, r.run_id, r.highest, r.floor from ({SELECT_TOTAL}) as t (depth, bytes, aside, aside_bytes)"
-    " left join holdfast_run r on r.target = %s and r.run_id = any(%s)"
+# Writes the rows even if nothing changes: a commit that writes is confirmed, and all before it as well.
+LOCK_RUNS = (
+    "insert into holdfast_run as known (target, run_id, highest, floor)"
+    " select %s, run_id, 0, 0 from unnest(%s::text[]) as wanted (run_id) order by run_id"
+    " on conflict (target, run_id) do update set highest = known.highest returning run_id, highest, floor"
 )
-TAKE_IN = f"with items as ({INSERT_ITEMS}), runs as ({RAISE_RUNS}) {ADD_TO_TOTAL}"
+TAKE_IN = f"""with items as ({INSERT_ITEMS} returning size), runs as (
+    insert into holdfast_run as known (target, run_id, highest, floor)
+    select %(target)s::integer, run_id, highest, 0
+    from unnest(%(runs)s::text[], %(highest)s::bigint[]) as wanted (run_id, highest) order by run_id
+    on conflict (target, run_id) do update set highest = greatest(known.highest, excluded.highest)
+) insert into holdfast_total as known
+    select %(target)s::integer, pg_backend_pid() %% 256, count(*), sum(size), 0, 0 from items
+    on conflict (target, slot) do update
+    set depth = known.depth + excluded.depth, bytes = known.bytes + excluded.bytes"""
+# A whole put: how durable it is and how long it waits, then the runs whose numbers were guessed well, then
+# their checkpoints in the order in which they came. Nothing at all if one is known or there is no room.
+TAKE_IN_AT_ONCE = f"""with runs as (
+    insert into holdfast_run as known (target, run_id, highest, floor)
+    select %(target)s::integer, run_id, highest, 0
+    from unnest(%(runs)s::text[], %(highest)s::bigint[]) as wanted (run_id, highest)
+    where (select {DURABLY}) is not null and (
+        select coalesce(sum(depth + set_aside), 0) <= %(items_before)s::bigint
+            and coalesce(sum(bytes + set_aside_bytes), 0) <= %(bytes_before)s::bigint
+        from holdfast_total where target = %(target)s::integer
+    ) and not exists (
+        select from unnest(%(perhaps_known)s::text[]) as asked (id)
+        where (select true from holdfast_item where target = %(target)s::integer and checkpoint_id = asked.id)
+    )
+    order by run_id
+    on conflict (target, run_id) do update set highest = excluded.highest
+    where known.highest = (%(before)s::bigint[])[array_position(%(runs)s::text[], known.run_id)]
+    returning run_id
+), items as ({INSERT_ITEMS} where run_id = any(array(select run_id from runs)) returning size
+), total as (
+    insert into holdfast_total as known
+    select %(target)s::integer, pg_backend_pid() %% 256, count(*), sum(size), 0, 0 from items
+    having count(*) > 0
+    on conflict (target, slot) do update
+    set depth = known.depth + excluded.depth, bytes = known.bytes + excluded.bytes
+) select run_id from runs"""
 
 # The lease is told by the server's clock alone: those of the replicas may differ.
 TAKE_LEASE = (
@@ -260,14 +295,3 @@ WRITE_CLAIM = "update holdfast_claim set record = %b where target = %s and run_i
 def columns_of(rows: Sequence[Sequence[object]]) -> list[list[object]]:
     """Return rows as one list for each column, as `unnest` takes them."""
     return [list(column) for column in zip(*rows, strict=True)]
-
-
-def write_rows(rows: Sequence[ItemRow]) -> str:
-    """Return new rows as the JSON text that `INSERT_ITEMS` takes."""
-    return orjson.dumps([dict(zip(_KEPT, row[1:], strict=True)) for row in rows], default=_in_hex).decode()
-
-
-def _in_hex(value: object) -> str:
-    if isinstance(value, bytes):
-        return f"\\x{value.hex()}"
-    raise TypeError(f"no column holds a {type(value).__name__}")

@@ -1,13 +1,16 @@
 """Transactions are durable, repeated where that is of use, and no error tells a password."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import psycopg
 import pytest
 from psycopg import errors
 
 from holdfast.errors import DatabaseAway, InvalidSettings, SpoolUnwritable
-from holdfast.queue.postgres.database import Connection, Database
+from holdfast.queue.postgres import database as module
+from holdfast.queue.postgres.database import Connection, Database, allow_plans
 from tests.fakes.postgres import shared_server
 
 SECRET = "s3cr3t-word"
@@ -111,3 +114,51 @@ def test_database_that_was_closed_takes_nothing(database: Database) -> None:
 
     with pytest.raises(SpoolUnwritable, match="closed"):
         database.look(lambda connection: connection.execute("select 1"))
+
+
+def test_statement_of_its_own_is_durable_and_a_failed_one_is_not_repeated(database: Database) -> None:
+    database.look(lambda connection: connection.execute("create table mine (number integer unique)"))
+    insert = "insert into mine values (%(number)s) returning number"
+
+    assert database.change_at_once(insert, {"number": 1}, keeps_plan=True) == [(1,)]
+    assert database.change_at_once(insert, {"number": 1}, keeps_plan=True) is None
+    assert database.change_at_once(insert, {"number": 2}, keeps_plan=False) == [(2,)]
+
+
+@pytest.fixture
+def lone(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """Return a database with a single connection that stays."""
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", 1)
+    database = Database(url)
+    database.look(lambda connection: connection.execute("select 1"))  # on another one, of which nothing stays
+    yield database
+    database.close()
+
+
+COUNT_PLANS = "select count(*) from pg_prepared_statements where not from_sql"
+
+
+def test_plan_is_kept_where_it_is_asked_for(lone: Database) -> None:
+    assert lone.change_at_once(COUNT_PLANS, {}, keeps_plan=False) == [(0,)]
+    assert lone.change_at_once(COUNT_PLANS, {}, keeps_plan=True) == [(1,)]
+
+
+def test_plan_that_a_pooler_has_lost_is_asked_for_no_more(lone: Database) -> None:
+    assert lone.change_at_once("select 2", {}, keeps_plan=True) == [(2,)]
+    lone.look(lambda connection: connection.execute("do $$ begin execute 'deallocate all'; end $$"))
+
+    assert lone.change_at_once("select 2", {}, keeps_plan=True) is None
+
+    assert lone.change_at_once("select 2", {}, keeps_plan=True) == [(2,)]
+    assert lone.change_at_once(COUNT_PLANS, {}, keeps_plan=True) == [(0,)]
+
+
+def test_no_plan_is_kept_through_a_pooler() -> None:
+    connection = Mock()
+    connection.info.backend_pid = 1
+    connection.prepare_threshold = None
+    connection.execute.return_value.fetchone.return_value = (2,)
+
+    allow_plans(connection)
+
+    assert connection.prepare_threshold is None
