@@ -36,13 +36,13 @@ def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
         stores = [_Store(workshop, opened, size) for size in sizes]
         for work, use in _WORK.items():
             for state in (_AT_WORK, _BEGINNING, _COLD):
-                measure = partial(_Store.cost, use=use, state=state)
-                _compare(report, stores, f"{work}, {state}", measure, is_quick)
+                cost = partial(_Store.cost, use=use, state=state)
+                _compare(report, stores, f"{work}, {state}", cost, is_quick)
         for store in stores:
             store.delay_answers()
         for work, use in _WORK.items():
-            measure = partial(_Store.wait, use=use, state=_COLD)
-            _compare_waits(report, stores, f"{work}, {_COLD}", measure, is_quick)
+            wait = partial(_Store.wait, use=use, state=_COLD)
+            _compare_waits(report, stores, f"{work}, {_COLD}", wait, is_quick)
     beside = f"one of {sizes[1]:,} beside one of {_SHORT}, the most of save, list and resume"
     for figure, state in (("processor", _AT_WORK), ("processor", _BEGINNING), (_WAIT, _COLD)):
         times = _ratios(report, stores[1].name, figure, state)
