@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
 
+from holdfast.errors import GatewayError
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.header import UNNAMED_PHASE, Header, RunStatus
 from holdfast.format.moments import epoch
@@ -212,7 +213,7 @@ def plan_resume(
     """
     opened = _open(envelope)
     past = past or Past()
-    before = _Lookback(earlier or ())
+    before = _Lookback(earlier or (), is_cut_off=source == "cache")
     recoveries = _recoveries(opened.saved, before)
     point = plan_style(opened.saved, Today(dag=dag, recoveries=recoveries, phases=_phases_of(past)))
     held = find_review(opened.moment, past)
@@ -222,10 +223,11 @@ def plan_resume(
         newest = opened
         opened, point, added = _step_back(newest, point, before, dag)
         if opened is newest and held is None and earlier is not None:
-            review = lost_review(point.given_up, newest.header)
+            review = lost_review(point.given_up, newest.header, is_past_unread=before.is_cut_off)
     every = [
         *warnings,
         *tell_redacted(envelope),
+        *before.warnings,
         *added,
         *point.flaws,
         *point.warnings,
@@ -314,18 +316,27 @@ def _tell_age(age_s: float, old_after_s: float | None) -> list[str]:
 
 
 class _Lookback:
-    """The checkpoints before the newest, read when they are looked at, and only once."""
+    """The checkpoints before the newest, read when they are looked at, and only once.
 
-    def __init__(self, earlier: Iterable[Envelope]) -> None:
+    Where GitHub does not answer, or does not answer any more, `is_cut_off` says that there may be others.
+    """
+
+    def __init__(self, earlier: Iterable[Envelope], *, is_cut_off: bool) -> None:
         self._rest = islice(earlier, LOOK_BACK)
         self._seen: list[_OpenedCheckpoint] = []
+        self.is_cut_off = is_cut_off
+        self.warnings: list[str] = []
 
     def __iter__(self) -> Iterator[_OpenedCheckpoint]:
         yield from self._seen
-        for envelope in self._rest:
-            opened = _open(envelope)
-            self._seen.append(opened)
-            yield opened
+        try:
+            for envelope in self._rest:
+                opened = _open(envelope)
+                self._seen.append(opened)
+                yield opened
+        except GatewayError as error:
+            self.is_cut_off = True
+            self.warnings.append(f"earlier checkpoints could not be read ({error})")
 
 
 def _recoveries(saved: Saved, before: _Lookback) -> dict[str, int]:
@@ -351,6 +362,8 @@ def _step_back(
             number = opened.header.sequence_number
             warning = f"{why}: the plan goes back to checkpoint {number}, the last one before that"
             return _remembering(opened, point.given_up), plan_style(opened.saved, Today(dag=dag)), [warning]
+    if before.is_cut_off:
+        return newest, point, [f"{why}: resume again once GitHub answers, so that the run can go back"]
     return (
         newest,
         point,

@@ -191,6 +191,14 @@ def test_without_an_earlier_checkpoint_a_person_must_decide() -> None:
     assert (plan.needs_review, plan.resume_at, plan.retry_current) == (True, "human_review", False)
 
 
+def test_with_what_was_last_seen_alone_it_is_not_said_that_there_is_nothing_to_go_back_to() -> None:
+    plan = plan_resume(agents(9, "failed"), source="cache", earlier=[agents(n, "failed") for n in (8, 7, 6)])
+
+    assert plan.review is not None
+    assert plan.review.reason.endswith("what the run could go back to cannot be read now")
+    assert plan.warnings[1].endswith("resume again once GitHub answers, so that the run can go back")
+
+
 def test_history_is_only_read_for_a_failed_agent_and_not_all_of_it() -> None:
     looked_at: list[int] = []
 
