@@ -518,6 +518,20 @@ def test_an_exclusive_step_runs_only_if_nobody_else_drives_the_run(tmp_path: Pat
     assert "inner" not in machine.done()
 
 
+def test_a_step_of_a_job_whose_run_was_taken_over_is_not_run(machine: Machine) -> None:
+    job = {"HOLDFAST_RUN_ID": "nightly", "HOLDFAST_FENCE": "1"}
+    assert machine.exec("lint", "true", **job).returncode == 0
+    taken_over = b'{"run_id": "nightly", "trigger": "manual", "state": {"by": "another"}, "fence": 2}'
+    assert machine.run("submit", "-", stdin=taken_over).returncode == 0
+
+    ended = machine.exec("build", "echo", "built", **job)
+    of_another_run = machine.run("exec", "weekly", "--step", "build", "--", "echo", "built", stdin=b"", **job)
+
+    assert (ended.returncode, ended.stdout) == (75, b"")
+    assert b"step 'build' is not run: run 'nightly' is not yours any more (fence 1)" in ended.stderr
+    assert of_another_run.stdout == b"built\n"
+
+
 @pytest.mark.parametrize("place", ["spooled", "stored"])
 def test_a_run_that_was_stopped_runs_no_step_and_says_how_to_go_on(machine: Machine, place: str) -> None:
     machine.exec("lint", "true")

@@ -36,8 +36,8 @@ def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
         stores = [_Store(workshop, opened, size) for size in sizes]
         for work, use in _WORK.items():
             for state in (_AT_WORK, _BEGINNING, _COLD):
-                measure = partial(_Store.cost, use=use, state=state)
-                _compare(report, stores, f"{work}, {state}", measure, is_quick)
+                cost = partial(_Store.cost, use=use, state=state)
+                _compare(report, stores, f"{work}, {state}", cost, is_quick)
         for store in stores:
             store.delay_answers()
         for work, use in _WORK.items():

@@ -108,3 +108,9 @@ def lost(run_id: str, stored: Claim | None, fence: int = 0) -> Fenced:
     else:
         reason = f"{stored.owner!r} has taken it over, with fence {stored.fence}"
     return Fenced(run_id, reason, fence=fence, current=stored.fence)
+
+
+def made_up(current: Claim, fence: int) -> Fenced:
+    """Return the error of whoever names a fence that was given to nobody."""
+    reason = f"no claim has that fence: {current.owner!r} drives it, with fence {current.fence}"
+    return Fenced(current.run_id, reason, fence=fence, current=current.fence)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 import orjson
 
-from holdfast.claims.decide import lost
+from holdfast.claims.decide import is_living, lost, made_up
 from holdfast.claims.lease import ClaimLease
 from holdfast.errors import DatabaseAway, Fenced
 from holdfast.format.claim import NOTE, Claim
@@ -31,8 +31,13 @@ class KnownClaim:
     is_released: bool = False
     heard_at: float = 0.0
 
+    def excludes(self, fence: int, now: float) -> bool:
+        """Whether this is the fence of no claim: while this one lasts, nobody is given a higher one."""
+        is_in_force = self.is_ours and not self.is_released and now < (self.expires_at or 0.0)
+        return is_in_force and fence > self.fence
+
     def check(self, fence: int, now: float) -> None:
-        """Raise Fenced unless the holder with this fence drives the run."""
+        """Raise Fenced if the holder with this fence does not drive the run any more."""
         if fence < self.fence:
             whose = (
                 f"{self.owner!r} has taken it over, with" if self.owner else "there is a newer claim, with"
@@ -69,24 +74,33 @@ class KnownClaims:
     def admit(self, run_id: str, fence: int) -> None:
         """Raise Fenced if a checkpoint with this fence comes too late, as far as that is known here.
 
-        A fence that is heard of for the first time is remembered.
+        A fence that is heard of for the first time is remembered; not if it was made up, as that would lock
+        out the holder. It may also be that our claim was released elsewhere, so that this is left to `check`.
         """
         known = self.find(run_id)
         if known is not None:
             known.check(fence, self.now())
+            if known.excludes(fence, self.now()):
+                return
         if known is None or fence > known.fence:
             self.forget_ended()
             self._note(KnownClaim(run_id, fence, is_ours=False))
 
     def check(self, run_id: str, fence: int, look: Callable[[str], Claim | None]) -> None:
-        """Raise Fenced if the run was taken over on another machine: `look` asks the judge.
+        """Raise Fenced if the run was taken over on another machine, or no claim has the fence.
 
-        What was saved here before the run was taken over here is the new holder's past, and stays.
+        `look` asks the judge. What was saved here before the run was taken over here is the new holder's
+        past, and stays.
         """
         current = look(run_id)
-        if current is None or fence >= current.fence:
+        if current is None or fence == current.fence:
             return
         known = self.find(run_id)
+        if fence > current.fence:
+            is_late = known is not None and known.is_ours and known.fence >= fence
+            if is_late or not is_living(current, self.now()):
+                return  # the judge's answer is from before a claim that was taken since
+            raise made_up(current, fence)
         if known and known.is_ours and known.fence == current.fence:
             return
         self.learn(current, is_ours=False)

@@ -20,6 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.format.paths import CLAIM, PRESERVED_RUNS, Layout
 from holdfast.format.preserved_list import change_preserved
+from holdfast.format.receipt import Progress
 from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, plan_and_repeat
 from holdfast.logs import log
 from holdfast.queue import Queue
@@ -73,8 +74,12 @@ class Deletion:
 
     def _be_drainer(self, taken: ExitStack, run_id: str) -> None:
         """Be the one that drains, for as long as anything waits for the run. Raises SpoolBusy."""
+        waiting: list[str] = []
         for attempt in count(1):
-            if not self._waiting(run_id):
+            # A queue may be long: all of it is listed again only once what was seen in it has left.
+            if not (waiting and self._still_waits(waiting[-1])):
+                waiting = self._waiting(run_id)
+            if not waiting:
                 return
             try:
                 taken.enter_context(self.spool.drainer())
@@ -89,6 +94,10 @@ class Deletion:
     def _waiting(self, run_id: str) -> list[str]:
         items = [*self.spool.pending(), *(entry.item for entry in self.spool.set_aside_entries())]
         return [item.checkpoint_id for item in items if item.run_id == run_id]
+
+    def _still_waits(self, checkpoint_id: str) -> bool:
+        receipt = self.spool.receipt(checkpoint_id)
+        return receipt is not None and receipt.status is not Progress.VERIFIED
 
     def _delete_stored(self, run_id: str, *, is_forced: bool) -> tuple[int, str | None]:
         def plan() -> tuple[Scan, FileChanges | None]:

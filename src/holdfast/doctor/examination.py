@@ -72,6 +72,7 @@ def examine(
     probe: Looks = {"data folder": lambda: [_examine_folder(settings.data_dir, settings.min_free_bytes)]}
     folder = _look_at_once(probe, deadline)
     looks: Looks = {
+        "keys": lambda: _examine_keys(assembly),
         "database": lambda: _examine_database(assembly),
         "spool": lambda: [_examine_queue(assembly)],
     }
@@ -81,10 +82,11 @@ def examine(
             f"github ({shard.repository})": partial(_examine_github, shard, deadline - _TELLING_S)
             for shard in assembly.shards
         }
-    found = folder | _look_at_once(looks, deadline)
+    others = _look_at_once(looks, deadline)
+    found = {"keys": others.pop("keys"), **folder, **others}
     if len(assembly.shards) > 1:
         found |= {name: _with_suffix(name, checks) for name, checks in found.items()}
-    return Diagnosis((told, *_examine_keys(assembly), *chain.from_iterable(found.values())))
+    return Diagnosis((told, *chain.from_iterable(found.values())))
 
 
 def _load(assembly: "Ground") -> None:

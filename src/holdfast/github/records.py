@@ -1,4 +1,4 @@
-"""What GitHub holds, as the calls return it: files, listings, commits, the repository's own record."""
+"""What GitHub holds, as the calls of readers return it, and the names under which commits are made."""
 
 from typing import Literal, NamedTuple
 

@@ -1,13 +1,12 @@
 """A checkpoint that was found to be whole, and which one that is where spool and repository have several."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.errors import GatewayError, HoldfastError
+from holdfast.errors import HoldfastError
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.header import UNNAMED_PHASE
 from holdfast.jsontext.members import parse_document
-from holdfast.logs import log
 from holdfast.repository.past import SpooledPast, look_back
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.stored_run import StoredRun
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 class Loaded(NamedTuple):
     """A checkpoint that was found to be whole, where it came from, and what was passed over on the way.
 
-    `earlier` reads the checkpoints before it, the newest first, as far as they can be had; `past` tells what
-    the index and the spool say of them.
+    `earlier` reads the checkpoints before it, the newest first; it raises GatewayError once GitHub does not
+    answer any more. `past` tells what the index and the spool say of them.
     """
 
     envelope: Envelope
@@ -45,8 +44,8 @@ def tell_native(envelope: Envelope) -> list[str]:
 
 def load_stored(envelope: Envelope, run: StoredRun, waiting: SpooledRun, past: SpooledPast) -> Loaded:
     """Return a stored checkpoint with what can be told of those before it."""
-    earlier = while_they_can_be_had(run.before(envelope.sequence))
     warnings = [*waiting.warnings, *run.warnings]
+    earlier = run.before(envelope.sequence)
     return Loaded(envelope, run.source.source, warnings, earlier, lambda: look_back(run, waiting, past))
 
 
@@ -66,11 +65,3 @@ def rescue(waiting: SpooledRun, error: HoldfastError) -> Loaded:
     if newest is None:
         raise error
     return Loaded(newest, "spool", [*waiting.warnings, str(error), waiting.tell_aside(newest)])
-
-
-def while_they_can_be_had(envelopes: Iterator[Envelope]) -> Iterator[Envelope]:
-    """Yield checkpoints until GitHub does not answer any more."""
-    try:
-        yield from envelopes
-    except GatewayError as error:
-        log.warning("history_not_read", cause=str(error))

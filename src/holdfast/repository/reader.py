@@ -35,7 +35,6 @@ from holdfast.repository.loaded import (
     prefer_aside,
     rescue,
     tell_native,
-    while_they_can_be_had,
 )
 from holdfast.repository.past import SpooledPast, look_back
 from holdfast.repository.queued import SpooledRun
@@ -454,4 +453,4 @@ class Reader:
             if item.sequence < newest.sequence and (envelope := waiting.open(item)):
                 yield envelope
         run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id, self.trust)
-        yield from while_they_can_be_had(run.before(newest.sequence))
+        yield from run.before(newest.sequence)

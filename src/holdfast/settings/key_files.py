@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holdfast.settings.kinds import Secret
 
 _LOCAL_SECRET_BYTES = 32
+_MOST_BYTES = 1_000_000  # far more than keys take
 
 
 def load_keys(purpose: Purpose, given: "Secret | None", file: Path | None) -> tuple[SecurityKey, ...]:
@@ -20,7 +21,7 @@ def load_keys(purpose: Purpose, given: "Secret | None", file: Path | None) -> tu
     keys: list[SecurityKey] = []
     if file is not None:
         try:
-            keys += parse_keys(file.read_text(encoding="utf-8"), purpose)
+            keys += parse_keys(_read(file), purpose)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise InvalidSettings([f"HOLDFAST_{purpose.upper()}_KEY_FILE: {file}: {reason}"]) from None
@@ -30,6 +31,15 @@ def load_keys(purpose: Purpose, given: "Secret | None", file: Path | None) -> tu
     for key in keys:
         first.setdefault(key.kid, key)
     return tuple(first.values())
+
+
+def _read(file: Path) -> str:
+    """Return the text of a file, which may be a pipe. Raises OSError, ValueError."""
+    with file.open("rb") as opened:
+        content = opened.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ValueError("it is too large for keys")
+    return content.decode("utf-8")
 
 
 def read_local_secret(folder: Path) -> bytes:

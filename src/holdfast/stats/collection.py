@@ -152,7 +152,10 @@ def _with_files(found: Gathered, shards: "Sequence[Assembly]", unknown: list[str
             return found
         entries = [each for each in listing.entries if each.kind == "file" and each.path.startswith(base)]
         for entry in entries:
-            (parts if shard.layout.is_part(entry.path) else files)[entry.path] = entry.size_bytes
+            sizes = parts if shard.layout.is_part(entry.path) else files
+            # Each shard has a preserved_runs.json: all of them count.
+            path = f"{shard.repository}:{entry.path}" if entry.path in sizes else entry.path
+            sizes[path] = entry.size_bytes
         newest = [
             RemoteFile(each.sha, each.size_bytes) for each in entries if each.path.endswith(f"/{LATEST}")
         ]

@@ -1,41 +1,37 @@
 """From stored checkpoints to what runs next: picks the style, restores the state, adds the warnings."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 from typing import Any, Literal
 
 from holdfast.format.checkpoint import Envelope
-from holdfast.format.header import UNNAMED_PHASE, Header, RunStatus
+from holdfast.format.header import UNNAMED_PHASE, RunStatus
 from holdfast.format.moments import epoch
 from holdfast.format.review import Held, Review, Stop
-from holdfast.format.triggers import Trigger, parse_trigger
-from holdfast.jsontext.encode import encode, encode_exact
+from holdfast.format.triggers import Trigger
+from holdfast.jsontext.encode import encode
 from holdfast.jsontext.members import canonical, join_members, parse_document
-from holdfast.jsontext.parse import parse_exact, parse_value
-from holdfast.styles.agents import count_recoveries, failed_agents, has_stepped_back, most_recoveries
+from holdfast.jsontext.parse import parse_value
 from holdfast.styles.known import STYLES, plan_style
-from holdfast.styles.phases import GATE, is_done
+from holdfast.styles.lookback import Lookback, count_before, step_back
+from holdfast.styles.opened import OpenedCheckpoint, open_saved
+from holdfast.styles.phases import GATE
 from holdfast.styles.redactions import tell_redacted
 from holdfast.styles.review import (
     HUMAN_REVIEW,
     Past,
-    Reviewed,
     find_review,
     lost_review,
     tell_review,
     tell_stop,
 )
-from holdfast.styles.style import DEFAULT_STYLE, ResumePoint, Saved, Today
+from holdfast.styles.style import DEFAULT_STYLE, ResumePoint, Today
 from holdfast.styles.tasks import cut_off
 from holdfast.styles.values import Place, as_mapping, name_all, one_line
 
 Source = Literal["spool", "github", "cache"]
-
-LOOK_BACK = 20
-"""How many earlier checkpoints are looked at, at most, for how often an agent was restarted."""
 
 
 @dataclass(frozen=True)
@@ -132,63 +128,6 @@ _FIELDS = (
     *("completed", "remaining", "retry_current", "state", "cost_accumulated", "warnings", "phase"),
     *("trigger", "saved_at", "age_s", "context_fields", "needs_review", "review"),
 )
-# Every member of a state that a plan looks into; others are not read if they are large.
-_LOOKED_INTO = frozenset(
-    {
-        *("progress", "gate_history", "circuit_breaker_state", "current_phase_state", "active_lessons"),
-        *("escalation", "evaluation_history", "cost_breakdown", "cost_accumulated", "context_fields"),
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenedCheckpoint:
-    """A checkpoint with its state read, as far as a plan looks into it if it `is_outlined`."""
-
-    header: Header
-    state: Any
-    state_text: bytes
-    context: Any
-    context_text: bytes
-    is_outlined: bool = False
-
-    @property
-    def saved(self) -> Saved:
-        state = as_mapping(self.state)
-        header, trigger = self.header, self._effective_trigger()
-        return Saved(
-            trigger,
-            header.phase,
-            header.status,
-            state,
-            as_mapping(state.get("progress")),
-            is_let_on=self.decision == "continue",
-        )
-
-    @property
-    def moment(self) -> Reviewed:
-        return Reviewed(self.header, as_mapping(self.state), as_mapping(self.context))
-
-    @property
-    def decision(self) -> str | None:
-        """Return what a person has decided with this checkpoint, if it is a review."""
-        is_review = self.header.trigger is Trigger.REVIEW
-        review = as_mapping(as_mapping(self.context).get("review"))
-        return str(review.get("decision")) if is_review else None
-
-    def _effective_trigger(self) -> Trigger:
-        """Return the trigger that says where the run goes on: a rollback stands for what it went back to."""
-        header, context = self.header, as_mapping(self.context)
-        if header.trigger is Trigger.ROLLBACK:
-            return _parse_stored_trigger(as_mapping(context.get("rollback")).get("trigger"))
-        if header.trigger is not Trigger.REVIEW or self.decision != "continue":
-            return header.trigger
-        reviewed = as_mapping(context.get("reviewed"))
-        outputs = as_mapping(self.state).get("phase_outputs")
-        is_over = reviewed.get("kind") == "gate" or (
-            isinstance(outputs, dict) and is_done(self.state, header.phase)
-        )
-        return Trigger.PHASE_COMPLETE if is_over else _parse_stored_trigger(reviewed.get("trigger"))
 
 
 def plan_resume(
@@ -210,22 +149,23 @@ def plan_resume(
     say of them. `warnings` come before the plan's own. Without `now`, the age is not told; from `old_after_s`
     on, it is a warning.
     """
-    opened = _open(envelope)
+    opened = open_saved(envelope)
     past = past or Past()
-    before = _Lookback(earlier or ())
-    recoveries = _recoveries(opened.saved, before)
+    before = Lookback(earlier or (), is_cut_off=source == "cache")
+    recoveries = count_before(opened.saved, before)
     point = plan_style(opened.saved, Today(dag=dag, recoveries=recoveries, phases=_phases_of(past)))
     held = find_review(opened.moment, past)
     review = None if isinstance(held, Stop) else held or _doubt(opened)
     added: list[str] = []
     if point.given_up and opened.header.status is not RunStatus.COMPLETED:
         newest = opened
-        opened, point, added = _step_back(newest, point, before, dag)
+        opened, point, added = step_back(newest, point, before, dag)
         if opened is newest and held is None and earlier is not None:
-            review = lost_review(point.given_up, newest.header)
+            review = lost_review(point.given_up, newest.header, is_past_unread=before.is_cut_off)
     every = [
         *warnings,
         *tell_redacted(envelope),
+        *before.warnings,
         *added,
         *point.flaws,
         *point.warnings,
@@ -243,12 +183,12 @@ def plan_resume(
 
 def find_flaws(envelope: Envelope) -> list[str]:
     """Return what is wrong with the progress that a checkpoint stores."""
-    return list(plan_style(_open(envelope).saved, Today()).flaws)
+    return list(plan_style(open_saved(envelope).saved, Today()).flaws)
 
 
 def trigger_in_force(envelope: Envelope) -> Trigger:
     """Return the trigger that says where a run goes on from a checkpoint; a decision stands for another."""
-    return _open(envelope).saved.trigger
+    return open_saved(envelope).saved.trigger
 
 
 def style_of(state: Any) -> str:
@@ -261,21 +201,6 @@ def style_of_text(content: bytes) -> str:
     return style_of(parse_document(content).outline().get("state_snapshot"))
 
 
-def _open(envelope: Envelope) -> _OpenedCheckpoint:
-    document = parse_document(envelope.content)
-    texts = [document.members.get(name, b"null") for name in ("state_snapshot", "context_fields")]
-    outline = document.outline(_LOOKED_INTO)
-    values = [outline.get(name) for name in ("state_snapshot", "context_fields")]
-    return _OpenedCheckpoint(envelope.header, values[0], texts[0], values[1], texts[1], document.is_large)
-
-
-def _parse_stored_trigger(text: object) -> Trigger:
-    try:
-        return parse_trigger(str(text))
-    except ValueError:
-        return Trigger.ROLLBACK
-
-
 def _phases_of(past: Past) -> tuple[str, ...]:
     """Return the phases that the index names as completed, since the run last went back."""
     rolled = max((entry.sequence for entry in past.entries if entry.trigger == Trigger.ROLLBACK), default=0)
@@ -283,7 +208,7 @@ def _phases_of(past: Past) -> tuple[str, ...]:
     return tuple(dict.fromkeys(phase for phase in done if phase and phase != UNNAMED_PHASE))
 
 
-def _doubt(opened: _OpenedCheckpoint) -> Review | None:
+def _doubt(opened: OpenedCheckpoint) -> Review | None:
     """Return what only a person knows: whether a task that was cut off, and is not idempotent, was done."""
     header, tasks = opened.header, cut_off(opened.saved.progress)
     if not tasks or header.status is RunStatus.COMPLETED or opened.decision is not None:
@@ -313,61 +238,6 @@ def _tell_age(age_s: float, old_after_s: float | None) -> list[str]:
     return [f"the checkpoint is {age_s / 86_400:.1f} days old: what it relies on may have changed since"]
 
 
-class _Lookback:
-    """The checkpoints before the newest, read when they are looked at, and only once."""
-
-    def __init__(self, earlier: Iterable[Envelope]) -> None:
-        self._rest = islice(earlier, LOOK_BACK)
-        self._seen: list[_OpenedCheckpoint] = []
-
-    def __iter__(self) -> Iterator[_OpenedCheckpoint]:
-        yield from self._seen
-        for envelope in self._rest:
-            opened = _open(envelope)
-            self._seen.append(opened)
-            yield opened
-
-
-def _recoveries(saved: Saved, before: _Lookback) -> dict[str, int]:
-    if saved.progress.get("style") != "agents":
-        return {}
-    failed = failed_agents(saved.progress)
-    return count_recoveries(failed, (opened.saved for opened in before)) if failed else {}
-
-
-def _step_back(
-    newest: _OpenedCheckpoint, point: ResumePoint, before: _Lookback, dag: Any
-) -> tuple[_OpenedCheckpoint, ResumePoint, list[str]]:
-    """Go back to the newest checkpoint in which the agents that were given up had not failed.
-
-    The state that is gone back to says so, and a run does not go back twice for the same agent.
-    """
-    progress = newest.saved.progress
-    why = f"{name_all(point.given_up)} failed again after {most_recoveries(progress)} recovery attempts"
-    if any(has_stepped_back(agent, progress) for agent in point.given_up):
-        return newest, point, [f"{why}, and the run has gone back for that before: a person must decide"]
-    for opened in before:
-        if not set(point.given_up) & set(failed_agents(opened.saved.progress)):
-            number = opened.header.sequence_number
-            warning = f"{why}: the plan goes back to checkpoint {number}, the last one before that"
-            return _remembering(opened, point.given_up), plan_style(opened.saved, Today(dag=dag)), [warning]
-    return (
-        newest,
-        point,
-        [f"{why}, and no earlier checkpoint is without that failure: a person must decide"],
-    )
-
-
-def _remembering(opened: _OpenedCheckpoint, agents: Sequence[str]) -> _OpenedCheckpoint:
-    """Return a checkpoint whose progress says that the run has gone back to it because of these agents."""
-    members = dict(parse_document(opened.state_text).members)
-    progress = parse_exact(members["progress"])
-    known = progress.get("stepped_back_for")
-    progress["stepped_back_for"] = [*(known if isinstance(known, list) else []), *agents]
-    text = join_members({**members, "progress": encode_exact(progress)})
-    return replace(opened, state=parse_value(text), state_text=text, is_outlined=False)
-
-
 def _lesson_changes(state: Any, active: Sequence[Any] | None) -> list[str]:
     if active is None:
         return []
@@ -384,9 +254,7 @@ def _count(lessons: Iterable[Any]) -> Counter[bytes]:
     return Counter(canonical(encode(lesson)) for lesson in lessons)
 
 
-def _compose(
-    opened: _OpenedCheckpoint, point: ResumePoint, source: Source, warnings: list[str]
-) -> ResumePlan:
+def _compose(opened: OpenedCheckpoint, point: ResumePoint, source: Source, warnings: list[str]) -> ResumePlan:
     header = opened.header
     is_over = header.status is RunStatus.COMPLETED
     is_repeated = point.retry_current or opened.decision == "retry"

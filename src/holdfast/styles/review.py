@@ -142,9 +142,13 @@ def opened_by(moment: Reviewed) -> Review | None:
     return _review("gate", reason, header, phase)
 
 
-def lost_review(agents: Sequence[str], header: Header) -> Review:
-    """Return what a run waits for whose agents failed too often, with nothing to go back to any more."""
-    return _review("escalation", f"{name_all(agents)} failed too often", header)
+def lost_review(agents: Sequence[str], header: Header, *, is_past_unread: bool = False) -> Review:
+    """Return what a run waits for whose agents failed too often, with nothing to go back to any more.
+
+    With `is_past_unread` there may be something, but GitHub does not answer.
+    """
+    why = ", and what the run could go back to cannot be read now" if is_past_unread else ""
+    return _review("escalation", f"{name_all(agents)} failed too often{why}", header)
 
 
 def open_breaker(state: Mapping[str, Any]) -> str | None:

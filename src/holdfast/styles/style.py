@@ -65,7 +65,7 @@ def _unchanged(progress: Document) -> Document:
 
 
 class Style(NamedTuple):
-    """One workflow style. A new one is a module that makes such a value, and a line in `STYLES`.
+    """One workflow style. A new one is a module that makes such a value, and its name in `known.STYLES`.
 
     name       what `progress.style` says
     parts      what a run of it completes, for people

@@ -322,6 +322,30 @@ def test_what_is_saved_with_a_fence_by_hand_is_checked_by_what_this_machine_know
     assert a.release_claim("s", "another") is False
 
 
+@pytest.mark.parametrize("place", ["here", "elsewhere"])
+def test_a_fence_that_no_claim_has_locks_nobody_out(machine: Machine, place: str) -> None:
+    a, b = machine("a"), machine("b")
+    taken = a.take_claim("r", owner="x", ttl_s=TTL_S)
+
+    def save(holdfast: Holdfast, fence: int) -> str:
+        checkpoint = {"run_id": "r", "trigger": "manual", "state": {"fence": fence}, "fence": fence}
+        return holdfast.submit(checkpoint).checkpoint_id
+
+    stranger = a if place == "here" else b
+    made_up = save(stranger, 9)
+    stranger.drain()
+    mine = save(a, taken.claim.fence)
+    a.drain()
+
+    refused, kept = stranger.receipt(made_up), a.receipt(mine)
+    assert refused is not None
+    assert kept is not None
+    assert refused.status is Progress.REFUSED
+    assert "no claim has that fence: 'x' drives it, with fence 1" in (refused.reason or "")
+    assert kept.status is Progress.VERIFIED
+    assert b.resume("r").state == {"fence": 1}
+
+
 def test_what_could_not_be_written_before_another_machine_took_over_is_not_written_after(
     machine: Machine, clock: VirtualClock, repository: MemoryGateway
 ) -> None:

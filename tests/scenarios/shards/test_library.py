@@ -178,6 +178,20 @@ def test_decisions_and_retention_reach_the_shard_of_their_run(github: ShardedGit
     assert two in github.runs(TWO)
 
 
+def test_a_file_that_every_shard_has_counts_for_each_of_them(github: ShardedGitHub, tmp_path: Path) -> None:
+    with github.open(tmp_path / "data", OLD) as holdfast:
+        for shard in OLD:
+            holdfast.save(run_of(shard, OLD), {"n": 0})
+        holdfast.drain(tidies=False)
+        before = holdfast.stats().stored.files
+        for shard in OLD:
+            holdfast.preserve(run_of(shard, OLD))
+        after = holdfast.stats().stored.files
+
+    assert before is not None
+    assert after == before + 2
+
+
 def test_each_installation_of_an_app_has_a_budget_of_its_own(tmp_path: Path) -> None:
     app = registration(acme=1, umbrella=2)
     with sharded_github(tmp_path / "github", (ONE, TWO, THREE), app=app, token="none") as github:

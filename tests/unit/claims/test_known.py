@@ -54,6 +54,29 @@ def test_when_a_claim_of_another_machine_ends_is_not_known_here(
     known.admit("r", 2)
 
 
+def test_a_fence_that_was_made_up_is_neither_remembered_nor_written(
+    known: KnownClaims, clock: VirtualClock
+) -> None:
+    held = claim(2, clock.now() + TTL_S)
+    known.learn(held, is_ours=True)
+
+    known.admit("r", 9)
+
+    known.admit("r", 2)
+    with pytest.raises(Fenced, match="no claim has that fence: 'owner 2' drives it, with fence 2"):
+        known.check("r", 9, lambda _: held)
+
+
+def test_a_higher_fence_than_the_judge_tells_of_is_written_where_the_judge_may_be_late(
+    known: KnownClaims, clock: VirtualClock
+) -> None:
+    before = claim(2, clock.now() + TTL_S)
+    known.check("r", 3, lambda _: claim(2, clock.now() + TTL_S, is_released=True))
+    known.check("r", 3, lambda _: claim(2, clock.now() - TTL_S))
+    known.learn(claim(3, clock.now() + TTL_S), is_ours=True)  # the answer is older than what was taken here
+    known.check("r", 3, lambda _: before)
+
+
 def test_what_is_told_late_is_not_learned(known: KnownClaims, clock: VirtualClock) -> None:
     known.learn(claim(2, clock.now() + TTL_S), is_ours=True)
     known.learn(claim(1, clock.now() + TTL_S), is_ours=True)

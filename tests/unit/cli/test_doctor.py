@@ -1,6 +1,7 @@
 """Planted troubles: the doctor names each of them, and only it."""
 
 import json
+import os
 import socket
 import threading
 import time
@@ -190,6 +191,23 @@ def test_whatever_hangs_is_found_and_keeps_none_of_the_others(
 
     shards = [f"github (you/{name})" for name in "abc"]
     assert failed(ended, "can be reached") == ["database", "spool", *shards]
+
+
+def test_a_key_file_that_hangs_is_found(
+    holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    monkeypatch.setenv("HOLDFAST_ENCRYPTION_KEY_FILE", str(pipe))
+    monkeypatch.setattr("holdfast.doctor.examination.LONGEST_S", 0.0)
+    monkeypatch.setattr("holdfast.doctor.examination.LEAST_S", 0.5)
+
+    ended = holdfast("doctor", "--json")
+    os.close(os.open(pipe, os.O_WRONLY))  # whoever reads it has an end
+
+    assert "keys" in failed(ended, "its settings name")
+    names = [check["name"] for check in ended.document["checks"]]
+    assert names[:3] == ["settings", "keys", "data folder"]
 
 
 def test_what_a_command_had_to_load_counts_as_well(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -56,8 +57,10 @@ def test_deletion_waits_for_whoever_drains(opened: Opened) -> None:
 def test_deletion_beside_one_who_drains_on_and_on_says_who_that_is(opened: Opened) -> None:
     holdfast, assembly, clock = opened
 
-    with assembly.spool.drainer(), pytest.raises(SpoolBusy, match="is draining this spool"):
+    lists = patch.object(assembly.spool, "pending", wraps=assembly.spool.pending)
+    with assembly.spool.drainer(), pytest.raises(SpoolBusy, match="is draining this spool"), lists as listed:
         holdfast.delete("r")
 
+    assert listed.call_count == 1
     assert sum(clock.slept) == pytest.approx(DRAINER_WAIT_S * (DRAINER_ATTEMPTS - 1))
     assert assembly.spool.status(0.0).depth == 1

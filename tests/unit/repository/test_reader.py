@@ -570,7 +570,32 @@ def test_lost_history_does_not_keep_an_agents_run_from_resuming(
         workshop.save("agents", trigger="error", state={"progress": progress})
         repository.fail_next(ReadHeadIfChanged, AWAY[0])
 
-        assert workshop.reader.resume("agents").retry_current
+        plan = workshop.reader.resume("agents")
+
+    assert plan.retry_current
+    assert plan.warnings == ["earlier checkpoints could not be read (x: no answer)"]
+
+
+def test_agent_that_failed_too_often_is_not_given_up_because_github_is_away(
+    tmp_path: Path, repository: MemoryGateway
+) -> None:
+    def save(workshop: Workshop, **agent: object) -> None:
+        progress = {"style": "agents", "phase": 1, "agents": {"m": agent}}
+        workshop.save("agents", trigger="error", state={"progress": progress})
+
+    with open_workshop(tmp_path, repository) as workshop:
+        save(workshop, status="active")
+        workshop.worker.drain()
+        save(workshop, status="failed", recovery_attempts=3)
+        repository.fail_next(ReadHeadIfChanged, AWAY[0])
+
+        away, back = workshop.reader.resume("agents"), workshop.reader.resume("agents")
+
+    assert away.review is not None
+    assert away.review.reason == "m failed too often, and what the run could go back to cannot be read now"
+    assert away.warnings[1] == "earlier checkpoints could not be read (x: no answer)"
+    assert away.warnings[2].endswith("resume again once GitHub answers, so that the run can go back")
+    assert (back.sequence_number, back.needs_review) == (1, False)
 
 
 def test_lessons_and_dag_of_today_are_compared(workshop: Workshop) -> None:

@@ -31,6 +31,11 @@ def test_file_that_cannot_be_used_is_told(tmp_path: Path) -> None:
         load_keys("encryption", None, tmp_path / "bad")
 
 
+def test_file_without_end_is_refused_and_not_read_to_its_end() -> None:
+    with pytest.raises(InvalidSettings, match="SIGNING_KEY_FILE: /dev/zero: it is too large for keys"):
+        load_keys("signing", None, Path("/dev/zero"))
+
+
 def test_local_secret_stays_and_is_for_its_owner_alone(tmp_path: Path) -> None:
     secret = read_local_secret(tmp_path / "data")
     assert len(secret) == 32

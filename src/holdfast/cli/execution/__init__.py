@@ -33,7 +33,8 @@ Run a command as a step of a run, so that the script around it can be started ag
 
 A step that is completed is skipped. It is saved before and after, when it fails, and when a signal comes.
 Output, input, signals and the exit code are those of the command; nothing that goes wrong here stops it.
-Only what is meant to does: a step that is running already (exit 75), a run that was stopped (exit 1).
+Only what is meant to does: a step that is running already, or a claim that was lost (exit 75); a run that was
+stopped (exit 1).
 RUN may stand in HOLDFAST_RUN_ID instead."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from holdfast.errors import HoldfastError, SpoolBusy
+from holdfast.errors import Fenced, HoldfastError, SpoolBusy
 from holdfast.presentation.exits import ExitCode, describe
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ class StepRecord:
     def begin(self) -> Beginning:
         """Save that the step begins; return whether it is to run.
 
-        One that is completed is not, nor one that runs already, nor any of a run that a person has stopped.
+        One that is completed is not, nor one that runs already, nor any of a run that a person has stopped
+        or someone else has taken over.
         """
         return self._wait(self._begin, BEGIN_S) or Beginning()
 
@@ -88,7 +89,10 @@ class StepRecord:
             return self._refuse(ExitCode.FAILED, f"step {self._step!r} is not run: {stop}")
         if review := steps.review():
             self.tell(f"{review}; the command runs all the same")
-        steps.begin(self._step)
+        try:
+            steps.begin(self._step)
+        except Fenced as error:
+            return self._refuse(ExitCode.WORK_LEFT, f"step {self._step!r} is not run: {error}")
         return Beginning()
 
     def _refuse(self, code: ExitCode, sentence: str) -> Beginning:
