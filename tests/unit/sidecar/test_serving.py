@@ -57,9 +57,10 @@ def test_the_first_request_finds_everything_loaded_and_nothing_saved(tmp_path: P
     assert told.stdout.split() == ["[]", "True", "0"]
 
 
-def test_practice_that_fails_leaves_it_to_the_first_who_saves() -> None:
+@pytest.mark.parametrize("error", [InvalidSettings(["no key"]), PermissionError("no folder")])
+def test_practice_that_fails_leaves_it_to_the_first_who_saves(error: Exception) -> None:
     holdfast = Mock()
-    holdfast.draft.side_effect = InvalidSettings(["no key"])
+    holdfast.draft.side_effect = error
 
     practise(holdfast)
 
