@@ -7,7 +7,7 @@ from holdfast.errors import GatewayError, IntegrityFailure, NotInCopy, UnknownRu
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.claim import parse_claim
 from holdfast.format.index import IndexEntry, highest_fence
-from holdfast.format.paths import CLAIM, INDEX, LATEST
+from holdfast.format.paths import CLAIM, INDEX, LATEST, parse_segment_name, parse_sequences
 from holdfast.format.stored_file import entry_of
 from holdfast.repository.candidates import Candidate
 from holdfast.repository.findings import (
@@ -76,8 +76,11 @@ def _check_stored(run: StoredRun) -> _Checked:
     checked.entries.extend(_entries(run, envelopes))
     for candidate, envelope in envelopes.items():
         checked.findings.extend(check_progress(envelope, candidate.path_in(run.layout, run.run_id)))
-    _check_index(run, checked)
-    _check_latest(run, checked)
+    if _is_reduced(run):
+        _check_reduced(run, checked)
+    else:
+        _check_index(run, checked)
+        _check_latest(run, checked)
     if CLAIM in run.files:
         _check_claim(run, checked)
     return checked
@@ -137,6 +140,24 @@ def _check_latest(run: StoredRun, checked: _Checked) -> None:
         path = run.layout.path(run.run_id, LATEST)
         reason = f"it holds checkpoint {latest.sequence}, but the newest is {newest}"
         checked.findings.append(Finding(path, reason))
+
+
+def _is_reduced(run: StoredRun) -> bool:
+    """Whether latest.json is all that is left, as retention leaves an older run."""
+    if LATEST not in run.files or INDEX in run.files:
+        return False
+    return not any(parse_segment_name(name) or parse_sequences(name) for name in run.files)
+
+
+def _check_reduced(run: StoredRun, checked: _Checked) -> None:
+    path = run.layout.path(run.run_id, LATEST)
+    try:
+        latest = run.read_latest()
+    except IntegrityFailure as failure:
+        _enter(failure, checked)
+        return
+    checked.entries.append(entry_of(latest, path))
+    checked.findings.extend(check_progress(latest, path))
 
 
 def _check_claim(run: StoredRun, checked: _Checked) -> None:

@@ -106,6 +106,32 @@ def test_missing_index_or_latest_is_told(workshop: Workshop, repository: MemoryG
     assert f"{name}: it is missing" in reasons(workshop)
 
 
+def test_run_that_retention_reduced_to_its_newest_checkpoint_is_in_order(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    reduce_to_latest(repository)
+
+    report = check(workshop)
+
+    assert (report.checkpoints, report.findings) == (1, [])
+    assert report.notes == ["it begins with checkpoint 3: those before were pruned, or never stored"]
+
+
+def test_damage_of_the_only_checkpoint_that_retention_left_is_told(
+    tmp_path: Path, workshop: Workshop, repository: MemoryGateway
+) -> None:
+    reduce_to_latest(repository)
+    damage(repository, "latest.json", b"{")
+
+    with open_workshop(tmp_path / "stranger", repository) as stranger:
+        assert [reason.partition(":")[0] for reason in reasons(stranger)] == ["latest.json"]
+
+
+def reduce_to_latest(repository: MemoryGateway) -> None:
+    for name in ("index.json", "cp_001_manual.json", "cp_002_manual.json", "cp_003_manual.json"):
+        damage(repository, name, None)
+
+
 @pytest.mark.slow
 def test_lost_part_is_named(tmp_path: Path, repository: MemoryGateway, workshop: Workshop) -> None:
     workshop.save(state={"output": "x" * 30_000})
