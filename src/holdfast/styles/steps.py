@@ -265,7 +265,7 @@ def interrupt(progress: Document) -> Document:
     """Return the progress of a run that was told to stop, with or without a step in progress."""
     running, state = progress["steps_in_progress"], progress["state"]
     if running:
-        return {**progress, "state": _interrupted(min(running), is_in_progress=True)}
+        return _pointing(progress, _interrupted(min(running), is_in_progress=True))
     if state.get("kind") in ("interrupted", "failed"):
         return progress
     is_in_progress = state.get("kind") != "completed"

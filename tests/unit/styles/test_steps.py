@@ -249,3 +249,22 @@ def test_the_state_points_behind_all_that_is_completed_in_whatever_order(order: 
         )
 
     assert progress["state"] == {"kind": "completed", "step_index": 3, "output": 3}
+
+
+def test_an_interruption_skips_no_earlier_step_that_failed() -> None:
+    progress = steps.begin(steps.new_progress(["lint", "test", "build"]), 0)
+    failed = steps.fail(progress, 0, error="exit code 1", is_retryable=True)
+
+    interrupted = steps.interrupt(steps.begin(failed, 1))
+
+    assert interrupted["state"]["step_index"] == 0
+    assert interrupted["steps_in_progress"] == [1]
+
+
+def test_an_interruption_does_not_wait_for_a_step_that_failed_for_good() -> None:
+    progress = steps.begin(steps.new_progress(["lint", "test"]), 0)
+    failed = steps.fail(progress, 0, error="exit code 1", is_retryable=False)
+
+    interrupted = steps.interrupt(steps.begin(failed, 1))
+
+    assert interrupted["state"] == {"kind": "interrupted", "step_index": 1, "in_progress": True}
