@@ -8,11 +8,13 @@ from anyio.to_thread import run_sync
 from mcp.server.fastmcp import FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
 from mcp.types import ToolAnnotations
+from pydantic import ValidationError
 
 from holdfast.errors import HoldfastError
 from holdfast.library import Holdfast
 from holdfast.mcp.tools import AgentTools
 from holdfast.presentation.exits import describe
+from holdfast.version import __version__
 
 _INSTRUCTIONS = (
     "Holdfast keeps the progress of long work durably. Continue earlier work with resume_run (list_runs "
@@ -24,20 +26,40 @@ _ADDS = ToolAnnotations(readOnlyHint=False, destructiveHint=False, openWorldHint
 
 
 class _StrictServer(FastMCP):
-    """Refuses arguments that a tool does not take, which would be passed over else: an agent must be told."""
+    """Refuses arguments that a tool does not take, which would be passed over else: an agent must be told.
+
+    It says what is wrong with an argument in a sentence, without what only a programmer of the server needs.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("holdfast", instructions=_INSTRUCTIONS, log_level="WARNING")
+        self._mcp_server.version = __version__  # FastMCP takes none, and tells its own
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         known = {tool.name: list(tool.inputSchema["properties"]) for tool in await self.list_tools()}
         unknown = [each for each in arguments if each not in known.get(name, arguments)]
         if unknown:
             raise ToolError(f"{name} takes no {', '.join(unknown)}; it takes {', '.join(known[name])}")
-        return await super().call_tool(name, arguments)
+        try:
+            return await super().call_tool(name, arguments)
+        except ToolError as error:
+            raise _in_plain_words(error) from error
+
+
+def _in_plain_words(error: ToolError) -> ToolError:
+    cause = error.__cause__
+    if isinstance(cause, ToolError):
+        return cause
+    if not isinstance(cause, ValidationError):
+        return error
+    wrong = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in cause.errors())
+    return ToolError("; ".join(wrong))
 
 
 def build_server(holdfast: Holdfast) -> FastMCP:
     """Return a server whose tools work on `holdfast`."""
     tools = AgentTools(holdfast)
-    server = _StrictServer("holdfast", instructions=_INSTRUCTIONS, log_level="WARNING")
+    server = _StrictServer()
     every: dict[Callable[..., str], ToolAnnotations] = {
         tools.save_checkpoint: _ADDS,
         tools.resume_run: _READS,

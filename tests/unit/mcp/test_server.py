@@ -17,6 +17,7 @@ from pydantic import AnyUrl
 
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
+from holdfast.version import __version__
 
 pytestmark = pytest.mark.processes
 
@@ -44,7 +45,7 @@ def talk(folder: Path, use: Callable[[ClientSession], Awaitable[None]]) -> None:
         )
         async with stdio_client(server) as streams, ClientSession(*streams) as session:
             told = await session.initialize()
-            assert told.serverInfo.name == "holdfast"
+            assert (told.serverInfo.name, told.serverInfo.version) == ("holdfast", __version__)
             await use(session)
 
     anyio.run(run)
@@ -110,6 +111,16 @@ def test_bad_arguments_are_errors_of_the_tool_that_say_what_to_do(tmp_path: Path
         assert "stage" in told
         assert "phase" in told  # among those that it takes
         assert await fail(session, "no_such_tool")
+
+    talk(tmp_path, use)
+
+
+def test_errors_of_a_tool_are_sentences_and_nothing_else(tmp_path: Path) -> None:
+    async def use(session: ClientSession) -> None:
+        assert await fail(session, "resume_run") == "run_id: Field required"
+        told = await fail(session, "save_checkpoint", run_id=5, state="text")
+        assert told == "run_id: Input should be a valid string; state: Input should be a valid dictionary"
+        assert (await fail(session, "resume_run", run_id="nobody")).startswith("there is no run 'nobody'")
 
     talk(tmp_path, use)
 
