@@ -7,7 +7,7 @@ from itertools import islice
 import orjson
 
 from holdfast.cache.local_copy import ListedRun, RepositoryCache
-from holdfast.errors import IntegrityFailure, SpoolDamaged, UnknownRun
+from holdfast.errors import IntegrityFailure, SpoolDamaged
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.header import RunStatus
 from holdfast.format.ids import parse_run_id
@@ -250,9 +250,11 @@ def _index_of_latest(content: bytes, path: str, run_id: str) -> Index:
 
 
 def _rebuild(run: StoredRun) -> Iterator[Index]:
+    if not run.exists:
+        return  # a run that is claimed, but has no checkpoint stored yet, has a folder too
     try:
         index = run.listing()
-    except (IntegrityFailure, UnknownRun) as error:
+    except IntegrityFailure as error:
         log.warning("run_left_out", run_id=run.run_id, cause=str(error))
         return
     if index.checkpoint_count:

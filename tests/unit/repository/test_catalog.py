@@ -6,6 +6,7 @@ from pathlib import Path
 from weakref import ref
 
 import pytest
+from structlog.testing import capture_logs
 
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.emulator.app import Emulator
@@ -178,6 +179,17 @@ def test_folders_that_are_no_runs_are_left_out(workshop: Workshop, repository: M
     )
 
     assert names(workshop) == ["a"]
+
+
+def test_claimed_run_without_a_checkpoint_is_left_out_without_a_word(
+    workshop: Workshop, repository: MemoryGateway
+) -> None:
+    repository.write_as_someone_else(BRANCH, {**files_of("a"), "checkpoints/claimed/claim.json": b"{}"})
+
+    with capture_logs() as logs:
+        assert names(workshop) == ["a"]
+
+    assert logs == []
 
 
 def test_run_without_index_and_latest_is_listed_from_its_files(
