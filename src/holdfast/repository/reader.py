@@ -238,7 +238,7 @@ class Reader:
         """
         loaded = self.load(run_id, at=at)
         for warning in loaded.warnings:
-            log.warning("checkpoint_passed_over", run_id=run_id, cause=warning)
+            log.warning("checkpoint_read_with_warning", run_id=run_id, cause=warning)
         return loaded.envelope
 
     def read_many(self, run_id: str, checkpoint_ids: Collection[str]) -> dict[str, Envelope]:

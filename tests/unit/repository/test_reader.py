@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from holdfast.errors import (
     GatewayError,
@@ -525,6 +526,21 @@ def test_specifications_own_format_is_read_with_a_warning(
     assert plan.resume_at == "phase_2"
     assert plan.state == json.loads(older)["state_snapshot"]
     assert "has no integrity" in plan.warnings[0]
+
+
+def test_checkpoint_in_the_specifications_format_is_shown_with_a_warning_that_says_so(
+    stranger: Workshop, repository: MemoryGateway
+) -> None:
+    older = (FORMATS / "0_specification.json").read_bytes()
+    run_id = json.loads(older)["run_id"]
+    repository.write_as_someone_else(BRANCH, {f"checkpoints/{run_id}/latest.json": older})
+
+    with capture_logs() as logs:
+        stranger.reader.read_checkpoint(run_id)
+
+    assert [(each["event"], "no integrity" in each["cause"]) for each in logs] == [
+        ("checkpoint_read_with_warning", True)
+    ]
 
 
 def test_agent_that_failed_too_often_sends_the_plan_back_through_spool_and_store(
