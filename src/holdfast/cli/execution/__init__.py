@@ -74,6 +74,8 @@ def run(arguments: argparse.Namespace, _screen: Screen) -> int:
         raise WrongUse("name the command after --, such as: holdfast exec nightly-7 --step build -- make all")
     if not arguments.step.strip():
         raise WrongUse("--step needs a name")
+    if not _is_text(arguments.step):
+        raise WrongUse("--step: this name is not UTF-8; use one that is")
     arguments.run_id = arguments.run_id or _run_from_environment()
     relay = SignalRelay()
     relay.open()
@@ -227,6 +229,14 @@ def _run_from_environment() -> str:
         return check_run_id(named)
     except argparse.ArgumentTypeError as error:
         raise WrongUse(f"{RUN_VARIABLE}: {error}") from error
+
+
+def _is_text(argument: str) -> bool:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:  # bytes of the command line that are no UTF-8
+        return False
+    return True
 
 
 def _warn(sentence: str) -> None:
