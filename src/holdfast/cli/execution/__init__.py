@@ -84,8 +84,11 @@ def run(arguments: argparse.Namespace, _screen: Screen) -> int:
         with _loading_quickly():
             beginning = record.begin()
         if arguments.exclusive and arguments.claim is None:
-            _warn(f"{arguments.run_id} could not be claimed: the command was not run")
-            record.close()
+            _warn(
+                f"{arguments.run_id} could not be claimed: the command was not run; try again later, or see "
+                "holdfast doctor"
+            )
+            record.close("if it was claimed all the same, the claim ends by itself")
             return ExitCode.WORK_LEFT
         if not beginning.is_to_run:
             _warn(beginning.sentence)
