@@ -41,8 +41,8 @@ def run(workshop: Workshop, report: Report, is_quick: bool) -> None:
         for store in stores:
             store.delay_answers()
         for work, use in _WORK.items():
-            measure = partial(_Store.wait, use=use, state=_COLD)
-            _compare_waits(report, stores, f"{work}, {_COLD}", measure, is_quick)
+            wait = partial(_Store.wait, use=use, state=_COLD)
+            _compare_waits(report, stores, f"{work}, {_COLD}", wait, is_quick)
     beside = f"one of {sizes[1]:,} beside one of {_SHORT}, the most of save, list and resume"
     for figure, state in (("processor", _AT_WORK), ("processor", _BEGINNING), (_WAIT, _COLD)):
         times = _ratios(report, stores[1].name, figure, state)
