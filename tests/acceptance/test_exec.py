@@ -82,6 +82,13 @@ def python(program: str) -> Sequence[str]:
     return (PYTHON, "-c", program)
 
 
+def test_a_step_whose_name_is_no_text_is_refused_before_anything_runs(machine: Machine) -> None:
+    ended = machine.run("exec", "nightly", "--step", os.fsdecode(b"\xff"), "--", "echo", "ran")
+
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert ended.stderr == b"holdfast: --step: this name is not UTF-8; use one that is\n"
+
+
 def test_a_step_is_saved_before_and_after_and_a_completed_one_is_skipped(
     machine: Machine, tmp_path: Path
 ) -> None:

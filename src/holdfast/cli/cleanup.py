@@ -165,8 +165,9 @@ def _doubt(holdfast: "Holdfast", run_id: str) -> str:
     """Return why it may not be what was meant to preserve this run; nothing if it has checkpoints."""
     try:
         holdfast.checkpoints(run_id)
-    except RunArchived as error:
-        return f"{error}, which is preserved from now on; its checkpoints are gone."
+    except RunArchived:
+        left = "of its checkpoints only a summary is left, which is preserved from now on"
+        return f"Run {run_id} is archived: {left}; its checkpoints are gone."
     except UnknownRun:
         return f"There is no run {run_id} yet, neither stored nor spooled. Is it spelled right?"
     except GatewayError:

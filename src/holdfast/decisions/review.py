@@ -36,8 +36,9 @@ class ReviewDecision:
 def write_review(newest: Envelope, review: Review, decided: ReviewDecision) -> bytes:
     """Return the checkpoint that decides what a run waits for, on top of its newest one.
 
-    `continue` closes every breaker and lets the gates pass, `retry` closes the breakers and has the phase of
-    a failed gate done again, `stop` leaves the state as it is and ends the run as failed.
+    `continue` closes every breaker and lets the gates pass, `retry` closes the breakers and has the phase
+    that the run waits in, or that a gate failed, done again, `stop` leaves the state as it is and ends the
+    run as failed.
     """
     is_stopped = decided.decision == "stop"
     phase, trigger = _place(newest, review, decided)
@@ -95,7 +96,7 @@ def _settled(newest: Envelope, review: Review, decided: ReviewDecision) -> dict[
         changed["progress"] = tasks.settle(progress, are_done=decided.decision == "continue")
     if lost := _lost_agents(newest, review):
         changed["progress"] = agents.settle(progress, lost, are_done=decided.decision == "continue")
-    if review.kind == "gate" and decided.decision == "retry":
+    if decided.decision == "retry":
         outputs = as_mapping(state.get("phase_outputs"))
         kept = {name: each for name, each in outputs.items() if not _is_same(name, review.phase)}
         changed |= {"phase_outputs": kept} if len(kept) < len(outputs) else {}

@@ -70,7 +70,8 @@ class Deciding(Saving):
         try:
             self.checkpoint(run_id)
         except RunArchived as error:
-            raise DecisionRefused("run_exists", str(error)) from error
+            reason = f"there is a run {run_id!r} already, which is archived; choose another name"
+            raise DecisionRefused("run_exists", reason) from error
         except UnknownRun:
             return
         raise DecisionRefused("run_exists", f"there is a run {run_id!r} already; choose another name")

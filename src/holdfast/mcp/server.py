@@ -31,6 +31,10 @@ class _StrictServer(FastMCP):
     It says what is wrong with an argument in a sentence, without what only a programmer of the server needs.
     """
 
+    def __init__(self) -> None:
+        super().__init__("holdfast", instructions=_INSTRUCTIONS, log_level="WARNING")
+        self._mcp_server.version = __version__  # FastMCP takes none, and tells its own
+
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         known = {tool.name: list(tool.inputSchema["properties"]) for tool in await self.list_tools()}
         unknown = [each for each in arguments if each not in known.get(name, arguments)]
@@ -55,8 +59,7 @@ def _in_plain_words(error: ToolError) -> ToolError:
 def build_server(holdfast: Holdfast) -> FastMCP:
     """Return a server whose tools work on `holdfast`."""
     tools = AgentTools(holdfast)
-    server = _StrictServer("holdfast", instructions=_INSTRUCTIONS, log_level="WARNING")
-    server._mcp_server.version = __version__  # noqa: SLF001 - FastMCP takes none, and tells its own
+    server = _StrictServer()
     every: dict[Callable[..., str], ToolAnnotations] = {
         tools.save_checkpoint: _ADDS,
         tools.resume_run: _READS,

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from holdfast.errors import HoldfastError, InvalidCheckpoint, InvalidSettings, Refused, Throttled
+from holdfast.errors import HoldfastError, InvalidCheckpoint, InvalidSettings, Refused, Throttled, Unavailable
 
 
 class ExitCode(IntEnum):
@@ -34,6 +34,8 @@ def describe(error: Exception) -> str:
         return f"{error}. {error.advice}"
     if isinstance(error, Throttled):
         return f"{error}; try again in {error.retry_after_s:.0f} s"
+    if isinstance(error, Unavailable):
+        return f"{error}; try again later, or see holdfast doctor"
     if isinstance(error, HoldfastError) and not str(error):
         return type(error).__name__
     return str(error)

@@ -322,7 +322,8 @@ class StoredRun:
         if self.exists:
             return
         if SUMMARY in self.files:
-            raise RunArchived(f"run {self.run_id!r} is archived: of its checkpoints only a summary is left")
+            left = f"of its checkpoints only a summary is left; see holdfast show {self.run_id}"
+            raise RunArchived(f"run {self.run_id!r} is archived: {left}")
         raise UnknownRun(f"there is no run {self.run_id!r}, neither stored nor spooled; see holdfast runs")
 
     def listing(self, newest: int | None = None) -> Index:

@@ -143,9 +143,10 @@ def _check_latest(run: StoredRun, checked: _Checked) -> None:
 
 
 def _is_reduced(run: StoredRun) -> bool:
-    """Whether all that is left is latest.json, as retention leaves it of a run that is not among the newest."""
-    is_listed = any(name == INDEX or parse_segment_name(name) or parse_sequences(name) for name in run.files)
-    return LATEST in run.files and not is_listed
+    """Whether latest.json is all that is left, as retention leaves an older run."""
+    if LATEST not in run.files or INDEX in run.files:
+        return False
+    return not any(parse_segment_name(name) or parse_sequences(name) for name in run.files)
 
 
 def _check_reduced(run: StoredRun, checked: _Checked) -> None:

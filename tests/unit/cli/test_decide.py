@@ -100,6 +100,20 @@ def test_a_fork_begins_another_run_and_leaves_the_old_one(holdfast: Holdfast) ->
     assert (again.code, "there is a run 's' already" in again.err) == (1, True)
 
 
+@pytest.mark.slow
+def test_a_fork_takes_no_name_of_an_archived_run(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DELETE_COMPLETED", "true")
+    submit(holdfast, "old", "--wait", state="1")
+    holdfast("complete", "old")
+    submit(holdfast, "r", "--wait", state="1")
+
+    ended = holdfast("fork", "r", "1", "old")
+
+    told = "there is a run 'old' already, which is archived; choose another name"
+    assert (ended.code, told in ended.err) == (1, True)
+    assert "holdfast show old" in holdfast("resume", "old").err
+
+
 def history(data_dir: Path) -> list[str]:
     (repository,) = (data_dir / "github").rglob("*.git")
     command = ["git", "-C", str(repository), "log", "--format=%s", "checkpoints"]

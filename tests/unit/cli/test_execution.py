@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.assembly import Assembly
-from holdfast.cli.execution import read_at, shared_steps
+from holdfast.cli.execution import read_at, record, shared_steps
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
 from holdfast.errors import Unavailable
 from holdfast.library import Holdfast
@@ -127,3 +127,21 @@ def test_a_way_to_github_that_cannot_be_made_keeps_no_step_from_being_saved(tmp_
         assert steps.begin("a").sequence_number == 1
 
     assert len(told) == 1
+
+
+def test_a_step_that_cannot_be_begun_in_time_is_not_called_unsaved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "BEGIN_S", 0.0)
+    monkeypatch.setattr(record, "SAVE_S", 0.0)
+    told: list[str] = []
+    answered = threading.Event()
+
+    def open_steps(_stack: object) -> shared_steps.SharedSteps:
+        answered.wait(10)
+        raise Unavailable("checkpoints", "GitHub does not answer")
+
+    step = record.StepRecord("build", open_steps, told.append)
+    step.begin()
+    step.close("the claim ends by itself")
+    answered.set()
+
+    assert told == ["step 'build' could not be begun within 0 s", "the claim ends by itself"]

@@ -68,6 +68,20 @@ def test_stop_ends_the_run_for_good() -> None:
     assert (plan.status, plan.resumable, plan.needs_review) == ("failed", False, False)
 
 
+def test_retry_repeats_a_phase_that_was_completed_after_its_breaker_had_opened() -> None:
+    names = ["phase_1", "phase_2", "phase_3"]
+    state = {
+        "phase_outputs": {"phase_1": {}, "phase_2": {}},
+        "circuit_breaker_state": {"status": "open"},
+        "progress": {"phases": names},
+    }
+
+    document, plan = decide(stamped(state, trigger="circuit_breaker", phase="phase_2"), "retry")
+
+    assert list(document["state_snapshot"]["phase_outputs"]) == ["phase_1"]
+    assert (plan.resume_at, plan.completed, plan.remaining) == ("phase_2", ["phase_1"], names[1:])
+
+
 def test_retry_repeats_the_place_that_failed() -> None:
     progress = {"style": "steps", "state": {"kind": "before_step", "step_index": 3}, "completed_steps": []}
 

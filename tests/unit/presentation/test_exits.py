@@ -13,6 +13,7 @@ from holdfast.errors import (
     SpoolBusy,
     SpoolFull,
     Throttled,
+    Unavailable,
     UnknownRun,
 )
 from holdfast.presentation.exits import CommandFailed, WrongUse, describe, exit_code_of
@@ -47,6 +48,12 @@ def test_a_limit_is_told_with_the_time_to_wait() -> None:
     throttled = Throttled("", "the hour is used up", kind="primary", retry_after_s=17.2)
 
     assert describe(throttled) == "the hour is used up; try again in 17 s"
+
+
+def test_an_outage_is_told_with_what_to_do() -> None:
+    told = describe(Unavailable("checkpoints", "GitHub answered 500"))
+
+    assert told == "checkpoints: GitHub answered 500; try again later, or see holdfast doctor"
 
 
 def test_an_error_without_words_is_told_by_its_name() -> None:

@@ -75,6 +75,8 @@ def run(arguments: argparse.Namespace, _screen: Screen) -> int:
         raise WrongUse("name the command after --, such as: holdfast exec nightly-7 --step build -- make all")
     if not arguments.step.strip():
         raise WrongUse("--step needs a name")
+    if not _is_text(arguments.step):
+        raise WrongUse("--step: this name is not UTF-8; use one that is")
     arguments.run_id = arguments.run_id or _run_from_environment()
     relay = SignalRelay()
     relay.open()
@@ -83,8 +85,11 @@ def run(arguments: argparse.Namespace, _screen: Screen) -> int:
         with _loading_quickly():
             beginning = record.begin()
         if arguments.exclusive and arguments.claim is None:
-            _warn(f"{arguments.run_id} could not be claimed: the command was not run")
-            record.close()
+            _warn(
+                f"{arguments.run_id} could not be claimed: the command was not run; try again later, or see "
+                "holdfast doctor"
+            )
+            record.close("if it was claimed all the same, the claim ends by itself")
             return ExitCode.WORK_LEFT
         if not beginning.is_to_run:
             _warn(beginning.sentence)
@@ -228,6 +233,14 @@ def _run_from_environment() -> str:
         return check_run_id(named)
     except argparse.ArgumentTypeError as error:
         raise WrongUse(f"{RUN_VARIABLE}: {error}") from error
+
+
+def _is_text(argument: str) -> bool:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:  # bytes of the command line that are no UTF-8
+        return False
+    return True
 
 
 def _warn(sentence: str) -> None:

@@ -52,7 +52,8 @@ class StepRecord:
         One that is completed is not, nor one that runs already, nor any of a run that a person has stopped
         or someone else has taken over.
         """
-        return self._wait(self._begin, BEGIN_S) or Beginning()
+        late = f"step {self._step!r} could not be begun within {BEGIN_S:.0f} s"
+        return self._wait(self._begin, BEGIN_S, late) or Beginning()
 
     def complete(self, output: str | None, duration_s: float) -> None:
         """Save that the step is completed."""
@@ -66,9 +67,12 @@ class StepRecord:
         """Begin to save that the step was told to stop; `close` waits for that."""
         self._work.put(lambda: self._guard(lambda: self._use(lambda steps: steps.interrupt(self._step))))
 
-    def close(self) -> None:
-        """Wait until everything is saved, as long as that may take, and let go of all files."""
-        self._wait(self._resources.close, SAVE_S)
+    def close(self, late: str = "") -> None:
+        """Wait until everything is saved, as long as that may take, and let go of all files.
+
+        The sentence `late` is told if that takes too long; without it, that the step is not saved.
+        """
+        self._wait(self._resources.close, SAVE_S, late or self._unsaved)
 
     def tell(self, sentence: str) -> None:
         """Warn of something, once."""
@@ -100,14 +104,18 @@ class StepRecord:
         return Beginning(is_to_run=False, code=code, sentence=sentence)
 
     def _save(self, save: Callable[["SharedSteps"], object]) -> None:
-        self._wait(lambda: self._use(save), SAVE_S)
+        self._wait(lambda: self._use(save), SAVE_S, self._unsaved)
+
+    @property
+    def _unsaved(self) -> str:
+        return f"step {self._step!r} could not be saved within {SAVE_S:.0f} s"
 
     def _use(self, save: Callable[["SharedSteps"], object]) -> None:
         if self._steps is not None:
             save(self._steps)
 
-    def _wait(self, work: Callable[[], ResultT], patience_s: float) -> ResultT | None:
-        """Return what the work returns; None if it fails, or takes longer than a command may wait."""
+    def _wait(self, work: Callable[[], ResultT], patience_s: float, late: str) -> ResultT | None:
+        """Return what the work returns; None if it fails, or takes too long: then `late` is told."""
         results: list[ResultT] = []
         is_over = threading.Event()
 
@@ -119,7 +127,7 @@ class StepRecord:
 
         self._work.put(labour)
         if not is_over.wait(patience_s):
-            self.tell(f"step {self._step!r} could not be saved within {patience_s:.0f} s")
+            self.tell(late)
         return results[0] if results else None
 
     def _guard(self, work: Callable[[], object]) -> None:
