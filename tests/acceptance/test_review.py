@@ -42,6 +42,29 @@ def test_leaving_the_block_after_a_trip_does_not_complete_the_run(hf: Holdfast, 
     assert [run.run_id for run in hf.runs(review=True)] == ["r"]
 
 
+@pytest.mark.parametrize(
+    ("style", "part", "options"),
+    [
+        ("tasks", "task", {"work": ["a", "b", "c"]}),
+        ("steps", "step", {"work": ["a", "b", "c"]}),
+        ("phases", "phase", {"work": ["a", "b", "c"]}),
+    ],
+)
+def test_what_tripped_the_breaker_is_done_again_after_a_retry(
+    hf: Holdfast, style: Any, part: str, options: dict[str, Any]
+) -> None:
+    with hf.run("r", style=style, **options) as run:
+        with getattr(run, part)("a"):
+            pass
+        with getattr(run, part)("b"):
+            run.trip("b went wrong")
+    hf.review("r", "retry")
+
+    with hf.run("r", style=style, **options) as run:
+        run.resume()
+        assert run.remaining(["a", "b", "c"]) == ["b", "c"]
+
+
 @pytest.mark.parametrize("is_drained", [True, False])
 def test_a_breaker_is_remembered_after_bare_states(hf: Holdfast, is_drained: bool) -> None:
     hf.save("r", {"circuit_breaker_state": {"state": "open"}}, trigger="circuit_breaker", phase="phase_2")

@@ -13,6 +13,7 @@ from holdfast.format.triggers import Trigger
 from holdfast.jsontext.members import parse_document
 from holdfast.jsontext.parse import parse_exact
 from holdfast.styles import agents, phases, tasks
+from holdfast.styles.known import STYLES
 from holdfast.styles.resume import trigger_in_force
 from holdfast.styles.review import failed_gate, lost_review, open_reviewed
 from holdfast.styles.values import as_mapping, as_sequence
@@ -36,9 +37,9 @@ class ReviewDecision:
 def write_review(newest: Envelope, review: Review, decided: ReviewDecision) -> bytes:
     """Return the checkpoint that decides what a run waits for, on top of its newest one.
 
-    `continue` closes every breaker and lets the gates pass, `retry` closes the breakers and has the phase
-    that the run waits in, or that a gate failed, done again, `stop` leaves the state as it is and ends the
-    run as failed.
+    `continue` closes every breaker and lets the gates pass, `retry` closes the breakers and has the place
+    where the run began to wait, or the phase that a gate failed, done again, `stop` leaves the state as it is
+    and ends the run as failed.
     """
     is_stopped = decided.decision == "stop"
     phase, trigger = _place(newest, review, decided)
@@ -97,10 +98,20 @@ def _settled(newest: Envelope, review: Review, decided: ReviewDecision) -> dict[
     if lost := _lost_agents(newest, review):
         changed["progress"] = agents.settle(progress, lost, are_done=decided.decision == "continue")
     if decided.decision == "retry":
-        outputs = as_mapping(state.get("phase_outputs"))
-        kept = {name: each for name, each in outputs.items() if not _is_same(name, review.phase)}
-        changed |= {"phase_outputs": kept} if len(kept) < len(outputs) else {}
+        changed |= _undone({**state, **changed}, review.phase)
     return changed
+
+
+def _undone(state: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return the members of the state that change so that a place is done again, if it was completed."""
+    outputs, progress = as_mapping(state.get("phase_outputs")), as_mapping(state.get("progress"))
+    kept = {name: each for name, each in outputs.items() if not _is_same(name, place)}
+    style = STYLES.get(str(progress.get("style")))
+    again = style.repeat(progress, place) if style else progress
+    return {
+        **({"phase_outputs": kept} if len(kept) < len(outputs) else {}),
+        **({"progress": again} if again is not progress else {}),
+    }
 
 
 def _decide_gate(state: Mapping[str, Any], gate_id: str, decided: ReviewDecision) -> dict[str, Any]:

@@ -104,8 +104,8 @@ def serve(
 def practise(holdfast: Holdfast) -> None:
     """Load what the first request would have to wait for: logs, and the rules that tell a credential.
 
-    Nothing is saved. Where a checkpoint cannot be made, such as without a key or a folder, the first to send one
-    is told.
+    Nothing is saved. Where a checkpoint cannot be made, such as without a key or a folder, the first to send
+    one is told.
     """
     log.bind()
     with contextlib.suppress(HoldfastError, OSError):

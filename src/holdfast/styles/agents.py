@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.format.triggers import Trigger
+from holdfast.jsontext.parse import Number
 from holdfast.styles.phases import parse_ordinal
 from holdfast.styles.style import ResumePoint, Saved, Style, Today
 from holdfast.styles.values import (
@@ -186,6 +187,20 @@ def enter_phase(progress: Document, phase: int) -> Document:
     return {**progress, "phase": phase}
 
 
+def repeat(progress: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    """Return the progress in an earlier phase, with what its agents did in it to be done again."""
+    number = as_index(Number(place.removeprefix("phase_")))
+    if number is None or number >= (as_index(progress.get("phase")) or 0):
+        return progress
+    agents = as_mapping(progress.get("agents"))
+    again = {
+        agent: {**record, "status": "pending"}
+        for agent, record in agents.items()
+        if _status(record) == _COMPLETED and as_index(record.get("phase")) == number
+    }
+    return {**progress, "phase": number, "agents": {**agents, **again}}
+
+
 def begin(progress: Document, agent_id: str) -> Document:
     """Return the progress with the agent at work; what it knew before is kept, what blocked it is not."""
     known = {"confidence": None, "state": None, "last_decision": None, "output_ref": None}
@@ -245,4 +260,4 @@ def label(_state: Document, progress: Document) -> str:
     return f"phase_{progress['phase']}"
 
 
-STYLE = Style("agents", "Agents", plan, restore, label)
+STYLE = Style("agents", "Agents", plan, restore, label, repeat=repeat)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.format.triggers import Trigger
+from holdfast.jsontext.parse import Number
 from holdfast.styles.style import ResumePoint, Saved, Style, Today
 from holdfast.styles.values import Document, as_dict, as_index, as_list, as_mapping, as_sequence, name_all
 
@@ -220,6 +221,17 @@ def complete_layer(progress: Document, index: int, *, output: Any = None) -> Doc
     return {**progress, "layer_index": index + 1}
 
 
+def repeat(progress: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    """Return the progress at a completed layer, with all of its tasks to be done again."""
+    number = as_index(Number(place.removeprefix("layer_")))
+    if number is None or number >= (as_index(progress.get("layer_index")) or 0):
+        return progress
+    layers = parse_layers(progress.get("dag_structure")) or ()
+    own = layers[number] if number < len(layers) else ()
+    tasks = [task for task in as_sequence(progress.get("tasks")) if task_id_of(task) not in own]
+    return {**progress, "layer_index": number, "tasks": tasks}
+
+
 def is_layer_done(progress: Document, index: int) -> bool:
     """Whether the layer, and all before it, are completed."""
     return bool(index < progress["layer_index"])
@@ -243,4 +255,4 @@ def label(_state: Document, progress: Document) -> str:
     return f"layer_{progress['layer_index']}"
 
 
-STYLE = Style("layers", "Tasks", plan, restore, label)
+STYLE = Style("layers", "Tasks", plan, restore, label, repeat=repeat)

@@ -275,6 +275,22 @@ def interrupt(progress: Document) -> Document:
     }
 
 
+def repeat(progress: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the progress at a completed step, which is to be done again."""
+    names, records = as_sequence(progress.get("known_steps")), as_sequence(progress.get("completed_steps"))
+    index = names.index(name) if name in names else None
+    kept = [each for each in records if as_index(as_mapping(each).get("step_index")) != index]
+    if index is None or len(kept) == len(records):
+        return progress
+    state = state_of(progress)
+    is_behind = state.get("kind") != "completed" and (as_index(state.get("step_index")) or 0) < index
+    return {
+        **progress,
+        "completed_steps": kept,
+        "state": progress["state"] if is_behind else _before(index),
+    }
+
+
 def begin_iteration(progress: Document, number: int, most: int | None) -> Document:
     """Return the progress at the first step of another iteration; the variables are kept."""
     kind = {**progress["workflow_type"], "kind": "iterative", "current_iteration": number}
@@ -379,4 +395,4 @@ def _renamed(progress: Document, wanted: list[str]) -> Document:
     return {**moved, "state": _before(unfinished[0] if unfinished else len(names))}
 
 
-STYLE = Style("steps", "Steps", plan, restore, label, interrupt)
+STYLE = Style("steps", "Steps", plan, restore, label, interrupt, repeat)

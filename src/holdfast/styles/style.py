@@ -64,6 +64,10 @@ def _unchanged(progress: Document) -> Document:
     return progress
 
 
+def _not_repeated(progress: Mapping[str, Any], _place: str) -> Mapping[str, Any]:
+    return progress
+
+
 class Style(NamedTuple):
     """One workflow style. A new one is a module that makes such a value, and its name in `known.STYLES`.
 
@@ -73,6 +77,7 @@ class Style(NamedTuple):
     restore    the stored progress in a new process; the second argument is that of a run that has not begun
     label      the phase that a checkpoint is labelled with, from the state and the progress
     interrupt  the progress of a run that is told to stop; most styles have no word for that
+    repeat     the progress with a place, as `label` names it, to be done again; where it is not done, nothing changes
     """
 
     name: str
@@ -81,6 +86,7 @@ class Style(NamedTuple):
     restore: Callable[[Document, Document], Document]
     label: Callable[[Document, Document], str | None]
     interrupt: Callable[[Document], Document] = _unchanged
+    repeat: Callable[[Mapping[str, Any], str], Mapping[str, Any]] = _not_repeated
 
 
 class Decision(NamedTuple):

@@ -90,6 +90,15 @@ def settle(progress: Mapping[str, Any], *, are_done: bool) -> Document:
     return {**progress, "tasks": tasks}
 
 
+def repeat(progress: Mapping[str, Any], task_id: str) -> Mapping[str, Any]:
+    """Return the progress with a completed task pending again."""
+    tasks = as_mapping(progress.get("tasks"))
+    if _status(tasks.get(task_id)) != "completed":
+        return progress
+    pending = {**tasks[task_id], "status": "pending", "completed_at": None}
+    return {**progress, "tasks": {**tasks, task_id: pending}}
+
+
 def is_done(progress: Document, task_id: str) -> bool:
     """Whether the task is completed."""
     record = progress["tasks"].get(task_id)
@@ -118,4 +127,4 @@ def _with(progress: Document, task_id: str, record: Document) -> Document:
     return {**progress, "tasks": {**progress["tasks"], task_id: record}}
 
 
-STYLE = Style("tasks", "Tasks", plan, restore, label)
+STYLE = Style("tasks", "Tasks", plan, restore, label, repeat=repeat)

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.errors import InvalidCheckpoint
 from holdfast.jsontext.encode import encode
-from holdfast.jsontext.parse import parse_value
+from holdfast.jsontext.parse import Number, parse_value
 
 Document = dict[str, Any]
 Place = str | int
@@ -16,7 +16,9 @@ _LINE_BREAKERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def as_index(value: object) -> int | None:
-    """Return `value` if it counts something from 0 on."""
+    """Return `value` if it counts something from 0 on; also one that is kept as it is written."""
+    if isinstance(value, Number) and value.text.isdecimal():
+        return int(value.text)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 

@@ -90,6 +90,55 @@ def test_retry_repeats_the_place_that_failed() -> None:
     assert (plan.resume_at, plan.retry_current) == (3, True)
 
 
+@pytest.mark.parametrize(
+    ("phase", "progress", "completed"),
+    [
+        ("b", {"style": "tasks", "tasks": {name: {"status": "completed"} for name in "abc"}}, ["a", "c"]),
+        (
+            "b",
+            {
+                "style": "steps",
+                "state": {"kind": "completed", "step_index": 2},
+                "completed_steps": [{"step_index": index} for index in range(3)],
+                "known_steps": ["a", "b", "c"],
+            },
+            [0, 2],
+        ),
+        (
+            "layer_1",
+            {
+                "style": "layers",
+                "layer_index": 2,
+                "dag_structure": {"layers": [["a"], ["b", "c"], ["d"]]},
+                "tasks": [{"task_id": name, "score": 1.0} for name in "abcd"],
+            },
+            ["a", "d"],
+        ),
+        (
+            "phase_1",
+            {
+                "style": "agents",
+                "phase": 2,
+                "agents": {name: {"status": "completed", "phase": n} for n, name in enumerate("abc")},
+            },
+            ["a", "c"],
+        ),
+    ],
+)
+def test_retry_repeats_what_was_completed_after_the_run_began_to_wait(
+    phase: str, progress: dict[str, Any], completed: list[Any]
+) -> None:
+    newest = stamped({"progress": progress}, trigger="circuit_breaker", phase=phase)
+
+    document, plan = decide(newest, "retry")
+
+    assert plan.completed == completed
+    assert plan.resume_at == {"layer_1": 1, "phase_1": 1}.get(phase, 1 if 0 in completed else phase)
+    assert plan.warnings == []
+    again, _ = decide(stamped(document["state_snapshot"], trigger="circuit_breaker", phase=phase), "retry")
+    assert again["state_snapshot"] == document["state_snapshot"]
+
+
 @pytest.mark.parametrize("decision", DECISIONS)
 def test_a_state_that_is_no_object_is_carried_on(decision: str) -> None:
     document, _ = decide(stamped([1.5], trigger="escalation"), decision)
