@@ -44,7 +44,7 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def locked(path: Path, *, timeout_s: float, busy: Callable[[], str]) -> AbstractContextManager[None]:
+def locked(path: Path, *, timeout_s: float, busy: Callable[[], str]) -> AbstractContextManager[object]:
     """Be the only one inside, of all threads and processes. Raises SpoolBusy, which says `busy`.
 
     Raises SpoolUnwritable where the file cannot be made.
@@ -52,17 +52,26 @@ def locked(path: Path, *, timeout_s: float, busy: Callable[[], str]) -> Abstract
     return _held(path, _lock_whole, timeout_s, busy)
 
 
+@contextmanager
 def byte_locked(
     path: Path, number: int, *, timeout_s: float, busy: Callable[[], str]
-) -> AbstractContextManager[None]:
+) -> Iterator[int | None]:
     """Be the only process inside that has locked this byte of the file, which need not be that long.
 
-    Raises like `locked`. Elsewhere than on Linux, opening the file a second time loses the lock.
+    Gives the file's descriptor: on Linux, a program that inherits it keeps the lock if this process dies
+    before it lets go. Raises like `locked`. Elsewhere, opening the file a second time loses the lock.
     """
-    return _held(path, partial(_lock_byte, number=number), timeout_s, busy)
+    with _held(path, partial(_lock_byte, number=number), timeout_s, busy) as handle:
+        try:
+            yield handle.descriptor
+        finally:
+            if handle.descriptor is not None:
+                _lock_byte(handle.descriptor, number, kind=fcntl.F_UNLCK)
 
 
-def writers_kept_out(shm: Path, *, timeout_s: float, busy: Callable[[], str]) -> AbstractContextManager[None]:
+def writers_kept_out(
+    shm: Path, *, timeout_s: float, busy: Callable[[], str]
+) -> AbstractContextManager[object]:
     """Let nobody commit to the SQLite file that `shm` belongs to, once those who do so now have finished.
 
     Closing the lock takes from this process what locks SQLite has on this file: only for one given up.
@@ -74,7 +83,7 @@ def writers_kept_out(shm: Path, *, timeout_s: float, busy: Callable[[], str]) ->
 @contextmanager
 def _held(
     path: Path, lock: Callable[[int], None], timeout_s: float, busy: Callable[[], str]
-) -> Iterator[None]:
+) -> Iterator[_Handle]:
     try:
         handle = _Handle(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
@@ -82,7 +91,7 @@ def _held(
     _handles.add(handle)
     try:
         _wait(handle, lock, timeout_s, busy)
-        yield
+        yield handle
     finally:
         _handles.discard(handle)
         if handle.descriptor is not None:
@@ -94,13 +103,14 @@ def _lock_whole(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _lock_byte(descriptor: int, number: int) -> None:
+def _lock_byte(descriptor: int, number: int, kind: int = fcntl.F_WRLCK) -> None:
     if sys.platform == "linux":
         # A lock of the open file, not of the process: it keeps out the other threads of this one, too.
-        wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, number, 1, 0)
+        wanted = struct.pack("hhqqi", kind, os.SEEK_SET, number, 1, 0)
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, wanted)
     else:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+        how = fcntl.LOCK_UN if kind == fcntl.F_UNLCK else fcntl.LOCK_EX | fcntl.LOCK_NB
+        fcntl.lockf(descriptor, how, 1, number)
 
 
 def _wait(handle: _Handle, lock: Callable[[int], None], timeout_s: float, busy: Callable[[], str]) -> None:

@@ -579,6 +579,46 @@ def test_a_step_that_is_running_is_not_run_a_second_time(machine: Machine, tmp_p
     assert machine.triggers() == ["before_step", "before_step", "step_complete", "step_complete"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere locks end with the process that took them")
+def test_a_command_that_outlives_us_is_still_its_step(machine: Machine, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    script = f"echo ready; read x < '{tmp_path / 'go'}'; exec >&-; : > '{tmp_path / 'over'}'"
+
+    with machine.start("exec", "nightly", "--step", "build", "--", "sh", "-c", script) as first:
+        assert first.stdout
+        assert first.stdout.readline() == b"ready\n"
+        first.kill()
+    second = machine.exec("build", "echo", "twice")
+    (tmp_path / "go").write_bytes(b"go\n")
+    while not (tmp_path / "over").exists():
+        os.sched_yield()
+    third = wait_for_turn(machine)
+
+    assert (second.returncode, second.stdout) == (75, b"")
+    assert b"is running already" in second.stderr
+    assert (third.returncode, third.stdout) == (0, b"again\n")
+
+
+def wait_for_turn(machine: Machine) -> "subprocess.CompletedProcess[bytes]":
+    """Run the step once the command that was left behind has ended."""
+    for _ in range(100):
+        ended = machine.exec("build", "echo", "again")
+        if ended.returncode != 75:
+            break
+    return ended
+
+
+def test_what_a_command_leaves_running_does_not_keep_its_step(machine: Machine, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    script = f"(read x < '{tmp_path / 'go'}') > /dev/null 2>&1 & exit 1"
+
+    first = machine.exec("build", "sh", "-c", script)
+    second = machine.exec("build", "echo", "again")
+    (tmp_path / "go").write_bytes(b"go\n")
+
+    assert (first.returncode, second.returncode, second.stdout) == (1, 0, b"again\n")
+
+
 @pytest.mark.parametrize(
     "variables",
     [{"HOLDFAST_DATA_DIR": "/dev/null/data"}, {"HOLDFAST_NO_SUCH": "1"}, {"HOLDFAST_WRITE_MODE": "none"}],

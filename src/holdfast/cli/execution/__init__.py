@@ -95,7 +95,8 @@ def run(arguments: argparse.Namespace, _screen: Screen) -> int:
             _warn(beginning.sentence)
             record.close()
             return beginning.code
-        passage = Passage(relay, keeps_output=not arguments.no_output)
+        inherited = () if beginning.lock is None else (beginning.lock,)
+        passage = Passage(relay, keeps_output=not arguments.no_output, inherited=inherited)
         code = _run_step(arguments, record, relay, passage)
         if arguments.claim and not arguments.claim.is_held:
             _warn(f"{arguments.run_id} may have been taken over meanwhile: this step counts as not done")

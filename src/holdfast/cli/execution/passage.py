@@ -77,13 +77,16 @@ class _Channel:
 class Passage:
     """One command and the ways of its output. Without `keeps_output` it has our own outputs, unseen by us.
 
-    `unwritten` says why something of its output is lost: a full disk, say. That a reader has gone is none.
+    It gets the descriptors that are `inherited`, and no others of ours. `unwritten` says why something of its output is lost: a full disk, say. That a reader has gone is none.
     """
 
-    def __init__(self, relay: SignalRelay, *, keeps_output: bool = True) -> None:
+    def __init__(
+        self, relay: SignalRelay, *, keeps_output: bool = True, inherited: Sequence[int] = ()
+    ) -> None:
         self.tail = Tail()
         self.unwritten = ""
         self._relay = relay
+        self._inherited = inherited
         self._channels = _open_channels() if keeps_output else {}
 
     def run(self, command: Sequence[str]) -> Ended:
@@ -111,7 +114,7 @@ class Passage:
         inner = {number: channel.inner for number, channel in self._channels.items()}
         try:
             return subprocess.Popen(  # noqa: S603 - to run what the user names is its purpose
-                command, stdout=inner.get(_STDOUT), stderr=inner.get(_STDERR)
+                command, stdout=inner.get(_STDOUT), stderr=inner.get(_STDERR), pass_fds=self._inherited
             )
         except OSError:
             for channel in self._open():

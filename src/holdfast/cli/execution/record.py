@@ -20,11 +20,15 @@ ResultT = TypeVar("ResultT")
 
 
 class Beginning(NamedTuple):
-    """Whether a step is to run; if not, the exit code and a sentence say why."""
+    """Whether a step is to run; if not, the exit code and a sentence say why.
+
+    `lock` is a descriptor that the command is to inherit: should we be killed, it runs on, and is the step.
+    """
 
     is_to_run: bool = True
     code: int = ExitCode.DONE
     sentence: str = ""
+    lock: int | None = None
 
 
 class StepRecord:
@@ -83,7 +87,7 @@ class StepRecord:
     def _begin(self) -> Beginning:
         self._steps = steps = self._open_steps(self._resources)
         try:
-            self._resources.enter_context(steps.alone(self._step))
+            lock = self._resources.enter_context(steps.alone(self._step))
         except SpoolBusy as error:
             return self._refuse(ExitCode.WORK_LEFT, str(error))
         if steps.is_done(self._step):
@@ -97,7 +101,7 @@ class StepRecord:
             steps.begin(self._step)
         except Fenced as error:
             return self._refuse(ExitCode.WORK_LEFT, f"step {self._step!r} is not run: {error}")
-        return Beginning()
+        return Beginning(lock=lock)
 
     def _refuse(self, code: ExitCode, sentence: str) -> Beginning:
         self._steps = None

@@ -96,8 +96,11 @@ class SharedSteps:
         """Whether a step is completed, as far as can be known."""
         return steps.is_done(self._current().progress, name)
 
-    def alone(self, name: str) -> AbstractContextManager[None]:
-        """Be the only one on this machine that runs this step. Raises SpoolBusy if another does."""
+    def alone(self, name: str) -> AbstractContextManager[int | None]:
+        """Be the only one on this machine that runs this step. Raises SpoolBusy if another does.
+
+        Gives the descriptor of a lock that the step's command may inherit.
+        """
         digest = hashlib.sha256(f"{self.run_id}\n{name}".encode()).digest()
         return byte_locked(
             self.folder / "running.lock",
