@@ -4,6 +4,7 @@ A field `committedDate` is the attribute or method `committed_date` of the class
 """
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import islice
 
 from holdfast.emulator.objects import CommitRecord, Person
@@ -253,8 +254,9 @@ class BlobNode:
 
     def is_binary(self) -> bool:
         """Whether the content is not text."""
-        return self.text() is None
+        return self.text is None
 
+    @cached_property
     def text(self) -> str | None:
         """Return the content as text, cut if it is large; None if it is no text."""
         content = self.repository.git.read_blob(self.oid)

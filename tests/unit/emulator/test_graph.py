@@ -271,6 +271,37 @@ def test_branch_is_read_down_to_its_files(client: httpx.Client, head: str) -> No
     assert target["missing"] is None
 
 
+def test_folder_is_listed_alike_however_it_is_asked_for(client: httpx.Client, head: str) -> None:
+    listings = (
+        "entries { name oid type mode path }",
+        "entries { name oid } entries { type mode path }",
+        "entries { name ... on TreeEntry { oid } type mode path size }",
+        "entries { name: name oid type mode path }",
+        "entries { name oid type mode path @include(if: true) }",
+    )
+    trees = "".join(
+        f' f{number}: file(path: "d") {{ object {{ ... on Tree {{ {each} }} }} }}'
+        for number, each in enumerate(listings)
+    )
+
+    shown = in_repository(client, f'object(oid: "{head}") {{ ... on Commit {{ {trees} }} }}')["object"]
+
+    found = [shown[f"f{n}"]["object"]["entries"] for n in range(len(listings))]
+    assert [{**each, "size": 8} for each in found[0]] == found[2]
+    assert found[0] == found[1] == found[3] == found[4]
+    assert found[0][0]["path"] == "d/old"
+
+
+def test_folder_goes_with_what_a_failure_takes_out_of_the_answer(client: httpx.Client, head: str) -> None:
+    fields = "tree { entries { name } } parents { nodes { oid } }"
+    asked = f'object(oid: "{head}") {{ ... on Commit {{ {fields} }} }}'
+
+    answer = ask(client, f'{{ repository(owner: "holdfast", name: "checkpoints") {{ {asked} }} }}')
+
+    assert answer["errors"][0]["type"] == "MISSING_PAGINATION_BOUNDARIES"
+    assert answer["data"]["repository"]["object"] is None
+
+
 @pytest.mark.parametrize("expression", ["main:d/old", "HEAD:d/old", "{head}:d/old"])
 def test_object_is_found_by_expression(client: httpx.Client, head: str, expression: str) -> None:
     text = expression.replace("{head}", head)
