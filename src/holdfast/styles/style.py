@@ -77,7 +77,7 @@ class Style(NamedTuple):
     restore    the stored progress in a new process; the second argument is that of a run that has not begun
     label      the phase that a checkpoint is labelled with, from the state and the progress
     interrupt  the progress of a run that is told to stop; most styles have no word for that
-    repeat     the progress with a place, as `label` names it, to be done again; where it is not done, nothing changes
+    repeat     the progress with a place, as `label` names it, to be done again if it is completed
     """
 
     name: str

@@ -77,7 +77,8 @@ class _Channel:
 class Passage:
     """One command and the ways of its output. Without `keeps_output` it has our own outputs, unseen by us.
 
-    It gets the descriptors that are `inherited`, and no others of ours. `unwritten` says why something of its output is lost: a full disk, say. That a reader has gone is none.
+    It gets the descriptors that are `inherited`, and no others of ours. `unwritten` says why something of its
+    output is lost: a full disk, say. That a reader has gone is none.
     """
 
     def __init__(
