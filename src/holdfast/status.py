@@ -90,20 +90,23 @@ class Status:
     """Each of several repositories by itself; then the rest is about all of them."""
 
 
-def overview(assembly: Ground) -> dict[str, Any]:
+def overview(assembly: Ground, *, in_short: bool = False) -> dict[str, Any]:
     """Return how the spool stands, of all shards together. Where there is none yet, none is made.
 
-    Raises SpoolUnwritable where there can be none.
+    `in_short`, other targets are left out, and what is told only by a list of all that waits: how long a
+    drain takes, when the next write may be tried, what is set aside. Raises SpoolUnwritable where there can
+    be none.
     """
-    every = [_look_at(shard) for shard in assembly.shards]
+    every = [_look_at(shard, in_short=in_short) for shard in assembly.shards]
     status = every[0] if len(every) == 1 else _merge(assembly.repository, every)
-    return asdict(replace(status, other_targets=list(_other_targets(assembly.shards))))
+    others = [] if in_short else list(_other_targets(assembly.shards))
+    return asdict(replace(status, other_targets=others))
 
 
-def _look_at(assembly: Assembly) -> Status:
+def _look_at(assembly: Assembly, *, in_short: bool) -> Status:
     now = assembly.clock.now()
     if assembly.settings.database_url or (assembly.folder / _SPOOL).is_dir():
-        return _look_at_spool(assembly, now)
+        return _look_at_spool(assembly, now, in_short=in_short)
     _check_can_be_made(assembly.settings.data_dir.absolute())
     return _status(assembly, _NOTHING, report_budget(Budget(assembly.limits), now))
 
@@ -183,21 +186,25 @@ def _free_bytes(folder: Path) -> int:
     return shutil.disk_usage(there).free
 
 
-def _look_at_spool(assembly: Assembly, now: float) -> Status:
+def _look_at_spool(assembly: Assembly, now: float, *, in_short: bool) -> Status:
     spool = assembly.spool
     status = spool.status(now)
     if trouble := spool.trouble():
         return _status(assembly, status, assembly.rate_limiter.report(), last_error=trouble)
-    pending, budget = spool.pending(), assembly.rate_limiter.budget
-    newer = spool.newer_runs()
     outage = parse_outage(spool.notes().get(OUTAGE_NOTE))
+    pending = [] if in_short else spool.pending()
+    newer = spool.newer_runs()
+    last_error = outage.sentence if outage else tell_newer(newer) if newer else None
+    if in_short:
+        return _status(assembly, status, assembly.rate_limiter.report(), last_error=last_error)
+    budget = assembly.rate_limiter.budget
     forecast_s = None if outage else forecast_drain_s(pending, budget, now, assembly.policy)
     aside = spool.set_aside_entries()[:SHOWN_SET_ASIDE] if status.set_aside else []
     return _status(
         assembly,
         status,
         assembly.rate_limiter.report(spool_depth=status.depth, drain_forecast_s=forecast_s),
-        last_error=outage.sentence if outage else tell_newer(newer) if newer else None,
+        last_error=last_error,
         next_try=_next_try(pending, outage, budget, now, assembly.policy),
         set_aside=[
             RefusedCheckpoint(each.item.checkpoint_id, each.item.run_id, each.item.sequence, each.reason)

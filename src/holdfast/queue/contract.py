@@ -161,7 +161,10 @@ class Queue(Protocol):
         ...
 
     def newer_runs(self) -> frozenset[str]:
-        """Return the runs of which a checkpoint waits that only a newer Holdfast understands."""
+        """Return the runs of which a checkpoint waits that only a newer Holdfast understands.
+
+        They are those that the last `pending` came upon; the queue is listed only if it never was.
+        """
         ...
 
     def read(self, item: QueueItem) -> bytes:

@@ -72,7 +72,7 @@ class SqliteQueue(CommonQueue):
         self._layout = layout
         self._next_numbers = NextNumbers()
         self._items: dict[tuple[Any, ...], QueueItem] = {}
-        self._newer: frozenset[str] = frozenset()
+        self._newer: frozenset[str] | None = None
 
     @classmethod
     def open(cls, folder: Path, *, limits: QueueLimits, clock: Clock, layout: Layout) -> "SqliteQueue":
@@ -116,8 +116,9 @@ class SqliteQueue(CommonQueue):
         return [item for row, item in found.items() if not now < row[-2] <= latest]
 
     def newer_runs(self) -> frozenset[str]:
-        self.pending()
-        return self._newer
+        if self._newer is None:
+            self.pending()
+        return self._newer or frozenset()
 
     def read(self, item: QueueItem) -> bytes:
         body, fault = self._folder.look(lambda database: read_checked(database, item.checkpoint_id))

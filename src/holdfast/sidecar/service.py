@@ -29,6 +29,7 @@ from holdfast.sidecar.sessions import Sessions
 from holdfast.sidecar.threads import BoundedThreads, Threads
 from holdfast.sidecar.watch import Watch
 from holdfast.sidecar.write_back import WriteBack
+from holdfast.status import overview
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -106,7 +107,7 @@ class Service:
         has_token = settings.api_token is not None or settings.api_token_file is not None
         self.sessions = Sessions(assembly.api_tokens, is_needed=has_token)
         self.watch = Watch(
-            look=lambda: self.call_local(holdfast.status),
+            look=lambda: self.call_local(overview, assembly, in_short=True),
             count_verified=lambda: self._verified_count,
             publish=self.events.publish,
             now=assembly.clock.now,

@@ -76,7 +76,7 @@ class PostgresQueue(CommonQueue):
         self._together = Together(self._take_in, MOST_TRANSACTIONS)
         self._next_numbers = NextNumbers()
         self._items: dict[tuple[Any, ...], QueueItem] = {}
-        self._newer: frozenset[str] = frozenset()
+        self._newer: frozenset[str] | None = None
 
     @classmethod
     def open(
@@ -138,8 +138,9 @@ class PostgresQueue(CommonQueue):
         return [item for row, item in found.items() if not now < row[-1] <= latest]
 
     def newer_runs(self) -> frozenset[str]:
-        self.pending()
-        return self._newer
+        if self._newer is None:
+            self.pending()
+        return self._newer or frozenset()
 
     def read(self, item: QueueItem) -> bytes:
         row, body = self._find_body(item.checkpoint_id)
