@@ -100,6 +100,8 @@ class KnownClaims:
             is_late = known is not None and known.is_ours and known.fence >= fence
             if is_late or not is_living(current, self.now()):
                 return  # the judge's answer is from before a claim that was taken since
+            if known and known.fence == fence:
+                self._spool.forget(NOTE + run_id)  # a save has left it: it would keep the holder out
             raise made_up(current, fence)
         if known and known.is_ours and known.fence == current.fence:
             return

@@ -67,6 +67,19 @@ def test_a_fence_that_was_made_up_is_neither_remembered_nor_written(
         known.check("r", 9, lambda _: held)
 
 
+def test_a_fence_that_was_made_up_keeps_the_holder_out_until_the_judge_was_asked(
+    known: KnownClaims, clock: VirtualClock
+) -> None:
+    known.admit("r", 9)
+    with pytest.raises(Fenced, match="fence 9"):
+        known.admit("r", 2)
+
+    with pytest.raises(Fenced, match="no claim has that fence"):
+        known.check("r", 9, lambda _: claim(2, clock.now() + TTL_S))
+
+    known.admit("r", 2)
+
+
 def test_a_higher_fence_than_the_judge_tells_of_is_written_where_the_judge_may_be_late(
     known: KnownClaims, clock: VirtualClock
 ) -> None:
