@@ -15,6 +15,8 @@ from holdfast.ratelimit.record import report_budget
 
 ResultT = TypeVar("ResultT")
 
+_REFUSALS = frozenset({403, 429})
+
 
 class RateAnswer(Protocol):
     """What the rate limiter looks at in an answer of GitHub's.
@@ -91,7 +93,8 @@ class RateLimiter(ABC):
             after = budget.observe(answer.status, answer.headers, answer.received_at, answer.resource)
             return after.tell_low()
 
-        low = self._change(learn)
+        # What a refusal says must outlive us, whatever happens next: who begins anew would ask at once.
+        low = self._change(learn, is_synced=answer.status in _REFUSALS)
         if low is not None:
             reset = format_moment(low.reset_at)
             log.warning("budget_low", remaining=low.remaining, limit=low.limit, reset=reset)

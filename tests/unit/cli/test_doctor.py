@@ -7,6 +7,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -37,10 +38,22 @@ def silent_server() -> Iterator[str]:
     """A server that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
-    # Whoever still waited learns now that nobody is there, and must not say so in the next test.
-    for thread in threading.enumerate():
-        if thread.name == THREADS:
-            thread.join()
+        # Whoever still waits is told now, and must not say so in the next test. The port stays ours until
+        # then: who comes late would meet another test's server there.
+        hanging_up = threading.Thread(target=hang_up, args=(server,))
+        hanging_up.start()
+        for thread in threading.enumerate():
+            if thread.name == THREADS:
+                thread.join()
+        server.shutdown(socket.SHUT_RDWR)
+        hanging_up.join()
+
+
+def hang_up(server: socket.socket) -> None:
+    """End each connection, until the server ends."""
+    with suppress(OSError):
+        while True:
+            server.accept()[0].close()
 
 
 @pytest.mark.slow

@@ -36,13 +36,13 @@ def throttled(kind: ThrottleKind = "secondary", retry_after_s: float = 100.0) ->
     return Throttled("a.json", "slow down", kind=kind, retry_after_s=retry_after_s)
 
 
-def answer(clock: VirtualClock, remaining: int) -> Answer:
+def answer(clock: VirtualClock, remaining: int, status: int = 200) -> Answer:
     headers = {
         "x-ratelimit-limit": "5000",
         "x-ratelimit-remaining": str(remaining),
         "x-ratelimit-reset": str(int(clock.now()) + 600),
     }
-    return Answer(ReadHead("main"), 200, headers, clock.now())
+    return Answer(ReadHead("main"), status, headers, clock.now())
 
 
 def wait_s(rate_limiter: FileRateLimiter, cost: Cost, clock: VirtualClock) -> float:
@@ -69,6 +69,24 @@ def spend_twenty_five(rate_limiter: FileRateLimiter) -> None:
 
 
 # What is told
+
+
+@pytest.mark.parametrize("status", [403, 429])
+def test_a_refusal_is_on_disk_before_anyone_is_told_of_it(
+    path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    limits = Limits(write_interval_s=0, content_per_minute=0, content_per_hour=0)
+    rate_limiter = FileRateLimiter(path, limits, clock)
+    rate_limiter.observe(answer(clock, 4000))
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("holdfast.ratelimit.limiter.log.warning", die)
+    with pytest.raises(KeyboardInterrupt):
+        rate_limiter.observe(answer(clock, 0, status))
+
+    assert wait_s(FileRateLimiter(path, limits, clock), READ, clock) > 0
 
 
 def test_a_low_budget_is_told_once_in_each_window_by_all_processes(path: Path, clock: VirtualClock) -> None:
