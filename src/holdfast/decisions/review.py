@@ -81,7 +81,13 @@ def _lost_agents(envelope: Envelope, review: Review) -> list[str]:
     if lost := agents.lost_agents(progress):
         return lost
     groups = (agents.spent_agents(progress), agents.failed_agents(progress))
-    return next((g for g in groups if g and review.reason == lost_review(g, envelope.header).reason), [])
+    return next((group for group in groups if group and _is_about(review, group, envelope)), [])
+
+
+def _is_about(review: Review, lost: list[str], envelope: Envelope) -> bool:
+    """Whether these agents are why the run waits, also as it was told while GitHub was away."""
+    told = (lost_review(lost, envelope.header, is_past_unread=unread) for unread in (False, True))
+    return review.reason in [each.reason for each in told]
 
 
 def _settled(newest: Envelope, review: Review, decided: ReviewDecision) -> dict[str, Any]:

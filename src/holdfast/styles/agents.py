@@ -189,10 +189,10 @@ def enter_phase(progress: Document, phase: int) -> Document:
 
 def repeat(progress: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     """Return the progress in an earlier phase, with what its agents did in it to be done again."""
-    number = as_index(Number(place.removeprefix("phase_")))
-    if number is None or number >= (as_index(progress.get("phase")) or 0):
+    number, agents = as_index(Number(place.removeprefix("phase_"))), progress.get("agents")
+    is_done = number is not None and number < (as_index(progress.get("phase")) or 0)
+    if number is None or not is_done or not isinstance(agents, dict):
         return progress
-    agents = as_mapping(progress.get("agents"))
     again = {
         agent: {**record, "status": "pending"}
         for agent, record in agents.items()

@@ -223,12 +223,13 @@ def complete_layer(progress: Document, index: int, *, output: Any = None) -> Doc
 
 def repeat(progress: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     """Return the progress at a completed layer, with all of its tasks to be done again."""
-    number = as_index(Number(place.removeprefix("layer_")))
-    if number is None or number >= (as_index(progress.get("layer_index")) or 0):
+    number, tasks = as_index(Number(place.removeprefix("layer_"))), progress.get("tasks")
+    is_done = number is not None and number < (as_index(progress.get("layer_index")) or 0)
+    if number is None or not is_done or not isinstance(tasks, list):
         return progress
     layers = parse_layers(progress.get("dag_structure")) or ()
     own = layers[number] if number < len(layers) else ()
-    tasks = [task for task in as_sequence(progress.get("tasks")) if task_id_of(task) not in own]
+    tasks = [task for task in tasks if task_id_of(task) not in own]
     return {**progress, "layer_index": number, "tasks": tasks}
 
 

@@ -276,14 +276,16 @@ def interrupt(progress: Document) -> Document:
 
 
 def repeat(progress: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return the progress at a completed step, which is to be done again."""
+    """Return the progress with a completed step to be done again, after earlier ones that are not done."""
     names, records = as_sequence(progress.get("known_steps")), as_sequence(progress.get("completed_steps"))
     index = names.index(name) if name in names else None
     kept = [each for each in records if as_index(as_mapping(each).get("step_index")) != index]
-    if index is None or len(kept) == len(records):
-        return progress
     state = state_of(progress)
-    is_behind = state.get("kind") != "completed" and (as_index(state.get("step_index")) or 0) < index
+    at, is_last = as_index(state.get("step_index")), state.get("kind") == "completed"
+    is_done = len(kept) < len(records) or (is_last and at == index)
+    if index is None or not is_done:
+        return progress
+    is_behind = at is not None and at < index
     return {
         **progress,
         "completed_steps": kept,

@@ -7,6 +7,7 @@ from holdfast.decisions.review import DECISIONS, ReviewDecision, write_review
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import Envelope, draft_from_text, stamp
 from holdfast.styles.resume import ResumePlan, plan_resume
+from holdfast.styles.review import lost_review
 from tests.fakes.saved import NOW, stamped
 
 
@@ -137,6 +138,58 @@ def test_retry_repeats_what_was_completed_after_the_run_began_to_wait(
     assert plan.warnings == []
     again, _ = decide(stamped(document["state_snapshot"], trigger="circuit_breaker", phase=phase), "retry")
     assert again["state_snapshot"] == document["state_snapshot"]
+
+
+def test_retry_of_a_step_that_ended_out_of_turn_goes_past_no_earlier_one() -> None:
+    progress = {
+        "style": "steps",
+        "state": {"kind": "completed", "step_index": 0},
+        "completed_steps": [{"step_index": 3}, {"step_index": 0}],
+        "known_steps": ["a", "b", "c", "d"],
+        "total_steps": 4,
+    }
+
+    _, plan = decide(stamped({"progress": progress}, trigger="circuit_breaker", phase="d"), "retry")
+
+    assert (plan.resume_at, plan.completed, plan.remaining, plan.warnings) == (1, [0], [1, 2, 3], [])
+
+
+def test_retry_of_a_step_that_only_the_state_calls_completed() -> None:
+    state = {"kind": "completed", "step_index": 1}
+    progress = {"style": "steps", "state": state, "completed_steps": [], "known_steps": ["a", "b"]}
+
+    _, plan = decide(stamped({"progress": progress}, trigger="circuit_breaker", phase="b"), "retry")
+
+    assert plan.resume_at == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "progress"),
+    [
+        ("layer_0", {"style": "layers", "layer_index": 1, "tasks": {"a": 1}}),
+        ("phase_0", {"style": "agents", "phase": 1, "agents": ["a"]}),
+    ],
+)
+def test_retry_leaves_progress_as_it_is_that_it_does_not_understand(
+    place: str, progress: dict[str, Any]
+) -> None:
+    document, _ = decide(stamped({"progress": progress}, trigger="circuit_breaker", phase=place), "retry")
+
+    assert document["state_snapshot"]["progress"] == progress
+
+
+@pytest.mark.parametrize("is_past_unread", [True, False])
+def test_a_lost_agent_is_settled_also_if_the_run_was_looked_at_while_github_was_away(
+    is_past_unread: bool,
+) -> None:
+    agent = {"status": "failed", "recovery_attempts": 3}
+    newest = stamped({"progress": {"style": "agents", "phase": 1, "agents": {"m": agent}}}, trigger="error")
+    review = lost_review(["m"], newest.header, is_past_unread=is_past_unread)
+
+    document = json.loads(write_review(newest, review, ReviewDecision("continue")))
+
+    settled = document["state_snapshot"]["progress"]["agents"]["m"]
+    assert settled == {"status": "completed", "recovery_attempts": 0}
 
 
 @pytest.mark.parametrize("decision", DECISIONS)

@@ -219,14 +219,18 @@ class _Careful:
         self._taken = set(taken)
 
     def _write(self) -> None:
+        begun = {run_id: each for run_id, each in self.numbers.items() if each.highest or each.floor}
         if self._rows:
             values = {
                 "target": self._target,
-                "runs": arrays.texts(list(self.numbers)),
-                "highest": arrays.numbers(each.highest for each in self.numbers.values()),
+                "runs": arrays.texts(list(begun)),
+                "highest": arrays.numbers(each.highest for each in begun.values()),
                 **_describe_rows(self._rows),
             }
             self._connection.execute(statements.TAKE_IN.encode(), values)
+        if refused := [run_id for run_id in self.numbers if run_id not in begun]:
+            # Whoever tries a new run each time, while there is no room, must not fill the database.
+            self._connection.execute(statements.FORGET_RUNS.encode(), (self._target, refused))
 
     def _settle(self, prepared: Prepared | HoldfastError, terms: PutTerms) -> PutOutcome:
         if isinstance(prepared, HoldfastError):

@@ -224,6 +224,7 @@ LOCK_RUNS = (
     " select %s, run_id, 0, 0 from unnest(%s::text[]) as wanted (run_id) order by run_id"
     " on conflict (target, run_id) do update set highest = known.highest returning run_id, highest, floor"
 )
+FORGET_RUNS = "delete from holdfast_run where target = %s and run_id = any(%s) and highest = 0 and floor = 0"
 TAKE_IN = f"""with items as ({INSERT_ITEMS} returning size), runs as (
     insert into holdfast_run as known (target, run_id, highest, floor)
     select %(target)s::integer, run_id, highest, 0

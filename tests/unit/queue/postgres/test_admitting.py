@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, SpoolFull
 from holdfast.format.paths import Layout
 from holdfast.queue import QueueLimits
 from holdfast.queue.contract import PutOutcome
@@ -154,6 +154,17 @@ def test_wrong_one_among_them_keeps_nobody_from_being_taken_in_at_once(replica: 
     assert (number_of(first), number_of(last)) == (1, 1)
     assert isinstance(wrong, HoldfastError)
     assert replica.counted == (1, 0)
+
+
+def test_what_finds_no_room_leaves_nothing_of_its_run(replica: Replica) -> None:
+    replica.queue._limits = QueueLimits(min_free_bytes=0, max_items=1)
+
+    outcomes = replica.queue.put_all([FakeEntry(run_id=run) for run in ("a", "b", "c")])
+
+    assert [isinstance(each, SpoolFull) for each in outcomes] == [False, True, True]
+    assert isinstance(replica.queue.put_all([FakeEntry(run_id="d")])[0], SpoolFull)
+    known = replica.database.look(lambda say: say.execute(b"select run_id from holdfast_run").fetchall())
+    assert known == [("a",)]
 
 
 def test_wanted_number_goes_the_careful_way(replica: Replica) -> None:
