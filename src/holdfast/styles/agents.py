@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.format.triggers import Trigger
-from holdfast.jsontext.parse import Number
 from holdfast.styles.phases import parse_ordinal
 from holdfast.styles.style import ResumePoint, Saved, Style, Today
 from holdfast.styles.values import (
@@ -16,6 +15,7 @@ from holdfast.styles.values import (
     as_sequence,
     freeze,
     name_all,
+    number_of,
 )
 
 MAX_RECOVERIES = 3
@@ -189,7 +189,7 @@ def enter_phase(progress: Document, phase: int) -> Document:
 
 def repeat(progress: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     """Return the progress in an earlier phase, with what its agents did in it to be done again."""
-    number, agents = as_index(Number(place.removeprefix("phase_"))), progress.get("agents")
+    number, agents = number_of(place, "phase_"), progress.get("agents")
     is_done = number is not None and number < (as_index(progress.get("phase")) or 0)
     if number is None or not is_done or not isinstance(agents, dict):
         return progress

@@ -5,9 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.format.triggers import Trigger
-from holdfast.jsontext.parse import Number
 from holdfast.styles.style import ResumePoint, Saved, Style, Today
-from holdfast.styles.values import Document, as_dict, as_index, as_list, as_mapping, as_sequence, name_all
+from holdfast.styles.values import (
+    Document,
+    as_dict,
+    as_index,
+    as_list,
+    as_mapping,
+    as_sequence,
+    name_all,
+    number_of,
+)
 
 Layers = tuple[tuple[str, ...], ...]
 _COMPLETED = frozenset({"completed", "complete", "done", "success", "succeeded", "ok", "skipped"})
@@ -223,7 +231,7 @@ def complete_layer(progress: Document, index: int, *, output: Any = None) -> Doc
 
 def repeat(progress: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     """Return the progress at a completed layer, with all of its tasks to be done again."""
-    number, tasks = as_index(Number(place.removeprefix("layer_"))), progress.get("tasks")
+    number, tasks = number_of(place, "layer_"), progress.get("tasks")
     is_done = number is not None and number < (as_index(progress.get("layer_index")) or 0)
     if number is None or not is_done or not isinstance(tasks, list):
         return progress

@@ -22,6 +22,17 @@ def as_index(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
+def number_of(place: str, prefix: str) -> int | None:
+    """Return the number in the name of a place; None if it is called otherwise.
+
+    >>> number_of("layer_2", "layer_"), number_of("build", "layer_")
+    (2, None)
+    """
+    digits = place.removeprefix(prefix)
+    is_number = place.startswith(prefix) and digits.isascii() and digits.isdigit()
+    return int(digits) if is_number else None
+
+
 def as_mapping(value: object) -> Mapping[str, Any]:
     """Return `value` if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
