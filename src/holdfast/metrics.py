@@ -36,6 +36,7 @@ class Metrics:
         registry = self._registry = CollectorRegistry()
         counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
         self.submits = counter("holdfast_submits", "Checkpoints received, by outcome", ["outcome"])
+        self._accepted = self.submits.labels("accepted")
         self.acknowledgement_seconds = histogram(
             "holdfast_acknowledgement_seconds",
             "Time from request to acknowledgement of accepted checkpoints",
@@ -72,6 +73,13 @@ class Metrics:
     def render(self) -> bytes:
         """Return everything in Prometheus' text format."""
         return generate_latest(self._registry)
+
+    def checkpoint_accepted(self, trigger: str, *, seconds: float, size_bytes: int) -> None:
+        """Count a checkpoint that was accepted, so long after its request had come."""
+        self._accepted.inc()
+        self.saved.labels(trigger).inc()
+        self.acknowledgement_seconds.observe(seconds)
+        self.checkpoint_bytes.observe(size_bytes)
 
     def request_answered(self, endpoint: str, status: int) -> None:
         """Count one answer of GitHub."""

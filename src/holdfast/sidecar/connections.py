@@ -6,11 +6,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from heapq import nsmallest
 from math import inf
+from typing import TYPE_CHECKING, Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from holdfast.logs import log
 from holdfast.sidecar.problems import TITLES, Problem, unavailable
+
+if TYPE_CHECKING:
+    from holdfast.sidecar.quick_lane import Headers, QuickLane
 
 MOST_CONNECTIONS = 2000
 # What every connection is taken to have sent at its beginning, so that a new one is not the slowest: a pace
@@ -101,9 +105,10 @@ class BadFraming(Exception):
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol within limits; `limits` is set by `limited_protocol`."""
+    """uvicorn's protocol within limits; `limits` and `lane` are set by `limited_protocol`."""
 
     limits: ConnectionLimits
+    lane: "QuickLane | None"
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -111,6 +116,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._awaited_bytes, self._awaited_since = 0, self.loop.time()
         self._is_in_body = False
         self._flaw = ""
+        self._held: RequestResponseCycle | None = None
         self._head_timer: asyncio.TimerHandle | None = None
         if not self.limits.admit(self.connections, self.loop):
             # Connections come and go, sooner than GitHub does.
@@ -139,6 +145,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._idle_bytes += len(data)
         super().data_received(data)
         self._awaited_bytes += len(data)
+        if self._held is not None:
+            self._go_the_usual_way(self._held)  # its body takes longer, and is waited for there
         if self.transport.is_closing():
             return
         if self._idle_bytes > self.limits.most_head_bytes:
@@ -173,6 +181,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._is_in_body, self._idle_bytes = False, 0
         self.limits.awaited.pop(self, None)
         super().on_message_complete()
+        if self._held is self.cycle:
+            self._go_quickly(self.cycle)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -183,6 +193,44 @@ class LimitedProtocol(HttpToolsProtocol):
         log.debug("request_not_understood", cause=self._flaw or msg)  # uvicorn's words are not for clients
         detail = self._flaw or "This is not an HTTP request that can be understood."
         self._refuse(Problem(400, "bad_http", detail))
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        if self.lane is None or not self.lane.is_open_to(cast("dict[str, Any]", cycle.scope)):
+            super()._start_asgi_task(cycle, app)
+        elif cycle.more_body:
+            self._held = cycle
+        else:
+            self._go_quickly(cycle)
+
+    def _go_quickly(self, cycle: RequestResponseCycle) -> None:
+        self._held = None
+        scope = cast("dict[str, Any]", cycle.scope)
+
+        def answer(written: "tuple[bytes, Headers] | None") -> None:
+            if written is None:
+                self._go_the_usual_way(cycle)
+            elif not cycle.disconnected:
+                self._answer(cycle, *written)
+
+        if self.lane is None or not self.lane.take(scope, bytes(cycle.body), answer):
+            self._go_the_usual_way(cycle)
+
+    def _go_the_usual_way(self, cycle: RequestResponseCycle) -> None:
+        self._held = None
+        super()._start_asgi_task(cycle, self.app)
+
+    def _answer(self, cycle: RequestResponseCycle, body: bytes, headers: "Headers") -> None:
+        """Send a 202, head and body as one."""
+        lines = [b"HTTP/1.1 202 Accepted"]
+        lines += [b"%b: %b" % header for header in (*cycle.default_headers, *headers)]
+        if not cycle.keep_alive:
+            lines.append(b"connection: close")
+        self.transport.write(b"\r\n".join((*lines, b"", body)))
+        cycle.response_started = cycle.response_complete = True
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
+        cycle.on_response = _do_nothing  # it refers to us, and we to it
 
     def _check_framing(self) -> None:
         """Refuse what a proxy in front of us may take for another length. Raises BadFraming."""
@@ -230,6 +278,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
+def _do_nothing() -> None: ...
+
+
 def _answer_of(problem: Problem) -> bytes:
     response = problem.response()
     lines = [f"HTTP/1.1 {problem.status} {TITLES[problem.status]}".encode()]
@@ -243,6 +294,6 @@ def _too_slow() -> bytes:
     return _answer_of(Problem(408, "too_slow", detail))
 
 
-def limited_protocol(limits: ConnectionLimits) -> type[LimitedProtocol]:
-    """Return the protocol class that keeps to `limits`."""
-    return type("LimitedProtocol", (LimitedProtocol,), {"limits": limits})
+def limited_protocol(limits: ConnectionLimits, lane: "QuickLane | None" = None) -> type[LimitedProtocol]:
+    """Return the protocol class that keeps to `limits`, and hands in by `lane` what may go that way."""
+    return type("LimitedProtocol", (LimitedProtocol,), {"limits": limits, "lane": lane})

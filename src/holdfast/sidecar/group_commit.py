@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from holdfast.errors import HoldfastError
 from holdfast.format.checkpoint import Draft
@@ -16,7 +17,8 @@ MOST_BYTES_TOGETHER = 64 * MEGABYTE
 
 Outcome = Receipt | Exception
 Commit = Callable[[Sequence[Draft]], Sequence[Receipt | HoldfastError]]
-_Waiting = tuple[Draft, "asyncio.Future[Receipt]"]
+Settle = Callable[[Outcome], None]
+_Waiting = tuple[Draft, Settle]
 
 
 class GroupCommit:
@@ -60,16 +62,19 @@ class GroupCommit:
 
     async def submit(self, draft: Draft) -> Receipt:
         """Return the receipt once the disk has confirmed it. Raises like `Holdfast.submit`."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Receipt] = loop.create_future()
+        future: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        self.hand_in(draft, partial(_resolve, future))
+        return await future
+
+    def hand_in(self, draft: Draft, settle: Settle) -> None:
+        """Have `settle` called, in the event loop, with the receipt or the error once that is known."""
         with self._changed:
-            self._waiting.append((draft, future))
-        if not self._is_telling:
+            self._waiting.append((draft, settle))
+        if not self._is_telling and self._loop is not None:
             # Told once for all that came at the same time: a thread that is woken for the first of them would
             # commit it alone.
             self._is_telling = True
-            loop.call_soon(self._tell)
-        return await future
+            self._loop.call_soon(self._tell)
 
     def _tell(self) -> None:
         self._is_telling = False
@@ -111,10 +116,17 @@ class GroupCommit:
 
 
 def _settle(batch: Sequence[_Waiting], outcomes: Sequence[Outcome]) -> None:
-    for (_, future), outcome in zip(batch, outcomes, strict=True):
-        if future.done():  # its client has gone; the checkpoint is stored all the same
-            continue
-        if isinstance(outcome, Receipt):
-            future.set_result(outcome)
-        else:
-            future.set_exception(outcome)
+    for (draft, settle), outcome in zip(batch, outcomes, strict=True):
+        try:
+            settle(outcome)
+        except Exception:  # the others are to be answered all the same
+            log.exception("answer_failed", checkpoint_id=draft.checkpoint_id)
+
+
+def _resolve(future: "asyncio.Future[Receipt]", outcome: Outcome) -> None:
+    if future.done():  # its client has gone; the checkpoint is stored all the same
+        return
+    if isinstance(outcome, Receipt):
+        future.set_result(outcome)
+    else:
+        future.set_exception(outcome)

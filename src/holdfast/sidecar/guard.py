@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -30,7 +30,7 @@ _SUBJECT = ("run_id", "checkpoint_id", "sequence", "sequence_number", "at", "tra
 _ROUTINE = frozenset({"/healthz", "/readyz", "/metrics", "/v1/runs/{run_id}/checkpoints"})
 # Whoever may not come in is not listened to any longer, not even for politeness.
 _CUT_SHORT = frozenset({401, 403})
-_SAFE_HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+SAFE_HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
 
 Show = Callable[[Request, Problem], Awaitable[Response]]
 """Makes a page of a problem, for a person who looks."""
@@ -153,16 +153,19 @@ def _method(scope: Scope) -> str:
     return method if method in {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"} else "OTHER"
 
 
+def request_id_of(headers: Mapping[bytes, bytes]) -> str:
+    """Return the id that a request brings along, or a new one."""
+    given = headers.get(b"x-request-id", b"")
+    return given.decode() if _REQUEST_ID.fullmatch(given) else f"{_PROCESS}{next(_requests):08x}"
+
+
 class _Exchange:
     """One request and what is known of its answer so far."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.began = time.perf_counter()
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        given = self.headers.get(b"x-request-id", b"")
-        self.request_id = (
-            given.decode() if _REQUEST_ID.fullmatch(given) else f"{_PROCESS}{next(_requests):08x}"
-        )
+        self.request_id = request_id_of(self.headers)
         self.status: int | None = None
         self.problem: Problem | None = None
         self._receive = receive
@@ -178,7 +181,7 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message.get("headers", ()), self._identity, *_SAFE_HEADERS]
+            message["headers"] = [*message.get("headers", ()), self._identity, *SAFE_HEADERS]
         await self._send(message)
 
     async def answer(self, problem: Problem, response: Response) -> None:

@@ -30,6 +30,7 @@ from holdfast.sidecar.events import EventRoutes
 from holdfast.sidecar.guard import Guard
 from holdfast.sidecar.health import HealthRoutes
 from holdfast.sidecar.memory import share_heaps
+from holdfast.sidecar.quick_lane import QuickLane
 from holdfast.sidecar.service import Service
 from holdfast.sidecar.submitting import SubmitEndpoint
 from holdfast.sidecar.upkeep import UpkeepRoutes
@@ -82,9 +83,11 @@ def serve(
         for shard in assembly.shards:
             shard.spool, shard.worker, shard.reader  # noqa: B018
         service = Service(holdfast, assembly, metrics, courtesy, stop=assembly.stop)
+        access = Access(settings, assembly.api_tokens, service.sessions)
+        limits = ConnectionLimits(most_connections=_raise_file_limit())
         config = Config(
-            build_app(service, load_tools),
-            http=limited_protocol(ConnectionLimits(most_connections=_raise_file_limit())),
+            build_app(service, access, load_tools),
+            http=limited_protocol(limits, QuickLane(service, access)),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -128,9 +131,8 @@ def even_interpreter() -> Iterator[None]:
         sys.setswitchinterval(interval_s)
 
 
-def build_app(service: Service, load_tools: LoadTools | None = None) -> Guard:
-    """Return the application that serves `service`."""
-    access = Access(service.assembly.settings, service.assembly.api_tokens, service.sessions)
+def build_app(service: Service, access: Access, load_tools: LoadTools | None = None) -> Guard:
+    """Return the application that serves `service` to those who have access."""
     pages = DashboardPages(service)
     actions = DashboardActions(service, pages)
     routes = [

@@ -20,6 +20,10 @@ from holdfast.sidecar.problems import Problem, problem_of
 from holdfast.sidecar.service import Service
 from holdfast.tracing import is_traceparent, traces
 
+ADDRESS = "/v1/runs/{run_id}/checkpoints"
+FAILURE = "holdfast.failure"
+"""What a request carries that the quick lane has taken in without success: it is only to be told so."""
+
 DEFAULT_WAIT_S = 30.0
 LONGEST_WAIT_S = 300.0
 # Up to this size a checkpoint is checked in a moment; a larger one would keep other requests waiting.
@@ -38,11 +42,10 @@ class SubmitEndpoint:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._metrics = service.metrics
-        self._accepted = service.metrics.submits.labels("accepted")
 
     def routes(self) -> list[Route]:
         """Return the route."""
-        return [Route("/v1/runs/{run_id}/checkpoints", self, methods=["POST"])]
+        return [Route(ADDRESS, self, methods=["POST"])]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take one checkpoint in; where traces are on, as a part of its caller's."""
@@ -63,6 +66,8 @@ class SubmitEndpoint:
             headers: dict[bytes, bytes] = dict(scope["headers"])
             check_headers(headers, limit_bytes=self._service.bodies.limit_bytes, is_setting=True)
             body = await self._service.bodies.read(receive)
+            if failure := scope.get(FAILURE):
+                raise failure
             size_bytes = len(body)
             id_of_key = _id_of_key(run_id, headers.get(b"idempotency-key"))
             draft = await self._draft(body, run_id, id_of_key)
@@ -76,10 +81,8 @@ class SubmitEndpoint:
             self._metrics.submits.labels(outcome).inc()
             raise
         scope["state"] = {**scope.get("state", {}), "sequence_number": receipt.sequence_number}
-        self._accepted.inc()
-        self._metrics.saved.labels(draft.trigger.value).inc()
-        self._metrics.acknowledgement_seconds.observe(time.perf_counter() - began)
-        self._metrics.checkpoint_bytes.observe(size_bytes)
+        seconds = time.perf_counter() - began
+        self._metrics.checkpoint_accepted(draft.trigger.value, seconds=seconds, size_bytes=size_bytes)
         if wait_s is not None:
             receipt = await self._service.follow(receipt, timeout_s=wait_s)
         await _answer(receipt, send, is_awaited=wait_s is not None)
@@ -119,7 +122,12 @@ def _id_of_key(run_id: str, key: bytes | None) -> str | None:
 
 async def _answer(receipt: Receipt, send: Send, *, is_awaited: bool) -> None:
     is_done = is_awaited and receipt.status is Progress.VERIFIED
-    body = orjson.dumps(receipt_document(receipt))
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    body, headers = write_receipt(receipt)
     await send({"type": "http.response.start", "status": 201 if is_done else 202, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def write_receipt(receipt: Receipt) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """Return a receipt as the body of an answer, and the headers that describe it."""
+    body = orjson.dumps(receipt_document(receipt))
+    return body, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
