@@ -141,6 +141,21 @@ def test_a_client_that_has_gone_does_not_disturb_the_others() -> None:
     assert asyncio.run(scene()).status is Progress.SPOOLED
 
 
+def test_one_that_cannot_be_told_does_not_keep_the_others_from_being_told() -> None:
+    def break_down(_: Outcome) -> None:
+        raise RuntimeError("its connection is in an odd state")
+
+    async def scene() -> Receipt:
+        intake = GroupCommit(Disk().commit, on_committed=lambda *_: None)
+        intake.start()
+        intake.hand_in(draft(), break_down)
+        answer = await intake.submit(draft())
+        intake.close()
+        return answer
+
+    assert asyncio.run(scene()).status is Progress.SPOOLED
+
+
 def test_closing_commits_what_waits() -> None:
     disk = Disk()
 

@@ -1,0 +1,317 @@
+"""The quick lane answers as the usual way does, and leaves to it whatever is unusual."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPResponse
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from holdfast.errors import SpoolUnwritable
+from holdfast.sidecar.quick_lane import QuickLane
+from tests.fakes.sidecar import RunningSidecar, running_sidecar
+
+LONGEST_S = 60
+CHECKPOINT = b'{"trigger": "manual", "phase": "plan", "state": {"answer": 42}}'
+JSON = ("Content-Type: application/json",)
+
+
+class Seen:
+    """What the lane said of each request: True where it took it in, False where it left it to the others."""
+
+    def __init__(self) -> None:
+        self.taken: list[bool] = []
+        self._take = QuickLane.take
+
+    def take(self, *arguments: Any) -> bool:
+        self.taken.append(self._take(*arguments))
+        return self.taken[-1]
+
+
+@pytest.fixture
+def seen() -> Iterator[Seen]:
+    seen = Seen()
+    with patch.object(QuickLane, "take", lambda *arguments: seen.take(*arguments)):
+        yield seen
+
+
+def post(run_id: str, body: bytes = CHECKPOINT, headers: tuple[str, ...] = JSON, query: str = "") -> bytes:
+    """Return a request whose head and body are sent as one."""
+    lines = [f"POST /v1/runs/{run_id}/checkpoints{query} HTTP/1.1", f"Content-Length: {len(body)}", *headers]
+    if not any(line.startswith("Host:") for line in headers):
+        lines.append("Host: 127.0.0.1")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def connect(sidecar: RunningSidecar) -> socket.socket:
+    address = sidecar.client.base_url
+    return socket.create_connection((address.host, address.port or 80), timeout=LONGEST_S)
+
+
+def exchange(sidecar: RunningSidecar, *requests: bytes) -> list[tuple[int, dict[str, str], dict[str, Any]]]:
+    """Send all of it at once over one connection; return status, headers and document of each answer."""
+    with closing(connect(sidecar)) as connection:
+        connection.sendall(b"".join(requests))
+        return [_read_answer(connection) for _ in requests]
+
+
+def _read_answer(connection: socket.socket) -> tuple[int, dict[str, str], dict[str, Any]]:
+    response = HTTPResponse(_Unbuffered(connection))  # type: ignore[arg-type]
+    response.begin()
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    return response.status, headers, json.loads(response.read())
+
+
+class _Unbuffered:
+    """A connection of which no answer reads further than to its end."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def makefile(self, _mode: str) -> Any:
+        return self._connection.makefile("rb", buffering=0)
+
+
+def metric(sidecar: RunningSidecar, name: str) -> float:
+    lines = sidecar.client.get("/metrics").text.splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+
+def test_both_ways_answer_alike(sidecar: RunningSidecar, seen: Seen) -> None:
+    given = (*JSON, "X-Request-Id: mine-1")
+
+    ((status, headers, receipt),) = exchange(sidecar, post("both", headers=given))
+    # An encoded letter is unusual, and means the same run.
+    ((usual_status, usual_headers, usual_receipt),) = exchange(sidecar, post("b%6fth", headers=given))
+
+    assert seen.taken == [True]
+    assert (status, usual_status) == (202, 202)
+    assert {**headers, "date": ""} == {**usual_headers, "date": ""}
+    assert headers["x-request-id"] == "mine-1"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert receipt.pop("checkpoint_id") != usual_receipt.pop("checkpoint_id")
+    assert usual_receipt == {
+        **receipt,
+        "sequence_number": 2,
+        "file_path": receipt["file_path"].replace("cp_001", "cp_002"),
+    }
+
+
+def test_both_ways_are_counted_alike(sidecar: RunningSidecar, seen: Seen) -> None:
+    names = (
+        'holdfast_submits_total{outcome="accepted"}',
+        "holdfast_acknowledgement_seconds_count",
+        "holdfast_checkpoint_bytes_sum",
+        'holdfast_http_requests_total{method="POST",route="/v1/runs/{run_id}/checkpoints",status="202"}',
+    )
+    figures = [[metric(sidecar, name) for name in names]]
+    for path in ("counted", "c%6funted"):
+        exchange(sidecar, post(path))
+        figures.append([metric(sidecar, name) for name in names])
+
+    assert seen.taken == [True]
+    grown = [[after - before for before, after in zip(*pair, strict=True)] for pair in pairwise(figures)]
+    assert grown == [[1, 1, len(CHECKPOINT), 1]] * 2
+
+
+def test_a_request_without_an_id_gets_a_new_one(sidecar: RunningSidecar, seen: Seen) -> None:
+    answers = exchange(sidecar, post("unnamed"), post("unnamed"))
+
+    assert seen.taken == [True, True]
+    assert len({headers["x-request-id"] for _, headers, _ in answers}) == 2
+
+
+def test_requests_that_come_together_are_answered_in_their_order(sidecar: RunningSidecar, seen: Seen) -> None:
+    bodies = [json.dumps({"trigger": "manual", "state": number}).encode() for number in range(20)]
+
+    answers = exchange(sidecar, *(post("together", body) for body in bodies))
+
+    assert [receipt["sequence_number"] for _, _, receipt in answers] == list(range(1, 21))
+    assert seen.taken == [True] * 20
+    stored = sidecar.client.get("/v1/runs/together/checkpoints/20").json()
+    assert stored["state_snapshot"] == 19
+
+
+def test_a_usual_request_between_two_keeps_its_place(sidecar: RunningSidecar, seen: Seen) -> None:
+    answers = exchange(sidecar, post("mixed"), post("mixed", query="?wait=verified&timeout=0"), post("mixed"))
+
+    assert [receipt["sequence_number"] for _, _, receipt in answers] == [1, 2, 3]
+    assert seen.taken == [True, True]
+
+
+def test_the_same_checkpoint_again_is_stored_once(sidecar: RunningSidecar, seen: Seen) -> None:
+    body = b'{"trigger":"manual","state":1,"checkpoint_id":"7b0a1e52-3c4d-4e5f-8a6b-9c0d1e2f3a4b"}'
+
+    answers = exchange(sidecar, post("again", body), post("again", body))
+
+    assert [(status, receipt["sequence_number"]) for status, _, receipt in answers] == [(202, 1), (202, 1)]
+    assert seen.taken == [True, True]
+
+
+def test_what_the_commit_refuses_is_told_by_the_usual_way(sidecar: RunningSidecar, seen: Seen) -> None:
+    body = b'{"trigger":"manual","state":%d,"checkpoint_id":"5f0a1e52-3c4d-4e5f-8a6b-9c0d1e2f3a4b"}'
+    refused = 'holdfast_submits_total{outcome="refused"}'
+    before = metric(sidecar, refused)
+
+    (first, second, third) = exchange(
+        sidecar, post("changed", body % 1), post("changed", body % 2), post("changed")
+    )
+
+    assert seen.taken == [True, True, True]
+    assert first[0] == third[0] == 202
+    assert second[0] == 409
+    assert second[1]["content-type"] == "application/problem+json"
+    assert second[2]["field"] == "checkpoint_id"
+    assert metric(sidecar, refused) == before + 1
+
+
+def test_a_disk_that_refuses_is_told_by_the_usual_way(tmp_path: Path, seen: Seen) -> None:
+    with running_sidecar(tmp_path) as sidecar:
+        full = SpoolUnwritable("the disk is full")
+        with patch.object(sidecar.assembly.spool, "put_all", side_effect=full):
+            ((status, _, problem),) = exchange(sidecar, post("full"))
+        ((after, _, _),) = exchange(sidecar, post("full"))
+
+    assert seen.taken == [True, True]
+    assert (status, after) == (507, 202), problem
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "code"),
+    [
+        (post("odd", headers=(*JSON, "Host: evil.example")), 403, "foreign_host"),
+        (post("odd", headers=(*JSON, "Host: 127.0.0.1", "Host: 127.0.0.1")), 400, "several_hosts"),
+        (post("odd", headers=(*JSON, "Origin: http://evil.example")), 403, "foreign_origin"),
+        (post("odd", headers=("Content-Type: text/plain",)), 415, "not_json"),
+        (post("odd", headers=(*JSON, "Content-Encoding: gzip")), 415, "encoded"),
+        (post("odd", headers=(*JSON, "Idempotency-Key: \x01")), 400, "bad_http"),
+        (post("odd", headers=(*JSON, f"Idempotency-Key: {'k' * 256}")), 422, "invalid"),
+        (post("o/dd"), 404, "no_such_address"),
+        (post("odd", b"{"), 400, "malformed_json"),
+        (post("odd", b'{"trigger":"lunch","state":1}'), 422, "invalid"),
+        (
+            post("odd", b'{"trigger":"manual","state":"' + b"x" * 40_000 + b'"}', query="?wait=soon"),
+            422,
+            "invalid",
+        ),
+    ],
+)
+def test_what_is_refused_is_refused_by_the_usual_way(
+    sidecar: RunningSidecar, seen: Seen, request_: bytes, status: int, code: str
+) -> None:
+    ((answered, headers, problem),) = exchange(sidecar, request_)
+
+    assert (answered, problem["code"]) == (status, code), problem
+    assert headers["content-type"] == "application/problem+json"
+    assert True not in seen.taken
+    assert sidecar.client.get("/v1/runs/odd").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        post("left", headers=(*JSON, "Idempotency-Key: order-17")),
+        post("left", b'{"trigger":"manual","state":"' + b"x" * 40_000 + b'"}'),
+        post("left", query="?wait=verified&timeout=0"),
+    ],
+)
+def test_what_is_unusual_is_taken_in_by_the_usual_way(
+    sidecar: RunningSidecar, seen: Seen, request_: bytes
+) -> None:
+    ((status, _, _),) = exchange(sidecar, request_)
+
+    assert status in (201, 202)
+    assert True not in seen.taken
+
+
+def test_a_token_is_asked_for(tmp_path: Path, seen: Seen) -> None:
+    with running_sidecar(tmp_path, api_token="sesame") as sidecar:
+        ((unknown, _, _),) = exchange(sidecar, post("closed"))
+        ((known, _, _),) = exchange(sidecar, post("closed", headers=(*JSON, "Authorization: Bearer sesame")))
+
+    assert (unknown, known) == (401, 202)
+    assert seen.taken == [False, True]
+
+
+def test_a_limit_that_was_set_holds_without_a_length(tmp_path: Path, seen: Seen) -> None:
+    body = b'{"trigger":"manual","state":"' + b"x" * 3000 + b'"}'
+    head = post("limited", b"", (*JSON, "Transfer-Encoding: chunked")).replace(b"Content-Length: 0\r\n", b"")
+    with running_sidecar(tmp_path, max_body_bytes=2048) as sidecar:
+        ((status, _, problem),) = exchange(sidecar, head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+
+    assert (status, problem["code"]) == (413, "too_large")
+    assert seen.taken == [False]
+
+
+def test_a_sidecar_that_is_about_to_end_takes_nothing_in(tmp_path: Path, seen: Seen) -> None:
+    with running_sidecar(tmp_path) as sidecar:
+        with patch("holdfast.sidecar.service.Service.is_stopping", True):
+            ((status, _, problem),) = exchange(sidecar, post("late"))
+        ((after, _, receipt),) = exchange(sidecar, post("late"))
+
+    assert (status, problem["code"]) == (503, "stopping")
+    assert (after, receipt["sequence_number"]) == (202, 1)
+    assert seen.taken == [False, True]
+
+
+def test_every_request_is_logged_where_debugging_asks_for_it(tmp_path: Path, seen: Seen) -> None:
+    with running_sidecar(tmp_path, log_level="debug") as sidecar:
+        ((status, _, _),) = exchange(sidecar, post("logged"))
+
+    assert status == 202
+    assert seen.taken == []
+
+
+def test_a_client_that_asks_for_it_is_hung_up_on(sidecar: RunningSidecar, seen: Seen) -> None:
+    with closing(connect(sidecar)) as connection:
+        connection.sendall(post("hung-up", headers=(*JSON, "Connection: close")))
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+
+    assert received.startswith(b"HTTP/1.1 202 Accepted\r\n")
+    assert b"connection: close\r\n" in received.lower()
+    assert seen.taken == [True]
+
+
+def test_a_client_that_has_gone_has_its_checkpoint_stored(tmp_path: Path, seen: Seen) -> None:
+    with running_sidecar(tmp_path) as sidecar:
+        put_all = sidecar.assembly.spool.put_all
+        connection = connect(sidecar)
+
+        def put(*arguments: Any, **named: Any) -> Any:
+            connection.close()
+            return put_all(*arguments, **named)
+
+        with patch.object(sidecar.assembly.spool, "put_all", put):
+            connection.sendall(post("gone"))
+            while connection.fileno() >= 0:
+                sidecar.client.get("/healthz")
+        ((_, _, receipt),) = exchange(sidecar, post("gone"))
+
+    assert seen.taken == [True, True]
+    assert receipt["sequence_number"] == 2
+
+
+def test_a_body_that_comes_after_its_head_is_waited_for_by_the_usual_way(
+    sidecar: RunningSidecar, seen: Seen
+) -> None:
+    has_head, is_open_to = threading.Event(), QuickLane.is_open_to
+
+    def look(lane: QuickLane, scope: Any) -> bool:
+        has_head.set()
+        return is_open_to(lane, scope)
+
+    request = post("parted")
+    with patch.object(QuickLane, "is_open_to", look), closing(connect(sidecar)) as connection:
+        connection.sendall(request[:-10])
+        assert has_head.wait(LONGEST_S)
+        connection.sendall(request[-10:] + post("parted"))
+        answers = [_read_answer(connection) for _ in range(2)]
+
+    assert [receipt["sequence_number"] for _, _, receipt in answers] == [1, 2]
+    assert seen.taken == [True]
