@@ -1,6 +1,7 @@
 """Moments of time as the stored files write them."""
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 def format_moment(seconds: float) -> str:
@@ -9,7 +10,13 @@ def format_moment(seconds: float) -> str:
     >>> format_moment(0)
     '1970-01-01T00:00:00.000Z'
     """
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    second, microsecond = divmod(round(seconds * 1_000_000), 1_000_000)
+    return f"{_format_second(second)}.{microsecond // 1000:03d}Z"
+
+
+@lru_cache(maxsize=8)  # a sidecar writes hundreds of moments within one
+def _format_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def epoch(moment: str) -> float:

@@ -4,32 +4,31 @@ The stored bytes are the caller's own, so that nothing is altered on the way.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 Place = tuple[str | int, ...]
 Fault = tuple[Place, str]
 """Where something is wrong, and what."""
 
-_Shape = Callable[[Any], Sequence[Fault]]
-"""Returns what is wrong with a value, each place told from that value on."""
-
 # Every save asks, and almost none has a fault: no place is spelled out before there is one.
 _NONE: Sequence[Fault] = ()
 
 
-def _is(kind: type, name: str) -> _Shape:
+class _Shape(NamedTuple):
+    """What a value must be like. `find` returns what is wrong, each place told from that value on.
+
+    Of values whose very type is among `sound`, nothing needs to be asked.
+    """
+
+    find: Callable[[Any], Sequence[Fault]]
+    sound: frozenset[type | None] = frozenset()
+
+
+def _is(*kinds: type, reason: str) -> _Shape:
     def find(value: object) -> Sequence[Fault]:
-        if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
-            return _NONE
-        return [((), f"Input should be a valid {name}")]
+        return _NONE if isinstance(value, kinds) and not isinstance(value, bool) else [((), reason)]
 
-    return find
-
-
-def _number(value: object) -> Sequence[Fault]:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return _NONE
-    return [((), "use a number")]
+    return _Shape(find, frozenset(kinds))
 
 
 def _members(**shapes: _Shape) -> _Shape:
@@ -41,11 +40,13 @@ def _members(**shapes: _Shape) -> _Shape:
         faults: list[Fault] = []
         for name, shape in shapes.items():
             member = value.get(name)
-            if member is not None and (found := shape(member)):
+            if member is None or type(member) in shape.sound:
+                continue
+            if found := shape.find(member):
                 faults += within(name, found)
         return faults
 
-    return find
+    return _Shape(find)
 
 
 def _each(shape: _Shape) -> _Shape:
@@ -54,11 +55,11 @@ def _each(shape: _Shape) -> _Shape:
             return [((), "Input should be a valid list")]
         faults: list[Fault] = []
         for number, element in enumerate(value):
-            if found := shape(element):
+            if found := shape.find(element):
                 faults += within(number, found)
         return faults
 
-    return find
+    return _Shape(find)
 
 
 def within(step: str | int, faults: Sequence[Fault]) -> list[Fault]:
@@ -70,8 +71,11 @@ def within(step: str | int, faults: Sequence[Fault]) -> list[Fault]:
     return [((step, *place), reason) for place, reason in faults]
 
 
-_string, _integer = _is(str, "string"), _is(int, "integer")
-_object, _list = _is(dict, "dictionary"), _is(list, "list")
+_string = _is(str, reason="Input should be a valid string")
+_integer = _is(int, reason="Input should be a valid integer")
+_number = _is(int, float, reason="use a number")
+_object = _is(dict, reason="Input should be a valid dictionary")
+_list = _is(list, reason="Input should be a valid list")
 
 find_faults_of_state = _members(
     phase_outputs=_object,
@@ -83,10 +87,10 @@ find_faults_of_state = _members(
     errors_encountered=_list,
     active_lessons=_list,
     progress=_object,
-)
+).find
 """What is wrong with a state, and where."""
 
 find_faults_of_context = _members(
     api_metrics=_object, fallback_flags=_object, iteration_counts=_object, warnings=_list
-)
+).find
 """What is wrong with what surrounds a state, which says how the run has been going."""

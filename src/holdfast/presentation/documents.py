@@ -46,8 +46,7 @@ _LINE_FIELDS = tuple(field.name for field in fields(ListedCheckpoint))[:6]
 
 def receipt_document(receipt: Receipt) -> dict[str, Any]:
     """Return a receipt; what is not known yet is left out."""
-    values = ((name, getattr(receipt, name)) for name in _RECEIPT_FIELDS)
-    return {name: value for name, value in values if value is not None}
+    return {name: value for name in _RECEIPT_FIELDS if (value := getattr(receipt, name)) is not None}
 
 
 def runs_document(runs: Iterable["RunSummary"]) -> dict[str, Any]:

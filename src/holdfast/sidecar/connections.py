@@ -6,15 +6,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from heapq import nsmallest
 from math import inf
-from typing import TYPE_CHECKING, Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from holdfast.logs import log
 from holdfast.sidecar.problems import TITLES, Problem, unavailable
-
-if TYPE_CHECKING:
-    from holdfast.sidecar.quick_lane import Headers, QuickLane
 
 MOST_CONNECTIONS = 2000
 # What every connection is taken to have sent at its beginning, so that a new one is not the slowest: a pace
@@ -105,10 +101,9 @@ class BadFraming(Exception):
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol within limits; `limits` and `lane` are set by `limited_protocol`."""
+    """uvicorn's protocol within limits, which a subclass has."""
 
     limits: ConnectionLimits
-    lane: "QuickLane | None"
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -116,7 +111,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._awaited_bytes, self._awaited_since = 0, self.loop.time()
         self._is_in_body = False
         self._flaw = ""
-        self._held: RequestResponseCycle | None = None
         self._head_timer: asyncio.TimerHandle | None = None
         if not self.limits.admit(self.connections, self.loop):
             # Connections come and go, sooner than GitHub does.
@@ -126,7 +120,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_expecting()
+        self.stop_expecting()
         super().connection_lost(exc)
 
     def pace(self, now: float) -> float:
@@ -135,7 +129,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def give_up(self) -> None:
         """End a connection that others need; whoever was sending is told."""
-        self._stop_expecting()
+        self.stop_expecting()
         if self._is_in_body:
             self._send_and_close(_too_slow())
         else:
@@ -145,13 +139,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self._idle_bytes += len(data)
         super().data_received(data)
         self._awaited_bytes += len(data)
-        if self._held is not None:
-            self._go_the_usual_way(self._held)  # its body takes longer, and is waited for there
         if self.transport.is_closing():
             return
         if self._idle_bytes > self.limits.most_head_bytes:
             self._refuse(Problem(431, "head_too_large", "The request's head is too large."))
-        elif self._head_timer is None and self._is_between_requests():
+        elif self._head_timer is None and self.is_between_requests():
             self._expect_head()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -161,10 +153,10 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._stop_expecting()
+        self.stop_expecting()
         self._check_framing()
         self._is_in_body, self._idle_bytes = True, 0
-        self._await_more()
+        self.await_more()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -181,56 +173,16 @@ class LimitedProtocol(HttpToolsProtocol):
         self._is_in_body, self._idle_bytes = False, 0
         self.limits.awaited.pop(self, None)
         super().on_message_complete()
-        if self._held is self.cycle:
-            self._go_quickly(self.cycle)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self.transport.is_closing():
-            self._await_more()
+            self.await_more()
 
     def send_400_response(self, msg: str) -> None:
         log.debug("request_not_understood", cause=self._flaw or msg)  # uvicorn's words are not for clients
         detail = self._flaw or "This is not an HTTP request that can be understood."
         self._refuse(Problem(400, "bad_http", detail))
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        if self.lane is None or not self.lane.is_open_to(cast("dict[str, Any]", cycle.scope)):
-            super()._start_asgi_task(cycle, app)
-        elif cycle.more_body:
-            self._held = cycle
-        else:
-            self._go_quickly(cycle)
-
-    def _go_quickly(self, cycle: RequestResponseCycle) -> None:
-        self._held = None
-        scope = cast("dict[str, Any]", cycle.scope)
-
-        def answer(written: "tuple[bytes, Headers] | None") -> None:
-            if written is None:
-                self._go_the_usual_way(cycle)
-            elif not cycle.disconnected:
-                self._answer(cycle, *written)
-
-        if self.lane is None or not self.lane.take(scope, bytes(cycle.body), answer):
-            self._go_the_usual_way(cycle)
-
-    def _go_the_usual_way(self, cycle: RequestResponseCycle) -> None:
-        self._held = None
-        super()._start_asgi_task(cycle, self.app)
-
-    def _answer(self, cycle: RequestResponseCycle, body: bytes, headers: "Headers") -> None:
-        """Send a 202, head and body as one."""
-        lines = [b"HTTP/1.1 202 Accepted"]
-        lines += [b"%b: %b" % header for header in (*cycle.default_headers, *headers)]
-        if not cycle.keep_alive:
-            lines.append(b"connection: close")
-        self.transport.write(b"\r\n".join((*lines, b"", body)))
-        cycle.response_started = cycle.response_complete = True
-        if not cycle.keep_alive:
-            self.transport.close()
-        cycle.on_response()
-        cycle.on_response = _do_nothing  # it refers to us, and we to it
 
     def _check_framing(self) -> None:
         """Refuse what a proxy in front of us may take for another length. Raises BadFraming."""
@@ -249,10 +201,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self._flaw = detail
         return BadFraming(detail)
 
-    def _is_between_requests(self) -> bool:
+    def is_between_requests(self) -> bool:
+        """Whether every request has its answer, as far as requests were understood."""
         return self.cycle is None or (self.cycle.response_complete and not self.cycle.more_body)
 
-    def _await_more(self) -> None:
+    def await_more(self) -> None:
+        """Note that something is to come from here: a head, or the rest of a body."""
         self._awaited_bytes, self._awaited_since = 0, self.loop.time()
         self.limits.awaited[self] = None
 
@@ -260,9 +214,10 @@ class LimitedProtocol(HttpToolsProtocol):
         """Give the next head its time."""
         self._idle_bytes = 0
         self._head_timer = self.loop.call_later(self.limits.head_time_s, self.transport.close)
-        self._await_more()
+        self.await_more()
 
-    def _stop_expecting(self) -> None:
+    def stop_expecting(self) -> None:
+        """Wait for nothing more: what was awaited is there."""
         self.limits.awaited.pop(self, None)
         if self._head_timer is not None:
             self._head_timer.cancel()
@@ -278,9 +233,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def _do_nothing() -> None: ...
-
-
 def _answer_of(problem: Problem) -> bytes:
     response = problem.response()
     lines = [f"HTTP/1.1 {problem.status} {TITLES[problem.status]}".encode()]
@@ -294,6 +246,6 @@ def _too_slow() -> bytes:
     return _answer_of(Problem(408, "too_slow", detail))
 
 
-def limited_protocol(limits: ConnectionLimits, lane: "QuickLane | None" = None) -> type[LimitedProtocol]:
-    """Return the protocol class that keeps to `limits`, and hands in by `lane` what may go that way."""
-    return type("LimitedProtocol", (LimitedProtocol,), {"limits": limits, "lane": lane})
+def limited_protocol(limits: ConnectionLimits) -> type[LimitedProtocol]:
+    """Return the protocol class of all connections that share these limits."""
+    return type("Protocol", (LimitedProtocol,), {"limits": limits})

@@ -17,7 +17,7 @@ from holdfast.logs import log
 from holdfast.metrics import Metrics
 from holdfast.sidecar.access import Access, is_page
 from holdfast.sidecar.bodies import answer_and_linger
-from holdfast.sidecar.problems import Problem, invalid, problem_of, unavailable
+from holdfast.sidecar.problems import FAILURE, Problem, invalid, problem_of, unavailable
 
 # A request id is a random prefix of this process and a count, which is quicker than a random one for each.
 _PROCESS = uuid4().hex[:24]
@@ -86,7 +86,7 @@ class Guard:
         self._access.check(scope["path"], hosts, headers, query=query, is_form=is_form)
         if _ENCODED_SEPARATOR.search(scope.get("raw_path", b"")):
             raise invalid("run_id", "a run_id has no slash in it, not even an encoded one")
-        if self._is_stopping() and scope["method"] not in _READING:
+        if self._is_stopping() and scope["method"] not in _READING and FAILURE not in scope:
             raise unavailable("stopping", "The sidecar is about to end; send this again in a few seconds.")
 
     async def _answer(self, error: Exception, scope: Scope, exchange: "_Exchange") -> None:

@@ -27,6 +27,9 @@ from holdfast.errors import (
 )
 from holdfast.format.moments import format_moment
 
+FAILURE = "holdfast.failure"
+"""What a request carries that the quick lane has taken in without success: it is only to be told so."""
+
 MEDIA_TYPE = "application/problem+json"
 RETRY_SOON_S = 5
 

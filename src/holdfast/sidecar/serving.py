@@ -21,7 +21,7 @@ from holdfast.sidecar.access import Access, check_binding
 from holdfast.sidecar.agents import AgentEndpoint, LoadTools
 from holdfast.sidecar.checkpoints import CheckpointRoutes
 from holdfast.sidecar.claims import ClaimRoutes
-from holdfast.sidecar.connections import MOST_CONNECTIONS, ConnectionLimits, limited_protocol
+from holdfast.sidecar.connections import MOST_CONNECTIONS, ConnectionLimits
 from holdfast.sidecar.courtesy import Courtesy
 from holdfast.sidecar.dashboard.actions import DashboardActions
 from holdfast.sidecar.dashboard.pages import DashboardPages
@@ -30,6 +30,7 @@ from holdfast.sidecar.events import EventRoutes
 from holdfast.sidecar.guard import Guard
 from holdfast.sidecar.health import HealthRoutes
 from holdfast.sidecar.memory import share_heaps
+from holdfast.sidecar.quick_connections import quick_protocol
 from holdfast.sidecar.quick_lane import QuickLane
 from holdfast.sidecar.service import Service
 from holdfast.sidecar.submitting import SubmitEndpoint
@@ -87,7 +88,7 @@ def serve(
         limits = ConnectionLimits(most_connections=_raise_file_limit())
         config = Config(
             build_app(service, access, load_tools),
-            http=limited_protocol(limits, QuickLane(service, access)),
+            http=quick_protocol(limits, QuickLane(service, access)),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -16,14 +16,11 @@ from holdfast.library.saving import SAVE_SPAN, describe_draft
 from holdfast.presentation.documents import receipt_document
 from holdfast.sidecar import parameters
 from holdfast.sidecar.bodies import check_headers
-from holdfast.sidecar.problems import Problem, problem_of
+from holdfast.sidecar.problems import FAILURE, Problem, problem_of
 from holdfast.sidecar.service import Service
 from holdfast.tracing import is_traceparent, traces
 
 ADDRESS = "/v1/runs/{run_id}/checkpoints"
-FAILURE = "holdfast.failure"
-"""What a request carries that the quick lane has taken in without success: it is only to be told so."""
-
 DEFAULT_WAIT_S = 30.0
 LONGEST_WAIT_S = 300.0
 # Up to this size a checkpoint is checked in a moment; a larger one would keep other requests waiting.

@@ -1,6 +1,7 @@
 """The quick lane answers as the usual way does, and leaves to it whatever is unusual."""
 
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -23,21 +24,32 @@ JSON = ("Content-Type: application/json",)
 
 
 class Seen:
-    """What the lane said of each request: True where it took it in, False where it left it to the others."""
+    """What the lane said of each request: True where it took it in, False where it left it to the others.
+
+    `unparsed` says the same of those whose head it may know.
+    """
 
     def __init__(self) -> None:
         self.taken: list[bool] = []
-        self._take = QuickLane.take
+        self.unparsed: list[bool] = []
+        self._take, self._take_known = QuickLane.take, QuickLane.take_known
 
-    def take(self, *arguments: Any) -> bool:
-        self.taken.append(self._take(*arguments))
+    def take(self, *arguments: Any, **named: Any) -> bool:
+        self.taken.append(self._take(*arguments, **named))
         return self.taken[-1]
+
+    def take_known(self, *arguments: Any) -> bool:
+        self.unparsed.append(self._take_known(*arguments))
+        return self.unparsed[-1]
 
 
 @pytest.fixture
 def seen() -> Iterator[Seen]:
     seen = Seen()
-    with patch.object(QuickLane, "take", lambda *arguments: seen.take(*arguments)):
+    with (
+        patch.object(QuickLane, "take", lambda *arguments, **named: seen.take(*arguments, **named)),
+        patch.object(QuickLane, "take_known", lambda *arguments: seen.take_known(*arguments)),
+    ):
         yield seen
 
 
@@ -59,6 +71,19 @@ def exchange(sidecar: RunningSidecar, *requests: bytes) -> list[tuple[int, dict[
     with closing(connect(sidecar)) as connection:
         connection.sendall(b"".join(requests))
         return [_read_answer(connection) for _ in requests]
+
+
+def exchange_by_turns(
+    sidecar: RunningSidecar, *requests: bytes
+) -> list[tuple[int, dict[str, str], dict[str, Any]]]:
+    """Do the same, each request once the one before has its answer."""
+    with closing(connect(sidecar)) as connection:
+        return [_send_and_read(connection, request) for request in requests]
+
+
+def _send_and_read(connection: socket.socket, request: bytes) -> tuple[int, dict[str, str], dict[str, Any]]:
+    connection.sendall(request)
+    return _read_answer(connection)
 
 
 def _read_answer(connection: socket.socket) -> tuple[int, dict[str, str], dict[str, Any]]:
@@ -178,8 +203,19 @@ def test_a_disk_that_refuses_is_told_by_the_usual_way(tmp_path: Path, seen: Seen
             ((status, _, problem),) = exchange(sidecar, post("full"))
         ((after, _, _),) = exchange(sidecar, post("full"))
 
-    assert seen.taken == [True, True]
+    assert (seen.taken, seen.unparsed) == ([True], [False, True])
     assert (status, after) == (507, 202), problem
+
+
+def test_a_failure_that_ends_the_sidecar_is_told_as_such(tmp_path: Path, seen: Seen) -> None:
+    def put(*_: Any, **__: Any) -> Any:
+        sidecar.assembly.stop.set()  # as it is done then, at the worst of moments
+        raise SpoolUnwritable("the disk failed")
+
+    with running_sidecar(tmp_path) as sidecar, patch.object(sidecar.assembly.spool, "put_all", put):
+        ((status, _, _),) = exchange(sidecar, post("last"))
+
+    assert (status, seen.taken) == (507, [True])
 
 
 @pytest.mark.parametrize(
@@ -293,7 +329,7 @@ def test_a_client_that_has_gone_has_its_checkpoint_stored(tmp_path: Path, seen: 
                 sidecar.client.get("/healthz")
         ((_, _, receipt),) = exchange(sidecar, post("gone"))
 
-    assert seen.taken == [True, True]
+    assert seen.taken == [True]
     assert receipt["sequence_number"] == 2
 
 
@@ -315,3 +351,186 @@ def test_a_body_that_comes_after_its_head_is_waited_for_by_the_usual_way(
 
     assert [receipt["sequence_number"] for _, _, receipt in answers] == [1, 2]
     assert seen.taken == [True]
+
+
+def of_size(size_bytes: int) -> bytes:
+    return b'{"trigger":"manual","state":"' + b"x" * size_bytes + b'"}'
+
+
+def test_a_head_that_came_before_is_not_parsed_again(sidecar: RunningSidecar, seen: Seen) -> None:
+    answers = exchange_by_turns(sidecar, *(post("sent-again", of_size(size)) for size in (10, 10, 3000, 1)))
+
+    assert (seen.taken, seen.unparsed) == ([True], [False, True, True, True])
+    parsed, *others = [{**headers, "date": "", "x-request-id": ""} for _, headers, _ in answers]
+    assert others == [parsed] * 3
+    assert [(status, receipt["sequence_number"]) for status, _, receipt in answers] == [
+        (202, 1),
+        (202, 2),
+        (202, 3),
+        (202, 4),
+    ]
+    assert len({headers["x-request-id"] for _, headers, _ in answers}) == 4
+    stored = sidecar.client.get("/v1/runs/sent-again/checkpoints/3").json()
+    assert stored["state_snapshot"] == "x" * 3000
+
+
+def test_what_is_not_parsed_is_counted_alike(sidecar: RunningSidecar, seen: Seen) -> None:
+    names = ('holdfast_submits_total{outcome="accepted"}', "holdfast_checkpoint_bytes_sum")
+    before = [metric(sidecar, name) for name in names]
+
+    exchange_by_turns(sidecar, *[post("counted-too")] * 3)
+
+    assert seen.unparsed.count(True) == 2
+    assert [metric(sidecar, name) for name in names] == [before[0] + 3, before[1] + 3 * len(CHECKPOINT)]
+
+
+def test_what_is_refused_under_a_known_head_is_refused_by_the_usual_way(
+    sidecar: RunningSidecar, seen: Seen
+) -> None:
+    known = post("refused")
+    changed = b'{"trigger":"manual","state":%d,"checkpoint_id":"0d0a1e52-3c4d-4e5f-8a6b-9c0d1e2f3a4b"}'
+
+    answers = exchange_by_turns(
+        sidecar,
+        known,
+        post("refused", b"{"),
+        post("refused", changed % 1),
+        post("refused", changed % 2),
+        known,
+    )
+
+    assert [status for status, _, _ in answers] == [202, 400, 202, 409, 202]
+    assert answers[1][2]["code"] == "malformed_json"
+    assert answers[3][2]["field"] == "checkpoint_id"
+    assert [answers[number][2]["sequence_number"] for number in (0, 2, 4)] == [1, 2, 3]
+    assert seen.unparsed == [False, False, True, True, True]
+
+
+def test_a_token_that_was_replaced_opens_no_known_head(tmp_path: Path, seen: Seen) -> None:
+    token_file = tmp_path / "token"
+    token_file.write_text("sesame")
+    known = post("closed", headers=(*JSON, "Authorization: Bearer sesame"))
+    with (
+        running_sidecar(tmp_path, api_token_file=token_file) as sidecar,
+        closing(connect(sidecar)) as connection,
+    ):
+        before = [_send_and_read(connection, known)[0] for _ in range(2)]
+        token_file.write_text("another one")
+        os.utime(token_file, ns=(1, 1))
+        after, _, problem = _send_and_read(connection, known)
+
+    assert (before, after, problem["code"]) == ([202, 202], 401, "token_needed")
+    assert seen.unparsed == [False, True, False]
+
+
+def test_requests_behind_one_that_is_not_parsed_keep_their_places(tmp_path: Path, seen: Seen) -> None:
+    has_arrived, may_commit = threading.Event(), threading.Event()
+    with running_sidecar(tmp_path) as sidecar, closing(connect(sidecar)) as connection:
+        _send_and_read(connection, post("queued"))
+        put_all = sidecar.assembly.spool.put_all
+
+        def put(*arguments: Any, **named: Any) -> Any:
+            has_arrived.set()
+            assert may_commit.wait(LONGEST_S)
+            return put_all(*arguments, **named)
+
+        with patch.object(sidecar.assembly.spool, "put_all", put):
+            connection.sendall(post("queued"))
+            assert has_arrived.wait(LONGEST_S)
+            connection.sendall(post("queued", b"{"))
+            connection.sendall(post("queued"))
+            may_commit.set()
+            answers = [_read_answer(connection) for _ in range(3)]
+
+    assert [status for status, _, _ in answers] == [202, 400, 202]
+    assert [answers[number][2]["sequence_number"] for number in (0, 2)] == [2, 3]
+    assert seen.unparsed[1] is True
+
+
+def test_what_looks_like_a_known_head_amid_another_one_is_a_part_of_that(
+    sidecar: RunningSidecar, seen: Seen
+) -> None:
+    known = post("inner")
+    begun = b"POST /v1/runs/outer/checkpoints HTTP/1.1\r\nX-Note: "
+    with closing(connect(sidecar)) as connection:
+        _send_and_read(connection, known)
+        # As one with a request before it, so that its beginning arrives while an answer is due.
+        connection.sendall(known + begun)
+        first = _read_answer(connection)
+        status, _, receipt = _send_and_read(connection, known)
+
+    assert first[0] == status == 202
+    assert (receipt["run_id"], receipt["sequence_number"]) == ("outer", 1)
+    assert seen.unparsed == [False, False]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        ("Connection: close",),
+        (f"X-Note: {'x' * 1100}",),
+    ],
+)
+def test_unusual_heads_are_parsed_each_time(
+    sidecar: RunningSidecar, seen: Seen, head: tuple[str, ...]
+) -> None:
+    request = post("parsed", headers=(*JSON, *head))
+    for _ in range(2):
+        with closing(connect(sidecar)) as connection:
+            connection.sendall(request)
+            received = connection.recv(65536)
+            assert received.startswith(b"HTTP/1.1 202")
+
+    assert True not in seen.unparsed
+
+
+def test_a_sidecar_that_is_about_to_end_hangs_up_after_what_is_not_parsed(tmp_path: Path, seen: Seen) -> None:
+    has_arrived, may_commit = threading.Event(), threading.Event()
+    with running_sidecar(tmp_path) as sidecar, closing(connect(sidecar)) as connection:
+        _send_and_read(connection, post("last"))
+        put_all = sidecar.assembly.spool.put_all
+
+        def put(*arguments: Any, **named: Any) -> Any:
+            has_arrived.set()
+            assert may_commit.wait(LONGEST_S)
+            return put_all(*arguments, **named)
+
+        with patch.object(sidecar.assembly.spool, "put_all", put):
+            connection.sendall(post("last"))
+            assert has_arrived.wait(LONGEST_S)
+            sidecar.assembly.stop.set()
+            may_commit.set()
+            status, _, receipt = _read_answer(connection)
+        assert connection.recv(1) == b""
+
+    assert (status, receipt["sequence_number"]) == (202, 2)
+    assert seen.unparsed == [False, True]
+
+
+def test_a_client_that_has_gone_has_what_is_not_parsed_stored(tmp_path: Path, seen: Seen) -> None:
+    with running_sidecar(tmp_path) as sidecar:
+        connection = connect(sidecar)
+        _send_and_read(connection, post("left"))
+        put_all = sidecar.assembly.spool.put_all
+
+        def put(*arguments: Any, **named: Any) -> Any:
+            connection.close()
+            return put_all(*arguments, **named)
+
+        with patch.object(sidecar.assembly.spool, "put_all", put):
+            connection.sendall(post("left"))
+            while connection.fileno() >= 0:
+                sidecar.client.get("/healthz")
+        ((_, _, receipt),) = exchange(sidecar, post("left"))
+
+    assert seen.unparsed[:2] == [False, True]
+    assert receipt["sequence_number"] == 3
+
+
+def test_no_more_heads_are_kept_in_mind_than_a_limit(sidecar: RunningSidecar, seen: Seen) -> None:
+    with patch("holdfast.sidecar.quick_lane.MOST_KNOWN_HEADS", 2):
+        runs = ("one", "two", "three", "one", "one")
+        answers = exchange_by_turns(sidecar, *(post(run) for run in runs))
+
+    assert [status for status, _, _ in answers] == [202] * 5
+    assert seen.unparsed == [False, False, False, False, True]
