@@ -196,6 +196,7 @@ def test_what_the_commit_refuses_is_told_by_the_usual_way(sidecar: RunningSideca
     assert metric(sidecar, refused) == before + 1
 
 
+@pytest.mark.slow
 def test_a_disk_that_refuses_is_told_by_the_usual_way(tmp_path: Path, seen: Seen) -> None:
     with running_sidecar(tmp_path) as sidecar:
         full = SpoolUnwritable("the disk is full")
@@ -207,6 +208,7 @@ def test_a_disk_that_refuses_is_told_by_the_usual_way(tmp_path: Path, seen: Seen
     assert (status, after) == (507, 202), problem
 
 
+@pytest.mark.slow
 def test_a_failure_that_ends_the_sidecar_is_told_as_such(tmp_path: Path, seen: Seen) -> None:
     def put(*_: Any, **__: Any) -> Any:
         sidecar.assembly.stop.set()  # as it is done then, at the worst of moments
@@ -266,6 +268,7 @@ def test_what_is_unusual_is_taken_in_by_the_usual_way(
     assert True not in seen.taken
 
 
+@pytest.mark.slow
 def test_a_token_is_asked_for(tmp_path: Path, seen: Seen) -> None:
     with running_sidecar(tmp_path, api_token="sesame") as sidecar:
         ((unknown, _, _),) = exchange(sidecar, post("closed"))
@@ -275,6 +278,7 @@ def test_a_token_is_asked_for(tmp_path: Path, seen: Seen) -> None:
     assert seen.taken == [False, True]
 
 
+@pytest.mark.slow
 def test_a_limit_that_was_set_holds_without_a_length(tmp_path: Path, seen: Seen) -> None:
     body = b'{"trigger":"manual","state":"' + b"x" * 3000 + b'"}'
     head = post("limited", b"", (*JSON, "Transfer-Encoding: chunked")).replace(b"Content-Length: 0\r\n", b"")
@@ -285,6 +289,7 @@ def test_a_limit_that_was_set_holds_without_a_length(tmp_path: Path, seen: Seen)
     assert seen.taken == [False]
 
 
+@pytest.mark.slow
 def test_a_sidecar_that_is_about_to_end_takes_nothing_in(tmp_path: Path, seen: Seen) -> None:
     with running_sidecar(tmp_path) as sidecar:
         with patch("holdfast.sidecar.service.Service.is_stopping", True):
@@ -296,6 +301,7 @@ def test_a_sidecar_that_is_about_to_end_takes_nothing_in(tmp_path: Path, seen: S
     assert seen.taken == [False, True]
 
 
+@pytest.mark.slow
 def test_every_request_is_logged_where_debugging_asks_for_it(tmp_path: Path, seen: Seen) -> None:
     with running_sidecar(tmp_path, log_level="debug") as sidecar:
         ((status, _, _),) = exchange(sidecar, post("logged"))
@@ -314,6 +320,7 @@ def test_a_client_that_asks_for_it_is_hung_up_on(sidecar: RunningSidecar, seen: 
     assert seen.taken == [True]
 
 
+@pytest.mark.slow
 def test_a_client_that_has_gone_has_its_checkpoint_stored(tmp_path: Path, seen: Seen) -> None:
     with running_sidecar(tmp_path) as sidecar:
         put_all = sidecar.assembly.spool.put_all
@@ -406,6 +413,7 @@ def test_what_is_refused_under_a_known_head_is_refused_by_the_usual_way(
     assert seen.unparsed == [False, False, True, True, True]
 
 
+@pytest.mark.slow
 def test_a_token_that_was_replaced_opens_no_known_head(tmp_path: Path, seen: Seen) -> None:
     token_file = tmp_path / "token"
     token_file.write_text("sesame")
@@ -423,6 +431,7 @@ def test_a_token_that_was_replaced_opens_no_known_head(tmp_path: Path, seen: See
     assert seen.unparsed == [False, True, False]
 
 
+@pytest.mark.slow
 def test_requests_behind_one_that_is_not_parsed_keep_their_places(tmp_path: Path, seen: Seen) -> None:
     has_arrived, may_commit = threading.Event(), threading.Event()
     with running_sidecar(tmp_path) as sidecar, closing(connect(sidecar)) as connection:
@@ -484,6 +493,7 @@ def test_unusual_heads_are_parsed_each_time(
     assert True not in seen.unparsed
 
 
+@pytest.mark.slow
 def test_a_sidecar_that_is_about_to_end_hangs_up_after_what_is_not_parsed(tmp_path: Path, seen: Seen) -> None:
     has_arrived, may_commit = threading.Event(), threading.Event()
     with running_sidecar(tmp_path) as sidecar, closing(connect(sidecar)) as connection:
@@ -507,6 +517,7 @@ def test_a_sidecar_that_is_about_to_end_hangs_up_after_what_is_not_parsed(tmp_pa
     assert seen.unparsed == [False, True]
 
 
+@pytest.mark.slow
 def test_a_client_that_has_gone_has_what_is_not_parsed_stored(tmp_path: Path, seen: Seen) -> None:
     with running_sidecar(tmp_path) as sidecar:
         connection = connect(sidecar)
