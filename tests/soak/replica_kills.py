@@ -33,6 +33,9 @@ from tests.soak.kills import serve_github
 REPLICAS = 3
 CLIENTS = 4
 CHECKPOINTS_PER_RUN = 25
+# No client begins a run while more wait: each drainer is killed long before it could work off what came in
+# since the last one, and the last of them must come to an end.
+MOST_WAITING = 500
 TAKE_OVER_S = 10.0
 # So many of the drainers are frozen for a while instead of killed.
 FROZEN_SHARE = 0.2
@@ -223,6 +226,8 @@ def _client(ports: list[int], writer: int) -> None:
     """Save runs, one checkpoint after the other, through whichever replica answers."""
     with httpx.Client(timeout=20) as client:
         while True:
+            while _count_waiting(client, random.choice(ports)) > MOST_WAITING:
+                time.sleep(0.1)
             run_id = f"run-{uuid4().hex[:12]}"
             for number in range(CHECKPOINTS_PER_RUN):
                 identity = str(uuid4())
@@ -231,6 +236,15 @@ def _client(ports: list[int], writer: int) -> None:
                     time.sleep(0.02)
                 os.write(writer, f"{run_id} {identity}\n".encode())
                 time.sleep(0.02)
+
+
+def _count_waiting(client: httpx.Client, port: int) -> int:
+    """Return how many wait in the queue; none if this replica is not there to say so."""
+    try:
+        answer = client.get(f"http://127.0.0.1:{port}/v1/status")
+    except httpx.HTTPError:
+        return 0
+    return int(answer.json()["spool"]["depth"]) if answer.status_code == 200 else 0
 
 
 def _submit(client: httpx.Client, port: int, run_id: str, body: Mapping[str, object]) -> bool:
