@@ -16,7 +16,7 @@ def format_moment(seconds: float) -> str:
 
 @lru_cache(maxsize=8)  # a sidecar writes hundreds of moments within one
 def _format_second(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return datetime.fromtimestamp(second, UTC).isoformat().removesuffix("+00:00")
 
 
 def epoch(moment: str) -> float:

@@ -21,7 +21,7 @@ class _Shape(NamedTuple):
     """
 
     find: Callable[[Any], Sequence[Fault]]
-    sound: frozenset[type | None] = frozenset()
+    sound: frozenset[type] = frozenset()
 
 
 def _is(*kinds: type, reason: str) -> _Shape:

@@ -3,7 +3,7 @@
 import hmac
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from urllib.parse import quote
 
@@ -114,7 +114,7 @@ class Access:
             headers={"WWW-Authenticate": "Bearer"},
         )
 
-    def is_known(self, path: str, headers: dict[bytes, bytes]) -> bool:
+    def is_known(self, path: str, headers: Mapping[bytes, bytes]) -> bool:
         """Whether a request comes from someone who may look: by the token, or for pages by a session.
 
         The API itself is for those who send the token with each request.
@@ -125,7 +125,7 @@ class Access:
             return False
         return self._sessions.is_known(headers.get(b"cookie", b""))
 
-    def _has_token(self, headers: dict[bytes, bytes]) -> bool:
+    def _has_token(self, headers: Mapping[bytes, bytes]) -> bool:
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         token = self._tokens.token()
         if not token or scheme.lower() != b"bearer":

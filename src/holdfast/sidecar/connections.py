@@ -101,7 +101,7 @@ class BadFraming(Exception):
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol within limits, which a subclass has."""
+    """uvicorn's protocol within limits; `limits` is set by a subclass."""
 
     limits: ConnectionLimits
 
@@ -244,8 +244,3 @@ def _answer_of(problem: Problem) -> bytes:
 def _too_slow() -> bytes:
     detail = "The body came too slowly while others waited for a connection; send it again."
     return _answer_of(Problem(408, "too_slow", detail))
-
-
-def limited_protocol(limits: ConnectionLimits) -> type[LimitedProtocol]:
-    """Return the protocol class of all connections that share these limits."""
-    return type("Protocol", (LimitedProtocol,), {"limits": limits})

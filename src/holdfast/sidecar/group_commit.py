@@ -67,14 +67,14 @@ class GroupCommit:
         return await future
 
     def hand_in(self, draft: Draft, settle: Settle) -> None:
-        """Have `settle` called, in the event loop, with the receipt or the error once that is known."""
+        """Have `settle` called with the receipt or the error once that is known, in this very event loop."""
         with self._changed:
             self._waiting.append((draft, settle))
-        if not self._is_telling and self._loop is not None:
+        if not self._is_telling:
             # Told once for all that came at the same time: a thread that is woken for the first of them would
             # commit it alone.
             self._is_telling = True
-            self._loop.call_soon(self._tell)
+            asyncio.get_running_loop().call_soon(self._tell)
 
     def _tell(self) -> None:
         self._is_telling = False

@@ -30,7 +30,9 @@ _SUBJECT = ("run_id", "checkpoint_id", "sequence", "sequence_number", "at", "tra
 _ROUTINE = frozenset({"/healthz", "/readyz", "/metrics", "/v1/runs/{run_id}/checkpoints"})
 # Whoever may not come in is not listened to any longer, not even for politeness.
 _CUT_SHORT = frozenset({401, 403})
-SAFE_HEADERS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+_SAFE_HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+
+Header = tuple[bytes, bytes]
 
 Show = Callable[[Request, Problem], Awaitable[Response]]
 """Makes a page of a problem, for a person who looks."""
@@ -159,6 +161,11 @@ def request_id_of(headers: Mapping[bytes, bytes]) -> str:
     return given.decode() if _REQUEST_ID.fullmatch(given) else f"{_PROCESS}{next(_requests):08x}"
 
 
+def common_headers(request_id: str) -> tuple[Header, ...]:
+    """Return the headers that every answer ends with."""
+    return (b"x-request-id", request_id.encode()), *_SAFE_HEADERS
+
+
 class _Exchange:
     """One request and what is known of its answer so far."""
 
@@ -171,7 +178,6 @@ class _Exchange:
         self._receive = receive
         self._send = send
         self._is_body_read = False
-        self._identity = (b"x-request-id", self.request_id.encode())
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -181,7 +187,7 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message.get("headers", ()), self._identity, *SAFE_HEADERS]
+            message["headers"] = [*message.get("headers", ()), *common_headers(self.request_id)]
         await self._send(message)
 
     async def answer(self, problem: Problem, response: Response) -> None:

@@ -28,7 +28,8 @@ from holdfast.errors import (
 from holdfast.format.moments import format_moment
 
 FAILURE = "holdfast.failure"
-"""What a request carries that the quick lane has taken in without success: it is only to be told so."""
+"""Under this name a request has the error of a checkpoint that the quick lane took in and could not store: the
+usual way only reports it."""
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SOON_S = 5

@@ -15,33 +15,43 @@ from typing import Any, NamedTuple
 
 from holdfast.format.ids import parse_run_id
 from holdfast.format.receipt import Receipt
+from holdfast.logs import log
 from holdfast.sidecar.access import Access
 from holdfast.sidecar.bodies import check_headers
 from holdfast.sidecar.group_commit import Outcome
-from holdfast.sidecar.guard import SAFE_HEADERS, request_id_of
+from holdfast.sidecar.guard import Header, common_headers, request_id_of
 from holdfast.sidecar.service import Service
-from holdfast.sidecar.submitting import ADDRESS, CHECKED_AT_ONCE_BYTES, write_receipt
+from holdfast.sidecar.submitting import ADDRESS, CHECKED_AT_ONCE_BYTES, count_failure, write_receipt
 from holdfast.tracing import traces
 
-Header = tuple[bytes, bytes]
-Answer = Callable[[bytes | Exception], None]
-"""Told the end of a 202, from its own headers on; or why there is none, for the usual way to say so."""
+OnStored = Callable[[bytes | Exception], None]
+"""Called with the rest of a 202, after its status line and the server's own headers; or with the error that
+the usual way is to report."""
 
-# A head as clients send it has a few hundred bytes; what is remembered of all of them stays below 2 MB.
+# A head as clients send it has a few hundred bytes.
 MOST_HEAD_BYTES = 1024
 MOST_KNOWN_HEADS = 2000
 
 _BEFORE, _AFTER = ADDRESS.split("{run_id}")
 _END_OF_HEAD = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ?([0-9]{1,9})(?=\r\n)")
-_SAFE_LINES = b"".join(b"%b: %b\r\n" % header for header in SAFE_HEADERS)
+# What is another one in each request: a head that has it would only crowd out those that come again.
+_UNIQUE_HEADERS = (b"x-request-id", b"traceparent")
 
 
 class KnownHead(NamedTuple):
-    """What a request's head says that has passed every check, whatever the length of its body."""
+    """What counts of a request's head that has passed every check, whatever the length of its body."""
 
     run_id: str
-    headers: dict[bytes, bytes]
+    authorization: Mapping[bytes, bytes]
+    """The header of that name, if there is one."""
+
+
+class KnownRequest(NamedTuple):
+    """A whole request that was not parsed, because its head is known."""
+
+    head: KnownHead
+    body: bytes
 
 
 class QuickLane:
@@ -67,86 +77,103 @@ class QuickLane:
             and not (self._is_debugging or traces.is_on)
         )
 
-    def take(self, scope: Mapping[str, Any], body: bytes, answer: Answer, *, arrived: bytes = b"") -> bool:
-        """Take a checkpoint in, and have `answer` called once it is on disk; False if it is not for here.
+    def take(self, scope: Mapping[str, Any], body: bytes, on_stored: OnStored, *, whole: bytes = b"") -> bool:
+        """Take a checkpoint in, and have `on_stored` called once it is on disk; False if it is not for here.
 
-        `arrived` is the whole request as it came, if it came as one and its connection is kept.
+        `whole` is the request as it came, if it came as one and its connection is kept.
         """
-        began = time.perf_counter()
-        if self._service.is_stopping:
+        headers = dict(scope["headers"])
+        head = self._understand(scope, headers, body)
+        if head is None or not self._take_in(head.run_id, body, request_id_of(headers), on_stored):
             return False
-        head = self._understand(scope, body)
-        if head is None or not self._take_in(head, body, answer, began):
-            return False
-        if (split := _split(arrived)) and split[1] == body:
-            if len(self._known) >= MOST_KNOWN_HEADS:
-                self._known.clear()
-            self._known[split[0]] = head
+        if not any(name in headers for name in _UNIQUE_HEADERS):
+            self._remember(whole, head)
         return True
 
-    def take_known(self, arrived: bytes, answer: Answer) -> bool:
-        """Do the same for a whole request whose head is known; False leaves it to be parsed."""
-        began = time.perf_counter()
+    def find_known(self, arrived: bytes) -> KnownRequest | None:
+        """Return what arrived as a request, if it is one, whole, whose head is known; None if not."""
         split = _split(arrived)
         head = self._known.get(split[0]) if split else None
-        if split is None or head is None or self._service.is_stopping or traces.is_on:
-            return False
-        body = split[1]
-        # Nothing else about a head can change its meaning: a token may be replaced, or a larger body come.
-        is_for_here = len(body) <= self._most_bytes and self._access.is_known(ADDRESS, head.headers)
-        return is_for_here and self._take_in(head, body, answer, began)
+        return KnownRequest(head, arrived[split[1] :]) if split and head else None
 
-    def _understand(self, scope: Mapping[str, Any], body: bytes) -> KnownHead | None:
+    def take_known(self, request: KnownRequest, on_stored: OnStored) -> bool:
+        """Do what `take` does for a request whose head is known; False leaves it to be parsed."""
+        head, body = request
+        # Nothing else about a head can change its meaning: its token may be replaced, or a larger body come.
+        may_pass = len(body) <= self._most_bytes and self._access.is_known(ADDRESS, head.authorization)
+        return (
+            may_pass and not traces.is_on and self._take_in(head.run_id, body, request_id_of({}), on_stored)
+        )
+
+    def note_untold(self, failure: Exception) -> None:
+        """Count and log what could not be stored, where nobody is there any more to be told of it."""
+        count_failure(self._service.metrics, failure)
+        log.warning("checkpoint_not_stored", cause=str(failure))
+
+    def _understand(
+        self, scope: Mapping[str, Any], headers: dict[bytes, bytes], body: bytes
+    ) -> KnownHead | None:
         """Return the head of a request that may pass; None for one that needs a closer look, or a refusal."""
         fields: Sequence[Header] = scope["headers"]
-        headers = dict(fields)
         if len(body) > self._most_bytes or b"idempotency-key" in headers:
             return None
         try:
             self._access.check(scope["path"], [value for name, value in fields if name == b"host"], headers)
             check_headers(headers, limit_bytes=self._service.bodies.limit_bytes)
-            return KnownHead(parse_run_id(scope["path"][len(_BEFORE) : -len(_AFTER)]), headers)
+            run_id = parse_run_id(scope["path"][len(_BEFORE) : -len(_AFTER)])
         except Exception:  # the usual way comes to the same, and has words for it
             return None
+        return KnownHead(run_id, {name: headers[name] for name in (b"authorization",) if name in headers})
 
-    def _take_in(self, head: KnownHead, body: bytes, answer: Answer, began: float) -> bool:
-        metrics = self._service.metrics
+    def _remember(self, whole: bytes, head: KnownHead) -> None:
+        if split := _split(whole):
+            if len(self._known) >= MOST_KNOWN_HEADS:
+                del self._known[next(iter(self._known))]
+            self._known[split[0]] = head
+
+    def _take_in(self, run_id: str, body: bytes, request_id: str, on_stored: OnStored) -> bool:
+        began = time.perf_counter()
+        if self._service.is_stopping:
+            return False
         try:
-            draft = self._service.holdfast.draft(body, run_id=head.run_id)
-        except Exception:  # likewise
+            draft = self._service.holdfast.draft(body, run_id=run_id)
+        except Exception:  # the usual way comes to the same, and has words for it
             return False
         trigger, size_bytes = draft.trigger.value, len(body)
 
         def settle(outcome: Outcome) -> None:
             if not isinstance(outcome, Receipt):
-                answer(outcome)
+                on_stored(outcome)
                 return
-            seconds = time.perf_counter() - began
-            metrics.checkpoint_accepted(trigger, seconds=seconds, size_bytes=size_bytes)
-            self._answered.inc()
-            answer(_write(outcome, request_id_of(head.headers)))
+            try:
+                seconds = time.perf_counter() - began
+                self._service.metrics.checkpoint_accepted(trigger, seconds=seconds, size_bytes=size_bytes)
+                self._answered.inc()
+                rest = _write(outcome, request_id)
+            except Exception as error:  # whoever waits is told, whatever it is
+                on_stored(error)
+            else:
+                on_stored(rest)
 
         self._service.intake.hand_in(draft, settle)
         return True
 
 
-def _split(arrived: bytes) -> tuple[bytes, bytes] | None:
-    """Return the head of a request without the length of its body, and the body; None unless it is whole.
+def _split(arrived: bytes) -> tuple[bytes, int] | None:
+    """Return the head of a request without the length of its body, and where that begins; None unless whole.
 
     >>> _split(b"POST / HTTP/1.1\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
-    (b'POST / HTTP/1.1\\r\\nContent-Length: ', b'{}')
+    (b'POST / HTTP/1.1\\r\\nContent-Length: ', 38)
     """
     end = arrived.find(_END_OF_HEAD, 0, MOST_HEAD_BYTES)
     length = _LENGTH.search(arrived, 0, end + 2) if end > 0 else None
-    if length is None:
+    start = end + len(_END_OF_HEAD)
+    if length is None or len(arrived) - start != int(length[1]):
         return None
-    body = arrived[end + len(_END_OF_HEAD) :]
-    if len(body) != int(length[1]):
-        return None
-    return arrived[: length.start(1)] + arrived[length.end(1) : end], body
+    return arrived[: length.start(1)] + arrived[length.end(1) : end], start
 
 
 def _write(receipt: Receipt, request_id: str) -> bytes:
     content, describing = write_receipt(receipt)
-    lines = b"".join(b"%b: %b\r\n" % header for header in describing)
-    return b"%bx-request-id: %b\r\n%b\r\n%b" % (lines, request_id.encode(), _SAFE_LINES, content)
+    lines = b"".join(b"%b: %b\r\n" % header for header in (*describing, *common_headers(request_id)))
+    return b"%b\r\n%b" % (lines, content)

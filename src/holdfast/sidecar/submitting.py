@@ -2,10 +2,11 @@
 
 import re
 import time
+from contextlib import suppress
 from uuid import UUID, uuid5
 
 import orjson
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -13,6 +14,7 @@ from holdfast.errors import CheckpointChanged, HoldfastError
 from holdfast.format.checkpoint import Draft
 from holdfast.format.receipt import Progress, Receipt
 from holdfast.library.saving import SAVE_SPAN, describe_draft
+from holdfast.metrics import Metrics
 from holdfast.presentation.documents import receipt_document
 from holdfast.sidecar import parameters
 from holdfast.sidecar.bodies import check_headers
@@ -62,9 +64,13 @@ class SubmitEndpoint:
             wait_s = _wait_of(request) if scope["query_string"] else None
             headers: dict[bytes, bytes] = dict(scope["headers"])
             check_headers(headers, limit_bytes=self._service.bodies.limit_bytes, is_setting=True)
-            body = await self._service.bodies.read(receive)
             if failure := scope.get(FAILURE):
+                with suppress(
+                    ClientDisconnect
+                ):  # what the disk said counts, also if nobody is there to hear it
+                    await self._service.bodies.read(receive)
                 raise failure
+            body = await self._service.bodies.read(receive)
             size_bytes = len(body)
             id_of_key = _id_of_key(run_id, headers.get(b"idempotency-key"))
             draft = await self._draft(body, run_id, id_of_key)
@@ -74,8 +80,7 @@ class SubmitEndpoint:
                 draft = draft.within_trace(traces.traceparent())
             receipt = await self._store(draft, id_of_key)
         except (HoldfastError, Problem) as error:
-            outcome = "failed" if problem_of(error).status >= 500 else "refused"
-            self._metrics.submits.labels(outcome).inc()
+            count_failure(self._metrics, error)
             raise
         scope["state"] = {**scope.get("state", {}), "sequence_number": receipt.sequence_number}
         seconds = time.perf_counter() - began
@@ -122,6 +127,11 @@ async def _answer(receipt: Receipt, send: Send, *, is_awaited: bool) -> None:
     body, headers = write_receipt(receipt)
     await send({"type": "http.response.start", "status": 201 if is_done else 202, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+def count_failure(metrics: Metrics, error: Exception) -> None:
+    """Count a checkpoint that was not stored: because of itself, or because of us."""
+    metrics.submits.labels("failed" if problem_of(error).status >= 500 else "refused").inc()
 
 
 def write_receipt(receipt: Receipt) -> tuple[bytes, list[tuple[bytes, bytes]]]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from uvicorn import Config, Server
 
-from holdfast.sidecar.connections import ENDED_EVERY_S, WORTH_WAKING_BYTES, ConnectionLimits, limited_protocol
+from holdfast.sidecar.connections import ENDED_EVERY_S, WORTH_WAKING_BYTES, ConnectionLimits, LimitedProtocol
 
 # Longer than any test takes.
 LONGEST_S = 60
@@ -47,7 +47,7 @@ def play(limits: ConnectionLimits, scene: Scene, app: Any = answer) -> Any:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             config = Config(
                 app,
-                http=limited_protocol(limits),
+                http=type("Protocol", (LimitedProtocol,), {"limits": limits}),
                 ws="none",
                 lifespan="off",
                 log_config=None,

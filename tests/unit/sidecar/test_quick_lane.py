@@ -10,12 +10,15 @@ from http.client import HTTPResponse
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import PropertyMock, patch
 
 import pytest
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from holdfast.errors import SpoolUnwritable
+from holdfast.sidecar.quick_connections import QuickProtocol
 from holdfast.sidecar.quick_lane import QuickLane
+from tests.fakes.heard import heard_events
 from tests.fakes.sidecar import RunningSidecar, running_sidecar
 
 LONGEST_S = 60
@@ -32,11 +35,17 @@ class Seen:
     def __init__(self) -> None:
         self.taken: list[bool] = []
         self.unparsed: list[bool] = []
-        self._take, self._take_known = QuickLane.take, QuickLane.take_known
+        self._take, self._take_known, self._find = QuickLane.take, QuickLane.take_known, QuickLane.find_known
 
     def take(self, *arguments: Any, **named: Any) -> bool:
         self.taken.append(self._take(*arguments, **named))
         return self.taken[-1]
+
+    def find_known(self, *arguments: Any) -> Any:
+        found = self._find(*arguments)
+        if found is None:
+            self.unparsed.append(False)
+        return found
 
     def take_known(self, *arguments: Any) -> bool:
         self.unparsed.append(self._take_known(*arguments))
@@ -48,6 +57,7 @@ def seen() -> Iterator[Seen]:
     seen = Seen()
     with (
         patch.object(QuickLane, "take", lambda *arguments, **named: seen.take(*arguments, **named)),
+        patch.object(QuickLane, "find_known", lambda *arguments: seen.find_known(*arguments)),
         patch.object(QuickLane, "take_known", lambda *arguments: seen.take_known(*arguments)),
     ):
         yield seen
@@ -538,10 +548,95 @@ def test_a_client_that_has_gone_has_what_is_not_parsed_stored(tmp_path: Path, se
     assert receipt["sequence_number"] == 3
 
 
-def test_no_more_heads_are_kept_in_mind_than_a_limit(sidecar: RunningSidecar, seen: Seen) -> None:
-    with patch("holdfast.sidecar.quick_lane.MOST_KNOWN_HEADS", 2):
-        runs = ("one", "two", "three", "one", "one")
+@pytest.mark.slow
+def test_no_more_heads_are_kept_in_mind_than_a_limit(tmp_path: Path, seen: Seen) -> None:
+    runs = ("one", "two", "three", "two", "one")
+    with patch("holdfast.sidecar.quick_lane.MOST_KNOWN_HEADS", 2), running_sidecar(tmp_path) as sidecar:
         answers = exchange_by_turns(sidecar, *(post(run) for run in runs))
 
     assert [status for status, _, _ in answers] == [202] * 5
-    assert seen.unparsed == [False, False, False, False, True]
+    assert seen.unparsed == [False, False, False, True, False]
+
+
+@pytest.mark.parametrize("name", ["X-Request-Id", "Traceparent"])
+def test_heads_that_come_only_once_are_not_kept_in_mind(
+    sidecar: RunningSidecar, seen: Seen, name: str
+) -> None:
+    request = post("unique", headers=(*JSON, f"{name}: mine-7"))
+
+    answers = exchange_by_turns(sidecar, request, request)
+
+    assert [status for status, _, _ in answers] == [202, 202]
+    assert seen.unparsed == [False, False]
+
+
+@pytest.mark.slow
+def test_a_request_behind_another_is_refused_before_its_body_has_come(tmp_path: Path, seen: Seen) -> None:
+    begun = post("closed", b"").replace(b"Content-Length: 0", b"Content-Length: 100")
+    with running_sidecar(tmp_path, api_token="sesame") as sidecar, closing(connect(sidecar)) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + begun)
+        answers = [_read_answer(connection)[0] for _ in range(2)]
+
+    assert answers == [200, 401]
+    assert seen.taken == []
+
+
+def test_a_client_that_does_not_read_its_answers_is_left_to_the_usual_way(
+    sidecar: RunningSidecar, seen: Seen
+) -> None:
+    known = post("unread")
+    exchange_by_turns(sidecar, known, known)
+    paused = patch.object(FlowControl, "write_paused", PropertyMock(return_value=True), create=True)
+    with paused, closing(connect(sidecar)) as connection:
+        status, _, _ = _send_and_read(connection, known)
+
+    assert status == 202
+    assert (seen.taken, seen.unparsed) == ([True], [False, True])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_answer_that_cannot_be_written_is_a_500(sidecar: RunningSidecar, seen: Seen, count: int) -> None:
+    run_id = f"unwritten-{count}"
+    with closing(connect(sidecar)) as connection:
+        for _ in range(count - 1):
+            _send_and_read(connection, post(run_id))
+        with patch("holdfast.sidecar.quick_lane._write", side_effect=RuntimeError("nobody foresaw this")):
+            broken = _send_and_read(connection, post(run_id))[0]
+        after, _, receipt = _send_and_read(connection, post(run_id))
+
+    # What is on disk stays there: the client may send it again.
+    assert (broken, after, receipt["sequence_number"]) == (500, 202, count + 1)
+    assert seen.unparsed.count(True) == count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("are_known", [False, True])
+def test_a_disk_that_fails_is_counted_also_if_the_client_has_gone(
+    tmp_path: Path, seen: Seen, are_known: bool
+) -> None:
+    failed = 'holdfast_submits_total{outcome="failed"}'
+    with running_sidecar(tmp_path) as sidecar:
+        connection = connect(sidecar)
+        if are_known:
+            _send_and_read(connection, post("gone"))
+        has_lost, lose = threading.Event(), QuickProtocol.connection_lost
+
+        def note_loss(protocol: QuickProtocol, error: Exception | None) -> None:
+            lose(protocol, error)
+            has_lost.set()
+
+        def put(*_: Any, **__: Any) -> Any:
+            connection.close()
+            assert has_lost.wait(LONGEST_S)
+            raise SpoolUnwritable("the disk is full")
+
+        with (
+            patch.object(QuickProtocol, "connection_lost", note_loss),
+            patch.object(sidecar.assembly.spool, "put_all", put),
+            heard_events() as heard,
+        ):
+            connection.sendall(post("gone"))
+            heard.wait_for("checkpoint_not_stored" if are_known else "request_answered")
+        assert metric(sidecar, failed) == 1
+
+    assert seen.unparsed[:2] == ([False, True] if are_known else [False, False])
