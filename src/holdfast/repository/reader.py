@@ -20,7 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import At
-from holdfast.format.index import Index
+from holdfast.format.index import Index, IndexEntry
 from holdfast.format.paths import PRESERVED_RUNS, SUMMARY, Layout
 from holdfast.format.review import Held
 from holdfast.format.stored_file import entry_of
@@ -100,10 +100,12 @@ class Reader:
 
     def look_at(self, run_id: str, *, newest: int | None = None) -> tuple[Index, "ResumePlan"]:
         """Return the checkpoints of a run and its resume plan, both at one commit. Raises like `resume`."""
+        # The spool first: what leaves it after this is stored at the commit that is read, or was listed here.
+        spooled = self._spooled_entries(run_id)
         is_hasty = self.cache.has_latest(run_id)
         at_once = replace(self, source=self._github(is_hasty=is_hasty))
         plan = at_once.resume(run_id)
-        return at_once.list_checkpoints(run_id, newest=newest), plan
+        return at_once.list_beside(run_id, spooled, newest=newest), plan
 
     def list_runs(
         self, *, is_resumable: bool = False, workflow: str | None = None, is_waiting: bool = False
@@ -196,19 +198,25 @@ class Reader:
 
     def list_checkpoints(self, run_id: str, *, newest: int | None = None) -> Index:
         """Return the checkpoints of a run, stored or spooled: all, or the `newest`. Raises UnknownRun."""
+        return self.list_beside(run_id, self._spooled_entries(run_id), newest=newest)
+
+    def _spooled_entries(self, run_id: str) -> list[IndexEntry]:
         waiting = SpooledRun.look(self.spool, run_id)
-        entries = [
+        return [
             entry_of(
                 envelope, self.layout.checkpoint_path(run_id, envelope.sequence, envelope.header.trigger)
             )
             for envelope in waiting.open_all(waiting.pending)
         ]
 
+    def list_beside(self, run_id: str, spooled: list[IndexEntry], *, newest: int | None = None) -> Index:
+        """Return what is stored of a run and these spooled checkpoints. Raises UnknownRun if there is neither."""
+
         def read(run: StoredRun) -> Index:
             return run.listing() if newest is None else run.list_newest(newest)
 
-        stored, _ = self._stored_beside_spool(run_id, read, Index(run_id), is_spooled=bool(entries))
-        whole = stored.with_entries(entries, workflow=None, now="") if entries else stored
+        stored, _ = self._stored_beside_spool(run_id, read, Index(run_id), is_spooled=bool(spooled))
+        whole = stored.with_entries(spooled, workflow=None, now="") if spooled else stored
         return whole.unfolded(newest)
 
     def read_signatures(self, run_id: str) -> dict[str, str]:

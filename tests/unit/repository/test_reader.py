@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from structlog.testing import capture_logs
@@ -95,6 +96,23 @@ def test_newest_is_read_from_the_latest(stranger: Workshop) -> None:
 
     assert (plan.state, plan.sequence_number, plan.source) == ({"n": 3}, 3, "github")
     assert plan.warnings == []
+
+
+def test_a_look_loses_nothing_that_is_drained_meanwhile(workshop: Workshop) -> None:
+    workshop.save(state={"n": 4})
+    resume = Reader.resume
+
+    def resume_and_drain(reader: Reader, run_id: str) -> Any:
+        reader.list_checkpoints(run_id)  # so that it is at this commit that all is read
+        plan = resume(reader, run_id)
+        workshop.worker.drain()
+        return plan
+
+    with patch.object(Reader, "resume", resume_and_drain):
+        index, plan = workshop.reader.look_at("r")
+
+    assert plan.sequence_number == 4
+    assert [entry.sequence for entry in index.entries] == [1, 2, 3, 4]
 
 
 def test_first_resume_costs_two_requests_and_the_second_one_conditional_one(
