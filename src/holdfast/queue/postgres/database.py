@@ -25,6 +25,10 @@ MOST_CONNECTIONS = 12
 CONNECT_TIMEOUT_S = 4
 ATTEMPTS = 4
 _PAUSE_S = 0.05
+_USAGE = (
+    "HOLDFAST_DATABASE_URL: use a URL such as postgresql://user:password@host:5432/database; in user and "
+    "password, write @ as %40, / as %2F and % as %25"
+)
 
 _OPTIONS: dict[str, Any] = {
     "connect_timeout": CONNECT_TIMEOUT_S,
@@ -242,11 +246,26 @@ def explain(error: psycopg.Error) -> str:
 
 def _parse(url: str) -> dict[str, Any]:
     try:
-        return dict(conninfo.conninfo_to_dict(url))
+        parts = dict(conninfo.conninfo_to_dict(url))
     except psycopg.ProgrammingError:
-        raise InvalidSettings(
-            ["HOLDFAST_DATABASE_URL: use a URL such as postgresql://user:password@host:5432/database"]
-        ) from None
+        raise InvalidSettings([_USAGE]) from None
+    # A password that is not encoded would be taken for a host, a port or a database, and be shown as such.
+    port = str(parts.get("port") or "0")
+    if not port.replace(",", "").isdigit() or not _is_clear(url):
+        raise InvalidSettings([_USAGE])
+    return parts
+
+
+def _is_clear(url: str) -> bool:
+    """Whether the first @ ends user and password, as it does for PostgreSQL, and not one behind it.
+
+    >>> _is_clear("postgresql://me:s%40cret@db/work"), _is_clear("postgresql://me:s@cret@db/work")
+    (True, False)
+    """
+    _, is_url, rest = url.partition("://")
+    authority, _, path = rest.partition("/")
+    user, at, host = authority.partition("@")
+    return not is_url or not any("@" in each.partition("?")[0] for each in (host if at else user, path))
 
 
 def _with_options(url: str) -> str:

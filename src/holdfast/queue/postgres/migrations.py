@@ -17,7 +17,15 @@ _CHECK_RIGHTS = (
     " where tablename like 'holdfast\\_%' and schemaname = any(current_schemas(false))"
 )
 # What a wrong address or a wrong password leads to, in contrast to a server that is away for a while.
-_WRONG = ("authentication", "password", "does not exist", "no pg_hba.conf entry", "role", "certificate")
+_WRONG = (
+    "authentication",
+    "password",
+    "does not exist",
+    "no pg_hba.conf entry",
+    "role",
+    "certificate",
+    "does not support ssl",
+)
 
 
 def prepare_database(database: Database) -> None:

@@ -109,6 +109,32 @@ def test_address_that_is_none_is_refused_without_the_password() -> None:
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "password",
+    ["s@cret-part", "s/cret-part", "12?cret-part@x", "12/cret-part", "s/c#r@et?cret-part", "%zzcret-part"],
+)
+def test_a_password_that_is_not_encoded_is_refused_and_not_shown(password: str) -> None:
+    with pytest.raises(InvalidSettings, match="write @ as %40, / as %2F") as caught:
+        Database(f"postgresql://me:{password}@db:5432/work")
+
+    assert "cret-part" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:s%40cret%2Fpart@db:5432/work",
+        "postgresql://me:s:c#r?cret-part@db:5432/work",
+        "postgresql://me@db/work?application_name=me@here",
+        "postgresql:///work?host=/tmp",
+        "postgresql://me:secret@one:5432,two:5433/work",
+        "host=db password=s@cret/part dbname=work",
+    ],
+)
+def test_an_address_that_is_clear_is_taken(url: str) -> None:
+    assert "cret" not in Database(url).description
+
+
 def test_database_that_was_closed_takes_nothing(database: Database) -> None:
     database.close()
 
