@@ -18,6 +18,7 @@ from holdfast.queue.moving import first_batch, move_batch
 from holdfast.queue.sqlite_queue import SqliteQueue
 
 TRY_EVERY_S = 1.0
+_MOST_REMEMBERED = 10_000
 
 
 class FallbackQueue(CommonQueue):
@@ -39,6 +40,8 @@ class FallbackQueue(CommonQueue):
         self._closed = threading.Event()
         self._wake: Callable[[], None] | None = None
         self._is_local = local.status(0.0).depth > 0
+        self._highest: dict[str, int] = {}
+        """The highest number of each run that went to the database last, for the case that it goes away."""
 
     def open(self) -> None:
         """Reach for the database now, so that a wrong address shows; begin to move what waits here.
@@ -52,7 +55,6 @@ class FallbackQueue(CommonQueue):
     def begin_away(self, error: DatabaseAway) -> None:
         """Begin with a database that is away, and wait for it to come back."""
         self._note_away(error)
-        self._start_mover()
 
     def put_all(
         self,
@@ -64,10 +66,14 @@ class FallbackQueue(CommonQueue):
         shared = self._shared
         if shared and not self._is_local:
             try:
-                return shared.put_all(new_items, persistence=persistence, are_new=are_new)
+                outcomes = shared.put_all(new_items, persistence=persistence, are_new=are_new)
             except DatabaseAway as error:
                 self._note_away(error)
+            else:
+                self._remember(outcomes)
+                return outcomes
         with self._lock:
+            self._go_on_numbering(new_items)
             outcomes = self._local.put_all(new_items, persistence=Persistence.DELAYED, are_new=are_new)
             self._is_local = True
         self._start_mover()
@@ -85,10 +91,12 @@ class FallbackQueue(CommonQueue):
 
     def trouble(self) -> str | None:
         away = self._away
-        if away is None:
+        if away is None and not self._is_local:
             return None
         depth = self._local.status(0.0).depth
-        return f"{away}; checkpoints are kept on the local disk until it is back ({depth} so far)"
+        if away:
+            return f"{away}; checkpoints are kept on the local disk until it is back ({depth} so far)"
+        return f"{depth} checkpoints that were kept on the local disk move to the database" if depth else None
 
     def receipt(self, checkpoint_id: str) -> Receipt | None:
         return self._local.receipt(checkpoint_id) or self._reach().receipt(checkpoint_id)
@@ -224,6 +232,8 @@ class FallbackQueue(CommonQueue):
         """Move what waits here to the shared queue, and return how many that were. Raises DatabaseAway."""
         moved = 0
         with self._moving:
+            self._reach().status(0.0)  # that nothing waits here does not show that the database is back
+            self._note_back()
             while True:
                 with self._lock:
                     # Decided while nothing can be put here: from now on, new ones may go there directly.
@@ -262,6 +272,25 @@ class FallbackQueue(CommonQueue):
             )
         self._away = error
         self._is_local = True
+        self._start_mover()
+
+    def _note_back(self) -> None:
+        if self._away:
+            self._away = None
+            log.warning("database_back", advice="What was kept on the local disk moves over.")
+
+    def _remember(self, outcomes: Sequence[PutOutcome]) -> None:
+        if len(self._highest) > _MOST_REMEMBERED:
+            self._highest.clear()
+        for outcome in outcomes:
+            if isinstance(outcome, Receipt):
+                known = self._highest.get(outcome.run_id, 0)
+                self._highest[outcome.run_id] = max(known, outcome.sequence_number)
+
+    def _go_on_numbering(self, new_items: Sequence[NewItem]) -> None:
+        """See to it that the numbers given here follow those that the database gave through this replica."""
+        for run_id in self._highest.keys() & {each.run_id for each in new_items}:
+            self._local.learn_sequence(run_id, self._highest.pop(run_id))
 
     def _start_mover(self) -> None:
         with self._lock:
@@ -292,7 +321,4 @@ class FallbackQueue(CommonQueue):
         except Exception:
             log.exception("moving_failed")
             return False
-        if self._away:
-            self._away = None
-            log.warning("database_back", advice="What was kept on the local disk has moved over.")
         return True

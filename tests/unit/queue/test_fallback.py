@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -11,7 +13,7 @@ from holdfast.format.receipt import Persistence, Progress
 from holdfast.format.triggers import Priority
 from holdfast.queue import QueueLimits, SqliteQueue
 from holdfast.queue import fallback as module
-from holdfast.queue.contract import NewItem, PutOutcome
+from holdfast.queue.contract import NewItem, PutOutcome, QueueStatus
 from holdfast.queue.fallback import FallbackQueue
 from tests.fakes.clock import VirtualClock
 from tests.fakes.spooling import FakeEntry, JsonEntry, open_spool
@@ -41,6 +43,10 @@ class Shared(SqliteQueue):
     def check_room(self) -> None:
         self.check_answers()
         super().check_room()
+
+    def status(self, now: float) -> QueueStatus:
+        self.check_answers()
+        return super().status(now)
 
     def check_answers(self) -> None:
         if self.is_away:
@@ -229,12 +235,73 @@ def test_one_whose_body_is_no_json_is_set_aside_and_the_others_go_on(open_both: 
     shared.is_away = True
     queue.put_all([FakeEntry(content=b"no json"), JsonEntry()])
     shared.is_away = False
+    shared.put(JsonEntry())  # of another replica: what waits here needs other numbers
 
     queue.move()
 
-    assert [item.sequence for item in shared.pending()] == [1, 2]
+    assert [item.sequence for item in shared.pending()] == [1, 2, 3]
     (aside,) = queue.set_aside_entries()
     assert "not JSON" in aside.reason
+
+
+def test_an_outage_that_was_found_by_a_look_ends_with_the_next_one(open_both: Open) -> None:
+    queue, shared = open_both()
+    shared.is_away = True
+    queue.check_room()
+    assert queue.trouble()
+    with pytest.raises(DatabaseAway):
+        queue.pending()
+    assert queue.trouble()
+
+    shared.is_away = False
+
+    assert queue.pending() == []
+    assert queue.trouble() is None
+    assert queue.put(JsonEntry()).persistence is Persistence.NORMAL
+
+
+def test_whatever_finds_the_outage_sets_out_to_end_it(
+    open_both: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, shared = open_both()
+    begun: list[FallbackQueue] = []
+    monkeypatch.setattr(FallbackQueue, "_start_mover", lambda self: begun.append(self))
+    shared.is_away = True
+
+    queue.check_room()
+
+    assert begun == [queue]
+
+
+def test_what_still_moves_is_told(open_both: Open) -> None:
+    queue, shared = open_both(is_away=True)
+    queue.put_all([JsonEntry(), JsonEntry()])
+    shared.is_away = False
+    told: list[str | None] = []
+    put_all = Shared.put_all
+
+    def put(*arguments: Any, **named: Any) -> list[PutOutcome]:
+        told.append(queue.trouble())
+        return put_all(shared, *arguments, **named)
+
+    with patch.object(shared, "put_all", put):
+        queue.move()
+
+    assert told == ["2 checkpoints that were kept on the local disk move to the database"]
+    assert queue.trouble() is None
+
+
+def test_numbers_go_on_while_the_database_is_away(open_both: Open) -> None:
+    queue, shared = open_both()
+    queue.put_all([JsonEntry(), JsonEntry()])
+    shared.is_away = True
+
+    receipts = [queue.put(JsonEntry()), queue.put(JsonEntry())]
+
+    assert [receipt.sequence_number for receipt in receipts] == [3, 4]
+    shared.is_away = False
+    queue.move()
+    assert [item.sequence for item in shared.pending()] == [1, 2, 3, 4]
 
 
 def test_full_shared_queue_leaves_the_rest_here(open_both: Open) -> None:
