@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     # Before anything else: what follows takes a while to load.
     with stop_on_signals(last_words) as stop, open_session(arguments, stop=stop) as session:
         from holdfast.drain.worker import DrainResult
-        from holdfast.errors import SpoolBusy
+        from holdfast.errors import DatabaseAway, SpoolBusy
 
         verified = 0
 
@@ -52,6 +52,11 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
             result = drain(session, screen, timeout_s=arguments.timeout, on_progress=count)
         except SpoolBusy as error:
             result = result_so_far(str(error))
+        except DatabaseAway as error:
+            # How many wait there is not known; what waits on this disk moves over once it is back.
+            depth = session.assembly.spool.status(0.0).depth
+            screen.warn(f"{error}; on this disk: {format_count(depth)}, to move over once it is back")
+            return ExitCode.WORK_LEFT
         return _report(result, session, screen, stop)
 
 

@@ -9,6 +9,7 @@ from holdfast.errors import (
     CheckpointChanged,
     CheckpointTooLarge,
     Claimed,
+    DatabaseAway,
     DecisionRefused,
     Fenced,
     HoldfastError,
@@ -28,8 +29,8 @@ from holdfast.errors import (
 from holdfast.format.moments import format_moment
 
 FAILURE = "holdfast.failure"
-"""Under this name a request has the error of a checkpoint that the quick lane took in and could not store: the
-usual way only reports it."""
+"""Under this name a request has the error of a checkpoint that the quick lane took in and could not store:
+the usual way only reports it."""
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SOON_S = 5
@@ -174,6 +175,8 @@ def _problem_of_storage(error: HoldfastError) -> Problem:
         return Problem(409, error.code, str(error))
     if isinstance(error, SpoolFull):
         return Problem(507, "spool_full", str(error))
+    if isinstance(error, DatabaseAway):
+        return unavailable("database_away", str(error))
     if isinstance(error, SpoolUnwritable):
         return Problem(507, "spool_unwritable", str(error))
     if isinstance(error, SpoolError):

@@ -90,6 +90,7 @@ def test_sidecar_accepts_while_the_database_is_away_and_says_so(tmp_path: Path, 
             delayed = sidecar.submit()
             readiness = sidecar.client.get("/readyz").json()
             status = sidecar.client.get("/v1/status").json()
+            plan = sidecar.client.get("/v1/runs/build-1/resume")
             server.start()
             body = {"trigger": "manual", "phase": "p", "state": {}}
             verified = sidecar.client.post("/v1/runs/build-1/checkpoints?wait=verified", json=body)
@@ -99,6 +100,8 @@ def test_sidecar_accepts_while_the_database_is_away_and_says_so(tmp_path: Path, 
             assert readiness["status"] == "ready"
             assert "kept on the local disk until it is back" in readiness["trouble"]
             assert readiness["trouble"] == status["last_error"]
+            assert (plan.status_code, plan.json()["code"]) == (503, "database_away")
+            assert plan.headers["Retry-After"]
             assert verified.status_code == 201
             listed = sidecar.client.get("/v1/runs/build-1/checkpoints").json()["checkpoints"]
             ids = [delayed.json()["checkpoint_id"], verified.json()["checkpoint_id"]]
