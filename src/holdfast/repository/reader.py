@@ -210,7 +210,7 @@ class Reader:
         ]
 
     def list_beside(self, run_id: str, spooled: list[IndexEntry], *, newest: int | None = None) -> Index:
-        """Return what is stored of a run and these spooled checkpoints. Raises UnknownRun if there is neither."""
+        """Return what is stored of a run, and these spooled checkpoints. Raises UnknownRun."""
 
         def read(run: StoredRun) -> Index:
             return run.listing() if newest is None else run.list_newest(newest)
