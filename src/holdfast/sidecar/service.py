@@ -41,8 +41,6 @@ READING_THREADS = 4
 # What saves a checkpoint, but may have to read another first: however many read, it has its turn.
 SAVING_THREADS = 4
 LONGEST_TURN_OF_A_SAVE_S = 60.0
-# Commits to a shared database that are under way at once.
-DATABASE_THREADS = 1
 # Part of the 8 s that a stop may take, for each kind of threads.
 THREADS_GRACE_S = 0.25
 # The worker tells of what it verified; of what it set aside, or of another process's work, nobody does.
@@ -81,8 +79,7 @@ class Service:
         self._courtesy = courtesy
         self.failure: DiskFailed | None = None
         self.bodies = BodyReader(assembly.settings.max_body_bytes, is_setting=True)
-        threads = DATABASE_THREADS if assembly.settings.database_url else 1
-        self.intake = GroupCommit(holdfast.submit_all, on_committed=self._committed, threads=threads)
+        self.intake = GroupCommit(holdfast.submit_all, on_committed=self._committed)
         self._write_back = WriteBack(assembly.spool.write_back, on_disk_failed=self.fail)
         self.drainer = Drainers(
             [

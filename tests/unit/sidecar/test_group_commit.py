@@ -168,3 +168,56 @@ def test_closing_commits_what_waits() -> None:
         return await waiting
 
     assert asyncio.run(scene()).status is Progress.SPOOLED
+
+
+def test_who_was_just_answered_is_waited_for() -> None:
+    disk = Disk()
+
+    async def be_client(intake: GroupCommit) -> None:
+        for _ in range(3):
+            await intake.submit(draft())
+
+    async def scene() -> None:
+        intake = GroupCommit(disk.commit, on_committed=lambda *_: None, gathering_s=60)
+        intake.start()
+        disk.may_go_on.clear()
+        clients = [asyncio.create_task(be_client(intake)) for _ in range(5)]
+        await asyncio.to_thread(disk.is_begun.wait)
+        disk.may_go_on.set()
+        await asyncio.gather(*clients)
+        intake.close()
+
+    asyncio.run(scene())
+
+    assert disk.batches == [5, 5, 5]
+
+
+def test_who_does_not_come_again_is_not_waited_for_long() -> None:
+    disk = Disk()
+
+    async def scene() -> Receipt:
+        intake = GroupCommit(disk.commit, on_committed=lambda *_: None)
+        intake.start()
+        await asyncio.gather(*(intake.submit(draft()) for _ in range(5)))
+        answer = await intake.submit(draft())
+        intake.close()
+        return answer
+
+    assert asyncio.run(scene()).status is Progress.SPOOLED
+    assert disk.batches == [5, 1]
+
+
+def test_closing_ends_the_wait_for_others() -> None:
+    disk = Disk()
+
+    async def scene() -> Receipt:
+        intake = GroupCommit(disk.commit, on_committed=lambda *_: None, gathering_s=60)
+        intake.start()
+        await asyncio.gather(*(intake.submit(draft()) for _ in range(5)))
+        waiting = asyncio.create_task(intake.submit(draft()))
+        await asyncio.sleep(0)
+        await asyncio.to_thread(intake.close)
+        return await waiting
+
+    assert asyncio.run(scene()).status is Progress.SPOOLED
+    assert disk.batches == [5, 1]
