@@ -1,7 +1,6 @@
 """Finding runs: all of them, newest first, with few requests, however many there are."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from weakref import ref
 
@@ -44,19 +43,6 @@ def files_of(
         f"checkpoints/{run_id}/index.json": index.to_bytes(),
         f"checkpoints/{run_id}/latest.json": envelope.content,
     }
-
-
-@pytest.fixture
-def repository() -> MemoryGateway:
-    repository = MemoryGateway()
-    repository.write_as_someone_else(BRANCH, {"README.md": b""})
-    return repository
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
-    with open_workshop(tmp_path, repository) as workshop:
-        yield workshop
 
 
 def names(workshop: Workshop, *, is_resumable: bool = False, workflow: str | None = None) -> list[str]:
