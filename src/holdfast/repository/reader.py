@@ -337,16 +337,16 @@ class Reader:
         return History(run_id, ordered, [*waiting.warnings, *absence, *warnings])
 
     def use_stored(
-        self, run_id: str, use: Callable[[StoredRun], ResultT], *, is_patient: bool | None = None
+        self, run_id: str, use: Callable[[StoredRun], ResultT], *, is_hasty: bool | None = None
     ) -> ResultT:
         """Return what `use` makes of the stored files of a run; of the local copy if GitHub is away.
 
-        Unless told, it is patient with GitHub only if the local copy does not have the newest checkpoint.
+        Unless told, it asks GitHub once only, if the local copy has the newest checkpoint.
         Raises UnknownRun if there is no such repository, GatewayError if nothing of the run is known here.
         """
-        if is_patient is None:
-            is_patient = not self._cached().has_latest(run_id)
-        github = self._github(is_hasty=not is_patient)
+        if is_hasty is None:
+            is_hasty = self._cached().has_latest(run_id)
+        github = self._github(is_hasty=is_hasty)
         try:
             return use(StoredRun(github, self.layout, run_id, self.trust))
         except _AWAY as error:
@@ -368,7 +368,7 @@ class Reader:
         Raises like `use_stored`, unless the run has checkpoints in the spool, which are an answer too.
         """
         try:
-            return self.use_stored(run_id, use, is_patient=False if is_spooled else None), []
+            return self.use_stored(run_id, use, is_hasty=True if is_spooled else None), []
         except (UnknownRun, *_AWAY) as error:
             if not is_spooled:
                 raise
@@ -401,7 +401,7 @@ class Reader:
     def _stored_fence(self, run_id: str) -> int:
         """Return the highest fence that is stored, as far as that can be had at once."""
         try:
-            return self.use_stored(run_id, StoredRun.highest_fence, is_patient=False)
+            return self.use_stored(run_id, StoredRun.highest_fence, is_hasty=True)
         except HoldfastError:
             return 0
 
