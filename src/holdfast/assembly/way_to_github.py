@@ -135,7 +135,7 @@ class WayToGitHub(Ground):
 
     @contextmanager
     def open_inspection(self, observe: "Callable[[Answer], None]") -> "Iterator[Gateway]":
-        """Give a way to GitHub that waits for nothing, as long as a person looks. `observe` sees each answer."""
+        """Give a way to GitHub that waits for nothing, for a while. `observe` sees each answer."""
         from holdfast.github.wrappers.budgeted import BudgetedGateway
 
         def look(answer: "Answer") -> None:
