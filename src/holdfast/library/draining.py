@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import SpoolBusy, Stopped
 from holdfast.format.receipt import Progress, Receipt
 from holdfast.library.reading import Reading
-from holdfast.library.sharded import DrainTerms, drain_shards
+from holdfast.sharding.answers import DrainTerms, drain_shards
 
 if TYPE_CHECKING:
     from holdfast.drain.worker import DrainResult

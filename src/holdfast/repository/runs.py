@@ -18,7 +18,7 @@ from holdfast.github.listing import is_commit, list_folder
 from holdfast.github.write_calls import Revision
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader
-from holdfast.repository.snapshot import RunFiles, check_weight, take_snapshot
+from holdfast.repository.understanding import RunFiles, check_weight, take_snapshot
 
 MAX_REMEMBERED_RUNS = 256
 

@@ -20,7 +20,7 @@ from holdfast.github.client import GitHubClient
 from holdfast.github.write_calls import CreateBranch, WriteCommit, WriteFile, WriteTree
 from holdfast.repository import catalog, known_lines
 from holdfast.repository.reader import Reader
-from holdfast.repository.snapshot import read_index
+from holdfast.repository.understanding import read_index
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
