@@ -1,17 +1,15 @@
-"""Reads what is stored and what is still spooled, as one, and from the local copy when GitHub is away.
+"""Reads one run: what is stored and what is still spooled as one, and the local copy when GitHub is away.
 
-What lists runs and plans how one goes on is loaded by who asks for it: `holdfast exec` has no time for it.
+What plans how a run goes on is loaded by who asks for it: `holdfast exec` has no time for it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from holdfast.cache.local_copy import ListedRun, RepositoryCache
+from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import (
-    GatewayError,
     HoldfastError,
-    IntegrityFailure,
     Missing,
     Refused,
     Throttled,
@@ -21,10 +19,10 @@ from holdfast.errors import (
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import At
 from holdfast.format.index import Index, IndexEntry
-from holdfast.format.paths import PRESERVED_RUNS, SUMMARY, Layout
+from holdfast.format.paths import SUMMARY, Layout
 from holdfast.format.review import Held
 from holdfast.format.stored_file import entry_of
-from holdfast.github.calls import Gateway, ReadFile
+from holdfast.github.calls import Gateway
 from holdfast.github.presence import GraphqlPresence
 from holdfast.logs import log
 from holdfast.queue import Queue
@@ -38,23 +36,18 @@ from holdfast.repository.loaded import (
 )
 from holdfast.repository.past import SpooledPast, look_back
 from holdfast.repository.queued import SpooledRun
-from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, Files, GitHubSource, RunSource
+from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, Files, GitHubSource
 from holdfast.repository.stored_run import StoredRun
 from holdfast.security.trust import Trust
 from holdfast.styles.review import Past, find_review, open_reviewed
-from holdfast.styles.review_signs import TELLING
 
 if TYPE_CHECKING:
-    from holdfast.repository.catalog import RunLine, RunSummary
     from holdfast.styles.resume import ResumePlan
 
-__all__ = ["History", "Loaded", "Reader"]
-
 ResultT = TypeVar("ResultT")
-Runs = Mapping[str, ListedRun]
 
 # What makes us read the local copy instead. GitHub answers 404 to those who may not see a repository.
-_AWAY = (Unavailable, Throttled, Refused, Missing)
+AWAY = (Unavailable, Throttled, Refused, Missing)
 
 
 @dataclass(frozen=True)
@@ -67,8 +60,8 @@ class History:
 
 
 @dataclass(frozen=True)
-class Reader:
-    """Answers what runs and checkpoints there are; what is spooled here is newer than what GitHub has.
+class RunReader:
+    """Answers what checkpoints a run has; what is spooled here is newer than what GitHub has.
 
     `hasty` is the way to GitHub that gives up at once: it is taken where the local copy or the spool has an
     answer too, so that nobody waits in vain for a GitHub that is away.
@@ -90,7 +83,7 @@ class Reader:
     source: GitHubSource | None = None
     """What is read from, if that is to be the same commit for several questions."""
 
-    def at_commit(self, head: str, files: Files) -> "Reader":
+    def at_commit(self, head: str, files: Files) -> Self:
         """Return one that reads the run with these files at this commit, which is known to be the newest.
 
         How large they are need not be known.
@@ -106,85 +99,6 @@ class Reader:
         at_once = replace(self, source=self._github(is_hasty=is_hasty))
         plan = at_once.resume(run_id)
         return at_once.list_beside(run_id, spooled, newest=newest), plan
-
-    def list_runs(
-        self, *, is_resumable: bool = False, workflow: str | None = None, is_waiting: bool = False
-    ) -> list["RunSummary"]:
-        """Return every run, or those that are asked for, the one last written to first.
-
-        `workflow` is the path of a workflow, the end of one, or its name; those that wait for a person are
-        `is_waiting`.
-        """
-        from holdfast.repository.catalog import is_workflow
-
-        lines = self.list_waiting() if is_waiting else self._lines()
-        return [
-            line.summary
-            for line in lines
-            if (line.summary.resumable or not is_resumable)
-            and (workflow is None or is_workflow(line.summary.workflow, workflow))
-        ]
-
-    def list_waiting(self, *, is_asking: bool = True) -> list["RunLine"]:
-        """Return the runs that wait for a person, each with what it waits for.
-
-        Unless it `is_asking`, GitHub is not asked: the runs are those that were last listed, those written
-        here since, and those whose trigger tells of a review while they are still spooled.
-        """
-        if is_asking:
-            return [line for line in self._lines() if line.review]
-        from holdfast.repository.catalog import Catalog
-
-        catalog = Catalog(self.spool, self.lines, triggers=TELLING)
-        stored = catalog.recall(self._cached(), self.cache, self.layout)
-        return [line for line in catalog.with_spooled(stored) if line.review]
-
-    def _lines(self) -> list["RunLine"]:
-        from holdfast.repository.catalog import Catalog
-
-        catalog = Catalog(self.spool, self.lines)
-        stored = self._use_list(lambda source, runs: catalog.read(source, runs, self.cache, self.layout))
-        return catalog.with_spooled(stored)
-
-    def list_indexes(self) -> list[Index]:
-        """Return the index of every stored run, without segments; of those known here if GitHub is away."""
-        return self._read_each(lambda index: index)
-
-    def list_archived(self, workflow: str | None = None) -> list["RunSummary"]:
-        """Return the runs of which only a summary is left, or those of a workflow; the last to end first."""
-        from holdfast.repository.catalog import is_workflow, read_archived
-        from holdfast.repository.run_list import list_runs
-
-        github = self._github(is_hasty=False)
-        try:
-            every = read_archived(github, list_runs(github), self.layout)
-        except Missing:
-            return []
-        return [run for run in every if workflow is None or is_workflow(run.workflow, workflow)]
-
-    def is_preserved(self, run_id: str) -> bool | None:
-        """Whether a run is never cleaned up, as of the commit that was last seen; None if nobody knows now.
-
-        GitHub is asked once for each commit.
-        """
-        head = self.cache.head()
-        if head is None:
-            return None
-        known = self.cache.preserved(head.commit_sha)
-        if known is None:
-            from holdfast.format.preserved_list import parse_preserved
-
-            path = f"{self.layout.base_path}/{PRESERVED_RUNS}"
-            try:
-                content = (self.hasty or self.gateway).perform(ReadFile(path, head.commit_sha)).content
-                known = parse_preserved(content, path)
-            except Missing:
-                known = frozenset()
-            except (GatewayError, IntegrityFailure) as error:
-                log.warning("preserved_runs_not_read", cause=str(error))
-                return None
-            self.cache.keep_preserved(head.commit_sha, known)
-        return run_id in known
 
     def read_summary(self, run_id: str) -> bytes:
         """Return what is left of an archived run. Raises UnknownRun if it is not archived."""
@@ -227,16 +141,6 @@ class Reader:
 
         nothing: dict[str, str] = {}
         return self._stored_beside_spool(run_id, mark_signatures, nothing, is_spooled=True)[0]
-
-    def find_run(self, checkpoint_id: str) -> str:
-        """Return the run that a checkpoint belongs to. Raises UnknownRun."""
-        receipt = self.spool.receipt(checkpoint_id)
-        if receipt:
-            return receipt.run_id
-        for run_id, has_it in self._read_each(lambda index: (index.run_id, checkpoint_id in index.by_id)):
-            if has_it:
-                return run_id
-        raise UnknownRun(f"there is no checkpoint {checkpoint_id}, neither stored nor spooled")
 
     def read_checkpoint(self, run_id: str, at: At | None = None) -> Envelope:
         """Return one checkpoint of a run, the newest good one unless its number or its id is given.
@@ -349,7 +253,7 @@ class Reader:
         github = self._github(is_hasty=is_hasty)
         try:
             return use(StoredRun(github, self.layout, run_id, self.trust))
-        except _AWAY as error:
+        except AWAY as error:
             absence = f"GitHub could not be read ({error}): this is what was last read or written here"
             cached = StoredRun(self._cached(), self.layout, run_id, self.trust, warnings=[absence])
             if cached.exists:
@@ -369,7 +273,7 @@ class Reader:
         """
         try:
             return self.use_stored(run_id, use, is_hasty=True if is_spooled else None), []
-        except (UnknownRun, *_AWAY) as error:
+        except (UnknownRun, *AWAY) as error:
             if not is_spooled:
                 raise
             if isinstance(error, UnknownRun):
@@ -410,30 +314,6 @@ class Reader:
         if spooled:
             return Loaded(spooled, "spool", waiting.warnings, past=lambda: self._past_of(waiting))
         return self.use_stored(waiting.run_id, lambda run: load_stored(run.at(at), run, waiting, self.past))
-
-    def _read_each(self, look: Callable[[Index], ResultT]) -> list[ResultT]:
-        """Return what `look` makes of the index of every stored run; one is in memory at a time."""
-        from holdfast.repository.catalog import read_indexes
-
-        return self._use_list(
-            lambda source, runs: list(map(look, read_indexes(source, runs, self.cache, self.layout)))
-        )
-
-    def _use_list(self, use: Callable[[RunSource, Runs], list[ResultT]]) -> list[ResultT]:
-        """Return what `use` makes of the list of stored runs; of those known here if GitHub is away."""
-        from holdfast.repository.run_list import list_known_runs, list_runs
-
-        github = self._github(is_hasty=self.cache.knows_runs())
-        try:
-            return use(github, list_runs(github))
-        except _AWAY as error:
-            found = use(self._cached(), list_known_runs(self.cache))
-            is_all_there_is = not found and not self.spool.pending()
-            if is_all_there_is and not isinstance(error, Missing):
-                raise
-            if not isinstance(error, Missing) or found:
-                log.warning("github_not_read", cause=str(error))
-            return found
 
     def _github(self, *, is_hasty: bool) -> GitHubSource:
         if self.source:
