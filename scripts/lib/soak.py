@@ -15,12 +15,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import TypeVar
 
 import structlog
 
 from tests.soak.cleaning import Seen
-from tests.soak.forks import Forked, fork_often
-from tests.soak.kills import Survived, kill_often
+from tests.soak.forks import fork_often
+from tests.soak.kills import kill_often
 from tests.soak.limits import Held, try_limits
 from tests.soak.parts import play_parts
 from tests.soak.play import Tally
@@ -30,11 +31,15 @@ from tests.soak.share import Share, TallyT, play_cleaning_share, play_share
 SCHEDULES_PER_SHARE = 25
 _ROUNDS_PER_SHARE = 20
 
+_PLAYED_BY_DEFAULT = ("schedules", "sweeps", "parts", "limits", "kills", "forks")
+
+ResultT = TypeVar("ResultT")
 PlayShare = Callable[[int, int], Share[TallyT]]
 
 
 def main() -> int:
     arguments = _parse_arguments()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     print(f"soak: seed {arguments.seed}, {os.cpu_count()} cores", flush=True)
     began = time.monotonic()
     deadline = began + arguments.minutes * 60 if arguments.minutes else float("inf")
@@ -48,23 +53,17 @@ def main() -> int:
     failures += _play_shared(arguments, deadline)
     failures += _play_parts(arguments.parts, arguments.seed)
     failures += _play_limits(arguments.limits, arguments.seed)
-    survived, failure = _kill(arguments.kills, arguments.seed)
+    survived, failure = _survive(kill_often, arguments.kills, arguments.seed, "kills")
     if failure:
-        again = (
-            f"scripts/soak --schedules 0 --sweeps 0 --parts 0 --limits 0 --forks 0 --seed {arguments.seed}"
-        )
-        failures.append(f"{failure}\nRepeat it with: {again}")
-    if survived.kills:
+        failures.append(_repeatable(failure, kills=arguments.kills, seed=arguments.seed))
+    if survived:
         print(
             f"{survived.kills} SIGKILLs with {len(survived.acknowledged)} acknowledged checkpoints survived"
         )
-    forked, failure = _fork(arguments.forks, arguments.seed)
+    forked, failure = _survive(fork_often, arguments.forks, arguments.seed, "forks")
     if failure:
-        again = (
-            f"scripts/soak --schedules 0 --sweeps 0 --parts 0 --limits 0 --kills 0 --forks {arguments.forks}"
-        )
-        failures.append(f"{failure}\nRepeat it with: {again} --seed {arguments.seed}")
-    if forked.plays:
+        failures.append(_repeatable(failure, forks=arguments.forks, seed=arguments.seed))
+    if forked:
         print(
             f"{forked.plays} programs that fork survived, with {forked.kills} SIGKILLs and "
             f"{len(forked.acknowledged)} acknowledged checkpoints"
@@ -135,18 +134,8 @@ def _play(
     for share in _shares(play, wanted, arguments.seed, deadline):
         total += share.tally
         if share.failure:
-            counts = {
-                "schedules": 0,
-                "sweeps": 0,
-                "parts": 0,
-                "limits": 0,
-                "kills": 0,
-                "forks": 0,
-                kind: SCHEDULES_PER_SHARE,
-                "seed": share.seed,
-            }
-            again = " ".join(f"--{name} {count}" for name, count in counts.items())
-            failures.append(f"{share.failure}\nRepeat it with: scripts/soak {again}")
+            wanted_again = {kind: SCHEDULES_PER_SHARE, "seed": share.seed}
+            failures.append(_repeatable(share.failure, **wanted_again))
         _show(f"{total.schedules} of {wanted} {kind}, {time.monotonic() - began:.0f} s")
     _show("\n")
     return total, failures
@@ -193,14 +182,12 @@ def _play_shared(arguments: argparse.Namespace, deadline: float) -> list[str]:
 
 def _play_parts(schedules: int, seed: int) -> list[str]:
     """Play schedules with members that are stored once; return how the first failed, if one did."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     left = 0
     for number in range(seed, seed + schedules):
         try:
             left += play_parts(number)
         except AssertionError as error:
-            again = "scripts/soak --schedules 0 --sweeps 0 --limits 0 --kills 0 --forks 0 --parts 1"
-            return [f"{error}\nRepeat it with: {again} --seed {number}"]
+            return [_repeatable(error, parts=1, seed=number)]
         _show(f"{number - seed + 1} of {schedules} schedules with parts")
     if schedules:
         print(f"\n{schedules} schedules with parts survived, and {left} checkpoints of them were whole")
@@ -214,8 +201,7 @@ def _play_limits(schedules: int, seed: int) -> list[str]:
         for number, held, failure in pool.map(try_limits, range(seed, seed + schedules)):
             total.add(held)
             if failure:
-                again = "scripts/soak --schedules 0 --sweeps 0 --parts 0 --kills 0 --forks 0 --limits 1"
-                failures.append(f"{failure}\nRepeat it with: {again} --seed {number}")
+                failures.append(_repeatable(failure, limits=1, seed=number))
             _show(f"{number - seed + 1} of {schedules} schedules with clocks apart")
     if total.schedules:
         print(
@@ -239,10 +225,7 @@ def _play_claims(rounds: int, seed: int, judge: str) -> list[str]:
         for number, size, (tally, failure) in zip(seeds, sizes, pool.map(play, seeds, sizes), strict=True):
             total += tally
             if failure:
-                again = "scripts/soak --schedules 0 --sweeps 0 --parts 0 --limits 0 --kills 0 --forks 0"
-                failures.append(
-                    f"{failure}\nRepeat it with: {again} --claims {size} --judge {judge} --seed {number}"
-                )
+                failures.append(_repeatable(failure, claims=size, judge=judge, seed=number))
             _show(f"{total.rounds} of {rounds} rounds of claimers")
     print(
         f"\n{total.rounds} rounds of claimers survived: {total.tenures} claims, {total.kills} kills, "
@@ -256,13 +239,11 @@ def _kill_claimers(rounds: int, seed: int, judge: str) -> list[str]:
     """Play rounds of processes that claim one run and say what was survived; return how it failed."""
     from tests.soak.claim_kills import TTL_S, kill_claimers
 
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         with _judging(judge) as database:
             tally = kill_claimers(rounds, seed, _show, database=database)
     except AssertionError as error:
-        again = "scripts/soak --schedules 0 --sweeps 0 --parts 0 --limits 0 --kills 0 --forks 0"
-        return [f"{error}\nRepeat it with: {again} --claim-kills {rounds} --judge {judge} --seed {seed}"]
+        return [_repeatable(error, claim_kills=rounds, judge=judge, seed=seed)]
     print(
         f"\n{tally.rounds} rounds of processes survived: {tally.tenures} claims, {tally.kills} SIGKILLs, "
         f"{tally.stops} SIGSTOPs, {tally.saves} saves, {tally.fenced} fenced, {tally.set_aside} set aside; "
@@ -288,52 +269,32 @@ def _judging(judge: str) -> Iterator[str]:
         server.close()
 
 
-def _kill(kills: int, seed: int) -> tuple[Survived, str]:
-    """Kill processes and return what was survived, and how it failed."""
-    if not kills:
-        return Survived(), ""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    counted = iter(range(1, kills + 1))
+def _survive(
+    play: Callable[[Path, int, int, Callable[[], None]], ResultT], rounds: int, seed: int, what: str
+) -> tuple[ResultT | None, str]:
+    """Play so many rounds and return what was survived, if it was, and how it failed."""
+    if not rounds:
+        return None, ""
+    counted = count(1)
     # On a real disk, if the temporary folder is on one: this is about processes, not about speed.
     with TemporaryDirectory() as folder:
         try:
-            return kill_often(
-                Path(folder), kills, seed, lambda: _show(f"{next(counted)} of {kills} kills")
-            ), ""
+            return play(Path(folder), rounds, seed, lambda: _show(f"{next(counted)} of {rounds} {what}")), ""
         except AssertionError as error:
-            return Survived(), str(error)
-        finally:
-            print()
-
-
-def _fork(plays: int, seed: int) -> tuple[Forked, str]:
-    """Play programs that fork and return what was survived, and how it failed."""
-    if not plays:
-        return Forked(), ""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    counted = iter(range(1, plays + 1))
-    with TemporaryDirectory() as folder:
-        try:
-            return fork_often(
-                Path(folder), plays, seed, lambda: _show(f"{next(counted)} of {plays} forks")
-            ), ""
-        except AssertionError as error:
-            return Forked(), str(error)
+            return None, str(error)
         finally:
             print()
 
 
 def _rotate(plays: int, seed: int) -> list[str]:
     """Seal runs with a new key, killed over and over, and say what was survived; return how it failed."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     kills = 0
     for number in range(seed, seed + plays):
         with TemporaryDirectory() as folder:
             try:
                 kills += play_rotation(Path(folder), number)
             except AssertionError as error:
-                again = "scripts/soak --schedules 0 --sweeps 0 --parts 0 --kills 0 --forks 0 --rotations 1"
-                return [f"{error}\nRepeat it with: {again} --seed {number}"]
+                return [_repeatable(error, rotations=1, seed=number)]
         _show(f"{number - seed + 1} of {plays} rotations, {kills} kills")
     if plays:
         kept = plays * RUNS * CHECKPOINTS
@@ -348,7 +309,6 @@ def _kill_replicas(kills: int, seed: int) -> list[str]:
     from tests.fakes.postgres import PostgresServer
     from tests.soak.replica_kills import kill_replicas
 
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     counted, server = count(1), PostgresServer(is_durable=True)
     try:
         with TemporaryDirectory() as folder:
@@ -360,8 +320,7 @@ def _kill_replicas(kills: int, seed: int) -> list[str]:
                 lambda: _show(f"{next(counted)} hits, {kills} kills wanted"),
             )
     except AssertionError as error:
-        again = f"scripts/soak --schedules 0 --sweeps 0 --limits 0 --kills 0 --replicas {kills}"
-        return [f"{error}\nRepeat it with: {again}"]
+        return [_repeatable(error, replicas=kills, seed=seed)]
     finally:
         server.close()
     acknowledged = sum(map(len, result.acknowledged.values()))
@@ -372,6 +331,13 @@ def _kill_replicas(kills: int, seed: int) -> list[str]:
         f"{took_s[-1]:.1f} s at most"
     )
     return []
+
+
+def _repeatable(failure: object, **wanted: object) -> str:
+    """Return how it failed, and the command that plays this again and nothing else."""
+    options = dict.fromkeys(_PLAYED_BY_DEFAULT, 0) | wanted
+    again = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in options.items())
+    return f"{failure}\nRepeat it with: scripts/soak {again}"
 
 
 def _show(text: str) -> None:

@@ -28,7 +28,7 @@ BURST = 400
 BATCH = 60
 LARGE_BYTES = 30_000_000
 # Nothing here is a measurement: a machine that is busy with something else fails no check.
-PATIENCE_MS = 180_000
+TIMEOUT_MS = 180_000
 STYLES = ("phases", "layers", "agents", "tasks", "steps")
 CHECKS: list[Callable[["Visitor"], None]] = []
 
@@ -55,7 +55,7 @@ class Visitor:
         """Give a page that is logged in, unless told otherwise."""
         is_logged_in = options.pop("is_logged_in", True)
         context = self.browser.new_context(**options)
-        context.set_default_timeout(PATIENCE_MS)
+        context.set_default_timeout(TIMEOUT_MS)
         page = context.new_page()
         page.on("console", lambda message: self._console(message.type, message.text))
         page.on("pageerror", lambda error: self.troubles.append(f"error in the page: {error}"))

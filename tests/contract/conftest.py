@@ -66,7 +66,7 @@ def gateway(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock)
     inner: Gateway = MemoryGateway() if "memory" in kind else request.getfixturevalue("client")
     if kind == "every wrapper":
         deadline = Deadline(clock)
-        limiter = FileRateLimiter(tmp_path / "ledger.json", Limits(), clock)
+        limiter = FileRateLimiter(tmp_path / "budget.json", Limits(), clock)
         inner = DeadlineGateway(BudgetedGateway(inner, limiter, deadline.wait_for_room), deadline)
         return RetryingGateway(inner, sleep=deadline.wait)
     return RetryingGateway(inner, sleep=clock.sleep) if kind in WITH_RETRIES else inner

@@ -230,7 +230,7 @@ def test_learned_sequence_moves_the_next_number_and_never_back(spool: Queue) -> 
     assert spool.put(FakeEntry()).sequence_number == 41
 
 
-def test_renumbered_ticket_keeps_its_place_and_its_receipt_follows(spool: Queue) -> None:
+def test_renumbered_item_keeps_its_place_and_its_receipt_follows(spool: Queue) -> None:
     spool.put_all([FakeEntry(), FakeEntry()])
     first, second = spool.pending()
 
@@ -246,7 +246,7 @@ def test_renumbered_ticket_keeps_its_place_and_its_receipt_follows(spool: Queue)
     assert spool.status(0.0).bytes == 20 + 7 + 8
 
 
-def test_ticket_that_has_left_cannot_be_renumbered(spool: Queue) -> None:
+def test_item_that_has_left_cannot_be_renumbered(spool: Queue) -> None:
     spool.put(FakeEntry())
     (item,) = spool.pending()
     spool.acknowledge({item.checkpoint_id: delivery()})
@@ -291,7 +291,7 @@ def test_released_item_does_not_wait_longer_where_the_clock_was_set_back(spool: 
     assert spool.pending(400 * 86_400.0 - LONGEST_BACKOFF_S) == []
 
 
-def test_released_ticket_waits_until_its_time_and_counts_attempts(spool: Queue, clock: VirtualClock) -> None:
+def test_released_item_waits_until_its_time_and_counts_attempts(spool: Queue, clock: VirtualClock) -> None:
     spool.put_all([FakeEntry(), FakeEntry()])
     first, second = spool.pending()
 
@@ -311,7 +311,7 @@ def test_released_ticket_waits_until_its_time_and_counts_attempts(spool: Queue, 
     assert spool.backoff(first.checkpoint_id) is None
 
 
-def test_set_aside_ticket_keeps_its_body_and_can_be_restored(spool: Queue, clock: VirtualClock) -> None:
+def test_set_aside_item_keeps_its_body_and_can_be_restored(spool: Queue, clock: VirtualClock) -> None:
     spool.put_all([FakeEntry(), FakeEntry()])
     first, second = spool.pending()
 

@@ -78,7 +78,7 @@ TRIED = {
         "tests/unit/ratelimit/test_shared_file.py::test_budget_survives_a_restart",
     ],
     "requests that create content": [
-        "tests/contract/test_troubles.py::test_too_much_content_is_a_secondary_limit"
+        "tests/contract/test_faults.py::test_too_much_content_is_a_secondary_limit"
     ],
     "points a minute (a write costs 5, a read 1)": [
         "tests/unit/ratelimit/test_budget.py::test_points_a_minute_hold_reads_back_by_resource",

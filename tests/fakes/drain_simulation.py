@@ -15,7 +15,7 @@ from holdfast.ratelimit.limits import Cost, Limits
 
 START = 1_800_000_000.0
 REQUEST_S = 0.2
-PATIENCE_S = 2.5
+LONGEST_WAIT_S = 2.5
 
 
 def make_item(
@@ -136,7 +136,7 @@ class Simulation:
 
     def _request(self, cost: Cost) -> None:
         while wait := self.budget.delay(cost, self.now, is_critical=True).seconds:
-            assert wait <= PATIENCE_S, f"a planned request had to wait {wait} s"
+            assert wait <= LONGEST_WAIT_S, f"a planned request had to wait {wait} s"
             self.now += wait
         self.budget = self.budget.spend(cost, self.now)
         status, headers = self.github.answer(cost, self.now + REQUEST_S / 2)

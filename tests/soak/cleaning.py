@@ -16,6 +16,7 @@ import structlog
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from holdfast.assembly import Assembly
 from holdfast.clock import Clock
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorTransport, Request, parse_fault
 from holdfast.errors import HoldfastError
@@ -200,7 +201,7 @@ class Place:
             observe=lambda answer: assembly.rate_limiter.observe(answer),
             transport=self._line,
         )
-        assembly = make_assembly(
+        assembly: Assembly = make_assembly(
             folder,
             self._client,
             clock,

@@ -11,6 +11,7 @@ import httpx
 import psycopg
 import structlog
 
+from holdfast.assembly import Assembly
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.clock import Clock
 from holdfast.drain.worker import Worker
@@ -259,7 +260,7 @@ class Workplace:
             observe=lambda answer: assembly.rate_limiter.observe(answer),
             transport=self.line,
         )
-        assembly = make_assembly(
+        assembly: Assembly = make_assembly(
             self.folder,
             client,
             world,

@@ -38,13 +38,13 @@ def logged(capsys: pytest.CaptureFixture[str]) -> Any:
 def test_an_event_is_one_json_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     start()
 
-    log.warning("batch_written", tickets=3, run_id="bäckup")
+    log.warning("batch_written", items=3, run_id="bäckup")
 
     err = capsys.readouterr().err
     event = json.loads(err)
     assert err.count("\n") == 1
     assert event.pop("timestamp").endswith("Z")
-    assert event == {"event": "batch_written", "level": "warning", "tickets": 3, "run_id": "bäckup"}
+    assert event == {"event": "batch_written", "level": "warning", "items": 3, "run_id": "bäckup"}
 
 
 def test_events_below_the_level_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:

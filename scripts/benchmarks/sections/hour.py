@@ -155,6 +155,6 @@ def _drain_as_they_come(
     verified = 0
     while not clock.is_quiet:
         clock.sleep_to_arrival()
-        patience_s = HOUR_S + GRACE_S - clock.elapsed_s
-        verified += assembly.worker.drain(patience_s=patience_s, is_paced=True).verified
+        timeout_s = HOUR_S + GRACE_S - clock.elapsed_s
+        verified += assembly.worker.drain(patience_s=timeout_s, is_paced=True).verified
     return len(acknowledged), verified, clock.elapsed_s

@@ -126,13 +126,11 @@ class Assembly(Upkeep, Exclusion):
     def deletion(self) -> "Deletion":
         """Return what deletes single runs."""
         from holdfast.decisions.deletion import Deletion
-        from holdfast.retention.commit import Committer
-        from holdfast.retention.scan import Scanner
 
-        gateway, branch = self._gateway(self._deadline), self.settings.branch
+        gateway = self._gateway(self._deadline)
         return Deletion(
-            scanner=Scanner(gateway, self.cache, self.layout, branch, self._graphql),
-            committer=Committer(self._caching(gateway), branch, self._graphql),
+            scanner=self._scanner(gateway),
+            committer=self._committer(gateway),
             spool=self.spool,
             cache=self.cache,
             layout=self.layout,

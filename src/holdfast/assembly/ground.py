@@ -258,7 +258,7 @@ class Ground(ABC):
     @cached_property
     def database(self) -> "Database":
         """Return the PostgreSQL that several machines share. Raises InvalidSettings without its driver."""
-        from holdfast.queue.opening import load_database
+        from holdfast.queue.driver import load_database
 
         url = self.settings.database_url
         database = load_database(url.get_secret_value() if url else "", is_embedded=self.settings.is_embedded)

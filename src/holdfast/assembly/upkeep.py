@@ -9,11 +9,14 @@ from holdfast.clock import Deadline
 from holdfast.security.trust import Trust
 
 if TYPE_CHECKING:
+    from holdfast.github.calls import Gateway
     from holdfast.github.wrappers.right_of_way import RightOfWay
     from holdfast.retention import Squash, Sweeper
+    from holdfast.retention.commit import Committer
     from holdfast.retention.preserved import PreservedRuns
     from holdfast.retention.rotation import Rotator
     from holdfast.retention.rules import RetentionRules
+    from holdfast.retention.scan import Scanner
     from holdfast.retention.schedule import Schedule
 
 
@@ -43,6 +46,16 @@ class Upkeep(WayToGitHub):
 
         return RightOfWay()
 
+    def _scanner(self, gateway: "Gateway") -> "Scanner":
+        from holdfast.retention.scan import Scanner
+
+        return Scanner(gateway, self.cache, self.layout, self.settings.branch, self._graphql)
+
+    def _committer(self, gateway: "Gateway") -> "Committer":
+        from holdfast.retention.commit import Committer
+
+        return Committer(self._caching(gateway), self.settings.branch, self._graphql)
+
     @cached_property
     def sweeper(self) -> "Sweeper":
         """Return what cleans up the repository."""
@@ -50,14 +63,11 @@ class Upkeep(WayToGitHub):
 
     def _make_sweeper(self, deadline: Deadline) -> "Sweeper":
         from holdfast.retention import Sweeper
-        from holdfast.retention.commit import Committer
-        from holdfast.retention.scan import Scanner
 
         gateway = self._low_priority(deadline)
-        branch = self.settings.branch
         return Sweeper(
-            scanner=Scanner(gateway, self.cache, self.layout, branch, self._graphql),
-            committer=Committer(self._caching(gateway), branch, self._graphql),
+            scanner=self._scanner(gateway),
+            committer=self._committer(gateway),
             spool=self.spool,
             cache=self.cache,
             layout=self.layout,
@@ -71,14 +81,13 @@ class Upkeep(WayToGitHub):
     @cached_property
     def rotator(self) -> "Rotator":
         """Return what seals stored checkpoints with the newest key."""
-        from holdfast.retention.commit import Committer
         from holdfast.retention.rotation import Rotator
 
         gateway = self._low_priority(self._deadline)
         return Rotator(
             gateway=gateway,
             runs=self._runs(gateway),
-            committer=Committer(self._caching(gateway), self.settings.branch, self._graphql),
+            committer=self._committer(gateway),
             layout=self.layout,
             branch=self.settings.branch,
             trust=Trust(self.keyring, self.signatures),

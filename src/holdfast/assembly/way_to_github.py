@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT_S = 30.0
 INSPECTION_TIMEOUT_S = 3.0
 # A sweep is in no hurry: it waits until the next minute's limits hold.
-PATIENCE_OF_A_SWEEP_S = 65.0
+LONGEST_WAIT_OF_A_SWEEP_S = 65.0
 
 
 def _client_class(*, is_light: bool) -> "type[GitHubClient | LightClient]":
@@ -135,7 +135,7 @@ class WayToGitHub(Ground):
 
     @contextmanager
     def open_inspection(self, observe: "Callable[[Answer], None]") -> "Iterator[Gateway]":
-        """Give a way to GitHub that is as impatient as a person, for a while. `observe` sees each answer."""
+        """Give a way to GitHub that waits for nothing, for a while. `observe` sees each answer."""
         from holdfast.github.wrappers.budgeted import BudgetedGateway
 
         def look(answer: "Answer") -> None:
@@ -144,14 +144,14 @@ class WayToGitHub(Ground):
 
         with ExitStack() as closing:
             client = self._open_client(look, INSPECTION_TIMEOUT_S, closing=closing)
-            yield BudgetedGateway(client, self.rate_limiter, self.clock.sleep, patience_s=0)
+            yield BudgetedGateway(client, self.rate_limiter, self.clock.sleep, longest_wait_s=0)
 
     def _gateway(
         self,
         deadline: Deadline,
         *,
         may_use_reserve: bool = False,
-        patience_s: float = SHORT_PAUSE_S,
+        longest_wait_s: float = SHORT_PAUSE_S,
         attempts: int | None = None,
         give_way: Callable[[], None] = lambda: None,
         client: "Gateway | None" = None,
@@ -182,7 +182,7 @@ class WayToGitHub(Ground):
             self.rate_limiter,
             deadline.wait_for_room,
             may_use_reserve=may_use_reserve,
-            patience_s=patience_s,
+            longest_wait_s=longest_wait_s,
             give_way=give_way,
         )
         gateway = DeadlineGateway(gateway, deadline)
@@ -199,7 +199,7 @@ class WayToGitHub(Ground):
         """Return a way to GitHub that waits for a minute's limits, and leaves the hour's last calls alone."""
         from holdfast.github.wrappers.low_priority import LowPriorityGateway
 
-        gateway = self._gateway(deadline, patience_s=PATIENCE_OF_A_SWEEP_S)
+        gateway = self._gateway(deadline, longest_wait_s=LONGEST_WAIT_OF_A_SWEEP_S)
         return LowPriorityGateway(gateway, self.rate_limiter, self.clock)
 
     def _pause_before_repeating(self, deadline: Deadline) -> Callable[[float], None]:

@@ -3,7 +3,6 @@
 import os
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from holdfast.claims.decide import RENEWALS_IN_TTL
@@ -113,9 +112,7 @@ class HeldClaim:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def _keep_renewing(self) -> None:

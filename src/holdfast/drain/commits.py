@@ -4,33 +4,28 @@ GitHub takes the commit only on top of the head that we read, so a write that co
 noticed, and its own answer names the blobs that it stored: writing and verifying are one request.
 """
 
-import platform
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from holdfast.clock import Clock, Deadline
-from holdfast.drain.fencing import Admit, admit_all
 from holdfast.drain.numbering import disown_revived, segments_about
-from holdfast.drain.stamper import Stamper
-from holdfast.drain.stamping import stamp_items, with_stored_latest
+from holdfast.drain.stamping import stamp_items
 from holdfast.drain.verification import VERIFY_SPAN
-from holdfast.drain.write_plan import FileWrite, WritePlan, plan_write
+from holdfast.drain.write_plan import FileWrite, WritePlan
+from holdfast.drain.writer import Writer
 from holdfast.errors import GatewayError, Missing, Unverified
-from holdfast.format.moments import format_moment
-from holdfast.format.paths import INDEX, LATEST, PARTS, Layout
+from holdfast.format.paths import INDEX, LATEST, PARTS
 from holdfast.format.receipt import Delivery, QueueItem
 from holdfast.format.run_snapshot import RunSnapshot, without_unproved
-from holdfast.github.calls import NO_GRAPHQL, Gateway, ReadFile
+from holdfast.github.calls import NO_GRAPHQL, ReadFile
 from holdfast.github.listing import read_snapshot
 from holdfast.github.presence import GraphqlPresence
 from holdfast.github.records import Snapshot
 from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS, is_worth_repeating, repeat
 from holdfast.github.write_calls import CommitFiles, Revision
 from holdfast.logs import log
-from holdfast.queue import Queue
 from holdfast.repository.branch import ensure_branch
-from holdfast.repository.runs import MAX_REMEMBERED_RUNS, Runs
+from holdfast.repository.runs import MAX_REMEMBERED_RUNS
 from holdfast.tracing import traces
 
 
@@ -53,21 +48,9 @@ class _LearnedRun:
 
 
 @dataclass
-class CommitWriter:
+class CommitWriter(Writer):
     """Writes checkpoints of many runs in one commit through GraphQL."""
 
-    gateway: Gateway
-    spool: Queue
-    runs: Runs
-    layout: Layout
-    branch: str
-    deadline: Deadline
-    github_clock: Clock
-    """Tells GitHub's time, by which retention finds the runs last written to."""
-    stamper: Stamper
-    breathe: Callable[[], None] = lambda: None
-    admit: Admit = admit_all
-    machine: str = field(default_factory=platform.node)
     _head_sha: str = ""
     _left_behind: str = ""
     """The commit that did not turn out to be the newest."""
@@ -157,15 +140,7 @@ class CommitWriter:
             admit = partial(self.admit, view)
             stamped = stamp_items(self.spool, view, own, stamp, breathe=self.breathe, admit=admit)
             items += [each.item for each in stamped]
-            write_plan = plan_write(
-                view,
-                [each.envelope for each in stamped],
-                is_batch=False,
-                layout=self.layout,
-                now=format_moment(self.github_clock.now()),
-                machine=self.machine,
-            )
-            write_plans[run_id] = with_stored_latest(write_plan, view, self.runs.read_blob, self.layout)
+            write_plans[run_id] = self.plan(view, stamped)
         return write_plans
 
     def _send(self, write_plans: Mapping[str, WritePlan], writes: Sequence[FileWrite]) -> None:

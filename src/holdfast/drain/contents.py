@@ -4,32 +4,25 @@ The order is what makes a crash harmless: a note of the pending write, the files
 `index.json`, `latest.json`, and only then do the items leave the queue.
 """
 
-import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from holdfast.clock import Clock, Deadline
-from holdfast.drain.fencing import Admit, admit_all
 from holdfast.drain.numbering import disown_revived, release_places, segments_about
 from holdfast.drain.orphans import OrphanFiles
 from holdfast.drain.pending import PendingWrite
-from holdfast.drain.stamper import Stamper
-from holdfast.drain.stamping import StampedItem, stamp_items, with_stored_latest
+from holdfast.drain.stamping import StampedItem, stamp_items
 from holdfast.drain.verification import Verifier
-from holdfast.drain.write_plan import FileWrite, WritePlan, own_files, plan_write
+from holdfast.drain.write_plan import FileWrite, WritePlan, own_files
+from holdfast.drain.writer import Writer
 from holdfast.errors import Conflict, GatewayError, Unavailable, Unverified
-from holdfast.format.moments import format_moment
-from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, QueueItem
 from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.github.calls import Gateway, ReadHead
+from holdfast.github.calls import ReadHead
 from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS, repeat
 from holdfast.github.write_calls import WriteFile
 from holdfast.logs import log
-from holdfast.queue import Queue
 from holdfast.repository.branch import perform_on_branch
-from holdfast.repository.runs import Runs
 
 
 @dataclass
@@ -45,21 +38,9 @@ class _Work:
 
 
 @dataclass
-class ContentsWriter:
+class ContentsWriter(Writer):
     """Writes the checkpoints of one run at a time through the contents API."""
 
-    gateway: Gateway
-    spool: Queue
-    runs: Runs
-    layout: Layout
-    branch: str
-    deadline: Deadline
-    github_clock: Clock
-    """Tells GitHub's time, by which retention finds the runs last written to."""
-    stamper: Stamper
-    breathe: Callable[[], None] = lambda: None
-    admit: Admit = admit_all
-    machine: str = field(default_factory=platform.node)
     orphans: OrphanFiles = field(init=False)
     _verifier: Verifier = field(init=False)
 
@@ -118,12 +99,7 @@ class ContentsWriter:
             admit=partial(self._admit, view, work.pending_write),
         )
         work.items = [each.item for each in stamped]
-        now = format_moment(self.github_clock.now())
-        envelopes = [each.envelope for each in stamped]
-        write_plan = plan_write(
-            view, envelopes, is_batch=is_batch, layout=self.layout, now=now, machine=self.machine
-        )
-        write_plan = with_stored_latest(write_plan, view, self.runs.read_blob, self.layout)
+        write_plan = self.plan(view, stamped, is_batch=is_batch)
         if write_plan.files:
             own = ((file.path, file.blob_sha) for file in write_plan.own_files)
             work.pending_write = work.pending_write.adding(own)

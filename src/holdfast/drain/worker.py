@@ -123,17 +123,18 @@ class Worker:
         Unless that is 0, a call without an answer is not repeated after that either, and nothing is pruned.
         If `is_paced`, a busy hour's checkpoints are collected for a while, for a worker that never ends.
         `is_done` ends it earlier; `wait` waits between two passes; unless it `tidies`, nothing is pruned or
-        cleaned up. Raises SpoolBusy when another process is
-        draining this spool.
+        cleaned up. Raises SpoolBusy when another process is draining this spool.
         """
         waits_until = self._now() + patience_s
         ends_at = waits_until if patience_s > 0 else inf
         with self.spool.drainer(), self.deadline.until(ends_at):
             self.rate_limiter.begin_run()
             self._purge_receipts()
+            start = self._state.at_start(is_paced=is_paced)
             result = self._loop(
-                waits_until, is_paced=is_paced, is_done=is_done, wait=wait or self.deadline.wait
+                start, waits_until, is_paced=is_paced, is_done=is_done, wait=wait or self.deadline.wait
             )
+            self._state = result.state
         with self.deadline.until(ends_at):
             if tidies and not self.deadline.expired():
                 self._tidy(result.state)
@@ -150,6 +151,7 @@ class Worker:
 
     def _loop(
         self,
+        state: DrainState,
         waits_until: float,
         *,
         is_paced: bool,
@@ -161,10 +163,9 @@ class Worker:
         def is_over() -> bool:
             return self.deadline.is_stopping() or is_done()
 
-        result = PassResult(self._state.at_start(is_paced=is_paced), wait_s=None)
+        result = PassResult(state, wait_s=None)
         while not is_over():
             result = self.once(result.state, is_paced=is_paced, is_over=is_over)
-            self._state = result.state
             if result.wait_s is None or (result.wait_s > 0 and self._now() + result.wait_s > waits_until):
                 break
             if result.wait_s > 0:

@@ -1,7 +1,6 @@
 """Carries our calls with githubkit; the only module that imports it."""
 
 import ssl
-import time
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -11,12 +10,10 @@ import httpx
 from githubkit import GitHub, Response, UnauthAuthStrategy
 from githubkit.exception import GitHubException
 
-from holdfast.clock import Clock
 from holdfast.errors import Unavailable
 from holdfast.github.address import check_repository_name, server_of
 from holdfast.github.app_refusals import refuse_app
 from holdfast.github.app_tokens import InstallationToken
-from holdfast.github.calls import Answer, Meter
 from holdfast.github.wire_client import (
     API_VERSION,
     CONNECT_TIMEOUT_S,
@@ -24,6 +21,7 @@ from holdfast.github.wire_client import (
     USER_AGENT,
     Body,
     Headers,
+    Wire,
     WireClient,
     read_whole,
     tell_failure,
@@ -105,28 +103,13 @@ class GitHubClient(WireClient):
     """Performs every call on one repository with githubkit; `close` also closes `transport`."""
 
     def __init__(
-        self,
-        repository: str,
-        *,
-        token: Callable[[], str | None],
-        api_url: str | None,
-        clock: Clock,
-        observe: Callable[[Answer], None] = lambda _: None,
-        meter: Meter | None = None,
-        timer: Callable[[], float] = time.perf_counter,
-        transport: httpx.BaseTransport | None = None,
-        timeout_s: float = 30.0,
+        self, repository: str, *, transport: httpx.BaseTransport | None = None, **options: Any
     ) -> None:
-        super().__init__(
-            repository,
-            token=token,
-            api_url=api_url,
-            clock=clock,
-            open_wire=lambda base_url: _HubWire(base_url, timeout_s, transport),
-            observe=observe,
-            meter=meter,
-            timer=timer,
-        )
+        self._transport = transport
+        super().__init__(repository, **options)
+
+    def _open_wire(self, timeout_s: float) -> Wire:
+        return _HubWire(self._base_url, timeout_s, self._transport)
 
 
 class GitHubApp:

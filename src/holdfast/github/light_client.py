@@ -5,7 +5,6 @@ import os
 import select
 import socket
 import ssl
-import time
 import zlib
 from base64 import b64encode
 from collections import deque
@@ -15,16 +14,15 @@ from functools import cached_property
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from holdfast.clock import Clock
 from holdfast.errors import Unavailable
 from holdfast.github.address import parse_origin, server_of
-from holdfast.github.calls import Answer, Meter
 from holdfast.github.wire_client import (
     CONNECT_TIMEOUT_S,
     PUBLIC_API,
     USER_AGENT,
     Body,
     Headers,
+    Wire,
     WireClient,
     read_whole,
     tell_failure,
@@ -38,28 +36,8 @@ _LONGEST_IDLE_S = 5.0  # as with httpx: what lies before a server may forget a c
 class LightClient(WireClient):
     """Performs every call on one repository, without githubkit."""
 
-    def __init__(
-        self,
-        repository: str,
-        *,
-        token: Callable[[], str | None],
-        api_url: str | None,
-        clock: Clock,
-        observe: Callable[[Answer], None] = lambda _: None,
-        meter: Meter | None = None,
-        timer: Callable[[], float] = time.perf_counter,
-        timeout_s: float = 30.0,
-    ) -> None:
-        super().__init__(
-            repository,
-            token=token,
-            api_url=api_url,
-            clock=clock,
-            open_wire=lambda base_url: _PlainWire(base_url, timeout_s, timer),
-            observe=observe,
-            meter=meter,
-            timer=timer,
-        )
+    def _open_wire(self, timeout_s: float) -> Wire:
+        return _PlainWire(self._base_url, timeout_s, self._timer)
 
 
 def can_reach(api_url: str | None) -> bool:

@@ -6,10 +6,10 @@ docs/design.md.
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
-from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import SplitResult, urlencode, urljoin, urlsplit
 
@@ -62,12 +62,12 @@ class Wire(Protocol):
         ...
 
 
-class WireClient:
+class WireClient(ABC):
     """Performs every call on one repository; safe to use from several threads at once.
 
     `token` is asked before each request, so that a renewed one is used at once. `observe` sees every answer
     as it comes in, also the ones that become errors; `meter` is told of each answer, and how long each call
-    took by `timer`, however it ended. `open_wire` is told the address of the API.
+    took by `timer`, however it ended. Subclasses tell which wire leads to the address of the API.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class WireClient:
         token: Callable[[], str | None],
         api_url: str | None,
         clock: Clock,
-        open_wire: Callable[[str], Wire],
         observe: Callable[[Answer], None] = lambda _: None,
         meter: Meter | None = None,
         timer: Callable[[], float] = time.perf_counter,
+        timeout_s: float = 30.0,
     ) -> None:
         self._base_url = (api_url or PUBLIC_API).rstrip("/")
         self._origin = parse_origin(self._base_url)
@@ -93,15 +93,17 @@ class WireClient:
         self._observe = observe
         self._meter = meter
         self._timer = timer
-        self._wire = open_wire(self._base_url)
+        self._wire = self._open_wire(timeout_s)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+    @abstractmethod
+    def _open_wire(self, timeout_s: float) -> Wire:
+        """Return what carries requests to the server at `_base_url`; no answer may take longer than that."""
 
     def close(self) -> None:
         """Close all connections; no call can be made after that."""

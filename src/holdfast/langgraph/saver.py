@@ -3,7 +3,6 @@
 import builtins
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
-from types import TracebackType
 from typing import Any, Self
 
 from langchain_core.runnables import RunnableConfig
@@ -57,9 +56,7 @@ class HoldfastSaver(AsynchronousSaver):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from holdfast.claims.decide import DEFAULT_TTL_S
-from holdfast.library.opening import parse_run_name
+from holdfast.library.open_library import parse_run_name
 from holdfast.library.saving import Saving
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import DecisionRefused, RunArchived, UnknownRun
 from holdfast.format.ids import At
 from holdfast.format.receipt import Receipt
-from holdfast.library.opening import parse_place, parse_run_name
+from holdfast.library.open_library import parse_place, parse_run_name
 from holdfast.library.saving import Saving
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import SpoolBusy, Stopped
 from holdfast.format.receipt import Progress, Receipt
 from holdfast.library.reading import Reading
-from holdfast.library.sharded import DrainTerms, drain_shards
+from holdfast.sharding.answers import DrainTerms, drain_shards
 
 if TYPE_CHECKING:
     from holdfast.drain.worker import DrainResult
@@ -51,12 +51,12 @@ class Draining(Reading):
         return self.receipt(checkpoint_id)
 
     def _drain(
-        self, patience_s: float, *, is_done: Callable[[], bool] = lambda: False, tidies: bool
+        self, timeout_s: float, *, is_done: Callable[[], bool] = lambda: False, tidies: bool
     ) -> "DrainResult":
         shards = self._assembly.shards
         if len(shards) == 1:
-            return shards[0].worker.drain(patience_s=patience_s, is_done=is_done, tidies=tidies)
-        ends_at = self._assembly.clock.now() + patience_s
+            return shards[0].worker.drain(patience_s=timeout_s, is_done=is_done, tidies=tidies)
+        ends_at = self._assembly.clock.now() + timeout_s
         return drain_shards(shards, DrainTerms(ends_at, is_done, tidies))
 
     def status(self) -> dict[str, Any]:

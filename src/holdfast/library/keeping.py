@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidSettings
-from holdfast.library.opening import OpenLibrary, parse_run_name
-from holdfast.library.sharded import merge_squashes, merge_sweeps
+from holdfast.library.open_library import OpenLibrary, parse_run_name
+from holdfast.sharding.answers import merge_squashes, merge_sweeps
 
 if TYPE_CHECKING:
     from holdfast.retention import SquashReport, SweepReport

@@ -8,8 +8,8 @@ from holdfast.errors import UnknownRun
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.ids import At, is_checkpoint_id, parse_checkpoint_id
 from holdfast.format.receipt import Receipt
-from holdfast.library.opening import OpenLibrary, parse_place, parse_run_name
-from holdfast.library.sharded import merge_runs
+from holdfast.library.open_library import OpenLibrary, parse_place, parse_run_name
+from holdfast.sharding.answers import merge_runs
 
 if TYPE_CHECKING:
     from holdfast.format.index import Index

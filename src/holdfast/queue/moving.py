@@ -82,6 +82,21 @@ def move_batch(
     return taken
 
 
+def move_all(source: Queue, target: Queue, items: Sequence[QueueItem]) -> None:
+    """Move these items, in the order of their arrival; `source` learns how far their runs are.
+
+    Killed anywhere, it is done again the next time. Raises SpoolError.
+    """
+    rest = list(items)
+    while batch := first_batch(source, rest):
+        receipts = move_batch(source, target, batch, persistence=Persistence.NORMAL)
+        for run_id, sequence in {each.run_id: each.sequence_number for each in receipts}.items():
+            source.learn_sequence(run_id, sequence)
+        moved = {item.checkpoint_id for item in batch}
+        rest = [item for item in rest if item.checkpoint_id not in moved]
+    log.info("checkpoints_handed_on", checkpoints=len(items), runs=len({item.run_id for item in items}))
+
+
 def _read(source: Queue, item: QueueItem) -> MovedItem | None:
     try:
         stored = source.read(item)

@@ -25,9 +25,9 @@ from holdfast.repository.known_lines import KnownLines
 from holdfast.repository.past import carry_spooled
 from holdfast.repository.queued import SpooledRun, open_item
 from holdfast.repository.run_list import find_known_run
-from holdfast.repository.snapshot import check_owner, read_index
 from holdfast.repository.sources import RunSource
 from holdfast.repository.stored_run import StoredRun
+from holdfast.repository.understanding import check_owner, read_index
 from holdfast.styles.review import Past, find_review, is_stopped, open_reviewed, waits_for
 
 _READ_AT_ONCE = 100

@@ -18,7 +18,7 @@ from holdfast.github.listing import is_commit, list_folder
 from holdfast.github.write_calls import Revision
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader
-from holdfast.repository.snapshot import RunFiles, check_weight, take_snapshot
+from holdfast.repository.understanding import RunFiles, check_weight, take_snapshot
 
 MAX_REMEMBERED_RUNS = 256
 
@@ -155,9 +155,10 @@ class Runs:
         entries = list_folder(self._gateway, folder, ref, is_fresh=is_fresh)
         return {entry.path: entry.sha for entry in entries if entry.kind == "file"}
 
-    def list_parts(self, run_id: str) -> set[str]:
-        """Return the names of the parts of a run, as the branch shows them. Raises Missing."""
-        return {f"{PARTS}/{name}" for name in self.list_files(f"{run_id}/{PARTS}", self._branch)}
+    def list_parts(self, run_id: str, ref: str = "", *, is_fresh: bool = False) -> set[str]:
+        """Return the names of the parts of a run as of `ref`, or as the branch shows them. Raises Missing."""
+        names = self.list_files(f"{run_id}/{PARTS}", ref or self._branch, is_fresh=is_fresh)
+        return {f"{PARTS}/{name}" for name in names}
 
     def _remember(self, view: RunSnapshot) -> None:
         with self._lock:
@@ -198,8 +199,7 @@ class Runs:
             # Asked if a checkpoint refers to a part. A server that lags behind says that there are none, and
             # who believes it stores the checkpoint again: so it is asked once more before that.
             try:
-                names = self.list_files(f"{run_id}/{PARTS}", ref, is_fresh=True)
-                return {f"{PARTS}/{name}" for name in names}
+                return self.list_parts(run_id, ref, is_fresh=True)
             except Missing:
                 return ()
 

@@ -21,7 +21,7 @@ from holdfast.github.presence import GraphqlPresence
 from holdfast.jsontext.members import sha256_hex
 from holdfast.repository.blobs import MAX_QUERIED_BLOB_BYTES, BlobReader, cut
 from holdfast.repository.once import once
-from holdfast.repository.snapshot import check_weight
+from holdfast.repository.understanding import check_weight
 
 if TYPE_CHECKING:
     from holdfast.styles.resume import Source

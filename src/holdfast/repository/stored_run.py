@@ -22,10 +22,10 @@ from holdfast.format.paths import INDEX, LATEST, SUMMARY, Layout, is_single, par
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.format.stored_file import open_checkpoint
 from holdfast.repository.candidates import Candidate, find_candidates, has_rivals
+from holdfast.repository.checkpoint_files import FileOpener, Lacking, warn
 from holdfast.repository.once import once
-from holdfast.repository.opening import FileOpener, Lacking, warn
-from holdfast.repository.snapshot import RunFiles, check_owner, read_index, take_snapshot
 from holdfast.repository.sources import Files, RunSource
+from holdfast.repository.understanding import RunFiles, check_owner, read_index, take_snapshot
 from holdfast.security.trust import Trust
 
 _SHOWN_REASONS = 5

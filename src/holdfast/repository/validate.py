@@ -39,7 +39,7 @@ class Validator:
         waiting = SpooledRun.look(reader.spool, run_id, reader.trust)
         spooled = waiting.open_all(waiting.pending)
         try:
-            stored = reader.use_stored(run_id, _check_stored, is_patient=True)
+            stored = reader.use_stored(run_id, _check_stored, is_hasty=False)
         except (UnknownRun, GatewayError) as error:
             if not (waiting.pending or waiting.aside):
                 raise

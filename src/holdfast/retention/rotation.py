@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdfast.clock import Deadline
-from holdfast.errors import Conflict, IntegrityFailure, KeyMissing, Missing, Stopped, UnknownRun
+from holdfast.errors import Conflict, GatewayError, IntegrityFailure, KeyMissing, Missing, Stopped, UnknownRun
 from holdfast.format.checkpoint import Envelope, open_stored
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.incremental import Memory, PartChooser
@@ -21,7 +21,7 @@ from holdfast.format.run_snapshot import RunSnapshot
 from holdfast.format.splitting import stamp_in_parts
 from holdfast.format.stored_file import is_unstamped, renew_batch, split_file
 from holdfast.github.calls import Gateway, ReadHead
-from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS
+from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS, plan_and_repeat
 from holdfast.jsontext.members import Document, parse_document
 from holdfast.logs import log
 from holdfast.repository.runs import Runs
@@ -58,32 +58,44 @@ class Rotator:
     def rotate(self, run_id: str) -> RotationReport:
         """Seal a run with the newest key. Raises UnknownRun, Stopped, GatewayError when GitHub is away."""
         report = RotationReport(run_id)
-        attempts = 0
-        while True:
-            if self.deadline.expired():
-                raise Stopped("keys rotate goes on where it stopped when it is called again")
-            head_sha = self.gateway.perform(ReadHead(self.branch))
-            view = self.runs.read_at(run_id, head_sha)
-            view = self.runs.unfold(view, lambda index: index.segments, head_sha)
-            if not view.blobs:
-                raise UnknownRun(f"there is no run {run_id!r} in the repository; see holdfast runs")
-            step = _Step(self, view, head_sha)
-            change, report.left = step.plan(), step.left
-            if change is None:
-                return report
-            try:
-                commit_sha = self.committer.commit(head_sha, change)
-            except Conflict as conflict:
-                attempts += 1
-                if attempts == WRITE_ATTEMPTS:
-                    raise
-                log.info("rotation_repeated", run_id=run_id, cause=str(conflict))
-                continue
-            finally:
-                self.runs.forget(run_id)
-            attempts = 0
-            report.sealed += len(step.sealed)
-            log.info("run_sealed_anew", run_id=run_id, checkpoints=len(step.sealed), commit_sha=commit_sha)
+
+        def note(_attempt: int, conflict: GatewayError) -> None:
+            log.info("rotation_repeated", run_id=run_id, cause=str(conflict))
+
+        while plan_and_repeat(
+            lambda: self._plan(report),
+            lambda planned: self._commit(report, *planned),
+            attempts=WRITE_ATTEMPTS,
+            deadline=self.deadline,
+            note=note,
+            when=lambda error: isinstance(error, Conflict),
+        ):
+            pass
+        return report
+
+    def _plan(self, report: RotationReport) -> "tuple[_Step, FileChanges | None]":
+        if self.deadline.expired():
+            raise Stopped("keys rotate goes on where it stopped when it is called again")
+        head_sha = self.gateway.perform(ReadHead(self.branch))
+        view = self.runs.read_at(report.run_id, head_sha)
+        view = self.runs.unfold(view, lambda index: index.segments, head_sha)
+        if not view.blobs:
+            raise UnknownRun(f"there is no run {report.run_id!r} in the repository; see holdfast runs")
+        step = _Step(self, view, head_sha)
+        return step, step.plan()
+
+    def _commit(self, report: RotationReport, step: "_Step", change: FileChanges | None) -> bool:
+        """Whether there was anything left to do."""
+        report.left = step.left
+        if change is None:
+            return False
+        try:
+            commit_sha = self.committer.commit(step.ref, change)
+        finally:
+            self.runs.forget(report.run_id)
+        report.sealed += len(step.sealed)
+        log.info("run_sealed_anew", run_id=report.run_id, checkpoints=len(step.sealed), commit_sha=commit_sha)
+        return True
 
     def stamp_for(self, run_id: str) -> Callable[[bytes], Envelope]:
         """Return what makes of bodies what the repository will hold, members that did not change once."""
@@ -99,7 +111,7 @@ class _Step:
     def __init__(self, rotator: Rotator, view: RunSnapshot, ref: str) -> None:
         self._rotator = rotator
         self._view = view
-        self._ref = ref
+        self.ref = ref
         self._parts: Mapping[str, str] | None = None
         # Anew for each commit, so that nothing refers to what another one was to bring.
         self._stamp = rotator.stamp_for(view.run_id)
@@ -184,7 +196,7 @@ class _Step:
         if self._parts is None:
             folder = f"{self._view.run_id}/{PARTS}"
             try:
-                self._parts = self._rotator.runs.list_files(folder, self._ref)
+                self._parts = self._rotator.runs.list_files(folder, self.ref)
             except Missing:
                 self._parts = {}
         name = path.rpartition("/")[2]

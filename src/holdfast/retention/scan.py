@@ -39,7 +39,7 @@ from holdfast.github.records import ListingEntry
 from holdfast.jsontext.members import parse_document
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader, cut
-from holdfast.repository.snapshot import RunFiles, check_owner, take_snapshot
+from holdfast.repository.understanding import RunFiles, check_owner, take_snapshot
 from holdfast.retention.mending import SETTLED_AFTER_DAYS
 from holdfast.retention.records import RetentionLog, describe_last, parse_log, parse_summary
 from holdfast.retention.rules import DAY_S

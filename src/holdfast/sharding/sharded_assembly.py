@@ -16,12 +16,12 @@ from holdfast.errors import GatewayError, SpoolError
 from holdfast.format.receipt import QueueItem
 from holdfast.logs import log
 from holdfast.queue import Queue
+from holdfast.queue.moving import move_all
 from holdfast.repository.sources import GitHubSource
 from holdfast.security.redaction import Redactor
 from holdfast.security.sealing import Keyring
 from holdfast.security.signatures import Signatures
 from holdfast.settings import Settings
-from holdfast.sharding.handing_on import hand_on
 from holdfast.sharding.homes import Homes
 from holdfast.sharding.sharded_queue import ShardedQueue
 from holdfast.sharding.stored_runs import StoredRuns
@@ -122,7 +122,7 @@ class ShardedAssembly(Ground):
         """Hand on what waits in one shard to others, by their names; return what went wrong, if anything."""
         try:
             for name, theirs in items.items():
-                hand_on(source.spool, self._by_name[name].spool, theirs)
+                move_all(source.spool, self._by_name[name].spool, theirs)
         except SpoolError as error:
             log.warning("checkpoints_not_handed_on", cause=str(error))
             return f"they are stored in another shard, whose spool does not take them: {error}"
@@ -134,7 +134,7 @@ class ShardedAssembly(Ground):
     def _bring_home(self, run_id: str, home: Assembly) -> None:
         for shard in self._by_name.values():
             if shard is not home and run_id not in shard.begun() and (items := _items_of(shard, {run_id})):
-                hand_on(shard.spool, home.spool, items)
+                move_all(shard.spool, home.spool, items)
 
     @property
     def _held(self) -> dict[str, "Shard"]:

@@ -2,19 +2,29 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from starlette.requests import ClientDisconnect
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Send
 
+from holdfast.jsontext.parse import parse_value
 from holdfast.settings import MOST_BYTES
 from holdfast.settings.kinds import MEGABYTE
-from holdfast.sidecar.problems import Problem, unavailable
+from holdfast.sidecar.problems import Problem, invalid, unavailable
 
 BODY_TIME_S = 60.0
 LINGER_S = 10.0
 LINGER_BYTES = 256 * MEGABYTE
 # What all bodies on their way may hold together: one process serves everyone from one memory.
 MOST_IN_FLIGHT_BYTES = 256 * MEGABYTE
+
+
+class Asked(BaseModel, extra="forbid", frozen=True):
+    """What a call with a body of few fields asks for; unknown ones are refused."""
+
+
+AskedT = TypeVar("AskedT", bound=Asked)
 
 
 def check_headers(headers: dict[bytes, bytes], *, limit_bytes: int, is_setting: bool = False) -> None:
@@ -122,3 +132,22 @@ async def answer_and_linger(
     if lingers:
         await linger(receive)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def read_model(
+    bodies: BodyReader, request: Request, model: type[AskedT], nothing: AskedT | None = None
+) -> AskedT:
+    """Return what the body asks for; `nothing` if there is none and that is allowed."""
+    headers = dict(request.scope["headers"])
+    is_empty = headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers
+    if nothing is not None and is_empty:
+        return nothing
+    check_headers(headers, limit_bytes=bodies.limit_bytes)
+    value = parse_value(await bodies.read(request.receive))
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        name = str(problem["loc"][0]) if problem["loc"] else "body"
+        known = ", ".join(model.model_fields)
+        raise invalid(name, f"{problem['msg']}; the body may have {known}") from error

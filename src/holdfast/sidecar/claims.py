@@ -3,7 +3,6 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -13,8 +12,8 @@ from holdfast.errors import Fenced
 from holdfast.format.claim import Claim
 from holdfast.format.moments import format_moment
 from holdfast.sidecar import parameters
+from holdfast.sidecar.bodies import Asked, read_model
 from holdfast.sidecar.checkpoints import json_response
-from holdfast.sidecar.decisions import STRICT, read_model
 from holdfast.sidecar.service import Service
 
 if TYPE_CHECKING:
@@ -22,28 +21,22 @@ if TYPE_CHECKING:
     from holdfast.claims.lease import ClaimLease
 
 
-class ClaimIn(BaseModel):
+class ClaimIn(Asked):
     """Who wants to drive a run, and for how long unless it is renewed."""
-
-    model_config = STRICT
 
     owner: str
     ttl_s: float = DEFAULT_TTL_S
 
 
-class RenewalIn(BaseModel):
+class RenewalIn(Asked):
     """The token of a claim, and for how long it is to last from now on; as before unless given."""
-
-    model_config = STRICT
 
     token: str
     ttl_s: float | None = None
 
 
-class ReleaseIn(BaseModel):
+class ReleaseIn(Asked):
     """The token of a claim that ends."""
-
-    model_config = STRICT
 
     token: str
 
@@ -77,7 +70,7 @@ class ClaimRoutes:
     async def take(self, request: Request) -> Response:
         """Claim a run."""
         run_id = parameters.run_id_of(request)
-        wanted = await read_model(self._service, request, ClaimIn)
+        wanted = await read_model(self._service.bodies, request, ClaimIn)
         taken: TakenClaim = await self._service.call(
             self._holdfast.take_claim, run_id, owner=wanted.owner, ttl_s=wanted.ttl_s
         )
@@ -86,7 +79,7 @@ class ClaimRoutes:
     async def renew(self, request: Request) -> Response:
         """Let a claim last longer."""
         run_id = parameters.run_id_of(request)
-        wanted = await read_model(self._service, request, RenewalIn)
+        wanted = await read_model(self._service.bodies, request, RenewalIn)
         lease: ClaimLease = await self._service.call(
             self._holdfast.renew_claim, run_id, wanted.token, ttl_s=wanted.ttl_s
         )
@@ -95,7 +88,7 @@ class ClaimRoutes:
     async def release(self, request: Request) -> Response:
         """End a claim."""
         run_id = parameters.run_id_of(request)
-        wanted = await read_model(self._service, request, ReleaseIn)
+        wanted = await read_model(self._service.bodies, request, ReleaseIn)
         if not await self._service.call(self._holdfast.release_claim, run_id, wanted.token):
             raise Fenced(run_id, "the token is not that of its newest claim")
         return json_response({"run_id": run_id, "released": True})

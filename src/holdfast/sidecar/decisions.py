@@ -1,59 +1,46 @@
 """The routes by which a person decides about a run, and the plan that is compared with the present."""
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.format.receipt import Receipt
-from holdfast.jsontext.parse import parse_value
 from holdfast.presentation.documents import receipt_document
 from holdfast.sidecar import parameters
-from holdfast.sidecar.bodies import BodyReader, check_headers
+from holdfast.sidecar.bodies import Asked, read_model
 from holdfast.sidecar.checkpoints import CheckpointRoutes, json_response
-from holdfast.sidecar.problems import invalid
 from holdfast.sidecar.service import Service
 
-BodyT = TypeVar("BodyT", bound=BaseModel)
-
-STRICT = ConfigDict(extra="forbid", frozen=True)
 Place = Annotated[int, Field(strict=True)] | str
 
 
-class ReviewIn(BaseModel):
+class ReviewIn(Asked):
     """What a person decides about a run that waits."""
-
-    model_config = STRICT
 
     decision: Literal["continue", "retry", "stop"]
     note: str | None = None
     by: str | None = None
 
 
-class RollbackIn(BaseModel):
+class RollbackIn(Asked):
     """The checkpoint to go on from, by its number or its id."""
-
-    model_config = STRICT
 
     at: Place
     note: str | None = None
 
 
-class ForkIn(BaseModel):
+class ForkIn(Asked):
     """The checkpoint to begin another run with, and the name of that run."""
-
-    model_config = STRICT
 
     at: Place
     run_id: str
 
 
-class ResumeIn(BaseModel):
+class ResumeIn(Asked):
     """What is in force now: the plan warns where the run was saved with something else."""
-
-    model_config = STRICT
 
     active_lessons: list[Any] | None = None
     dag: Any = None
@@ -82,14 +69,14 @@ class DecisionRoutes:
     async def resume(self, request: Request) -> Response:
         """Return the plan by which a run goes on, compared with what the caller has now."""
         run_id = parameters.run_id_of(request)
-        now = await read_model(self._service, request, ResumeIn, ResumeIn())
+        now = await read_model(self._service.bodies, request, ResumeIn, ResumeIn())
         at = None if now.at is None else parameters.place_of(str(now.at))
         return await self._plans.answer_plan(run_id, at=at, active_lessons=now.active_lessons, dag=now.dag)
 
     async def review(self, request: Request) -> Response:
         """Decide what a run waits for."""
         run_id = parameters.run_id_of(request)
-        wanted = await read_model(self._service, request, ReviewIn)
+        wanted = await read_model(self._service.bodies, request, ReviewIn)
         receipt = await self._service.call_saving(
             self._holdfast.review, run_id, wanted.decision, note=wanted.note, by=wanted.by
         )
@@ -98,7 +85,7 @@ class DecisionRoutes:
     async def roll_back(self, request: Request) -> Response:
         """Go on from an older checkpoint."""
         run_id = parameters.run_id_of(request)
-        wanted = await read_model(self._service, request, RollbackIn)
+        wanted = await read_model(self._service.bodies, request, RollbackIn)
         at = parameters.place_of(str(wanted.at))
         receipt = await self._service.call_saving(self._holdfast.rollback, run_id, at, note=wanted.note)
         return self._accepted(receipt)
@@ -106,7 +93,7 @@ class DecisionRoutes:
     async def fork(self, request: Request) -> Response:
         """Begin another run with the state of a checkpoint."""
         run_id = parameters.run_id_of(request)
-        wanted = await read_model(self._service, request, ForkIn)
+        wanted = await read_model(self._service.bodies, request, ForkIn)
         at = parameters.place_of(str(wanted.at))
         return self._accepted(await self._service.call_saving(self._holdfast.fork, run_id, at, wanted.run_id))
 
@@ -119,23 +106,3 @@ class DecisionRoutes:
     def _accepted(self, receipt: Receipt) -> Response:
         self._service.drainer.wake(is_urgent=False)
         return json_response(receipt_document(receipt), 202)
-
-
-async def read_model(
-    service: Service, request: Request, model: type[BodyT], nothing: BodyT | None = None
-) -> BodyT:
-    """Return what the body asks for; `nothing` if there is none and that is allowed."""
-    headers = dict(request.scope["headers"])
-    is_empty = headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers
-    if nothing is not None and is_empty:
-        return nothing
-    bodies: BodyReader = service.bodies
-    check_headers(headers, limit_bytes=bodies.limit_bytes)
-    value = parse_value(await bodies.read(request.receive))
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        field = str(problem["loc"][0]) if problem["loc"] else "body"
-        known = ", ".join(model.model_fields)
-        raise invalid(field, f"{problem['msg']}; the body may have {known}") from error

@@ -2,28 +2,24 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.jsontext.parse import parse_value
 from holdfast.presentation.documents import receipt_document
 from holdfast.presentation.sweeps import sweep_document
 from holdfast.sidecar import parameters
-from holdfast.sidecar.bodies import BodyReader, check_headers
+from holdfast.sidecar.bodies import Asked, BodyReader, read_model
 from holdfast.sidecar.checkpoints import json_response
-from holdfast.sidecar.problems import invalid
 from holdfast.sidecar.service import Service
 
 # Enough for what these calls can say.
 MOST_BYTES = 64 * 1024
 
 
-class Completion(BaseModel):
+class Completion(Asked):
     """How a run ends; `keep` lets it stay where successful runs are deleted."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     status: Literal["completed", "failed"] = "completed"
     keep: Annotated[bool, Field(strict=True)] = False
@@ -49,7 +45,7 @@ class UpkeepRoutes:
     async def complete(self, request: Request) -> Response:
         """Save the final checkpoint of a run; the clean-up follows once it is verified."""
         run_id = parameters.run_id_of(request)
-        wanted = await self._read(request)
+        wanted = await read_model(self._bodies, request, Completion, Completion())
         receipt = await self._service.call_saving(
             self._holdfast.complete, run_id, wanted.status, keep=wanted.keep
         )
@@ -73,17 +69,3 @@ class UpkeepRoutes:
         dry_run = parameters.flag(request, "dry_run")
         report = await self._service.call(self._holdfast.cleanup, dry_run=dry_run)
         return json_response(sweep_document(report, self._service.assembly.layout, is_dry_run=dry_run))
-
-    async def _read(self, request: Request) -> Completion:
-        """Return what the body asks for; without a body the run is completed."""
-        headers = dict(request.scope["headers"])
-        if headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
-            return Completion()
-        check_headers(headers, limit_bytes=MOST_BYTES)
-        value = parse_value(await self._bodies.read(request.receive))
-        try:
-            return Completion.model_validate(value)
-        except ValidationError as error:
-            problem = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(str(part) for part in problem["loc"]) or "body"
-            raise invalid(field, f"{problem['msg']}; use status completed or failed, and keep") from error

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import IntegrityFailure
 from holdfast.jsontext.weight import is_heavier
-from holdfast.repository.snapshot import check_weight
+from holdfast.repository.understanding import check_weight
 
 ROOT = Path(__file__).parents[3]
 MEGABYTE = 1024 * 1024

@@ -9,7 +9,7 @@ from holdfast.cache import local_copy
 from holdfast.format import index as index_module
 from holdfast.format import index_segments
 from holdfast.github.calls import ListFolder, ReadBlobs, ReadHeadIfChanged, ReadPage, ReadTree
-from holdfast.repository import runs, snapshot, sources, stored_run
+from holdfast.repository import runs, sources, stored_run, understanding
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.one_run import store
@@ -38,13 +38,13 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         paths.append(segment.file_path)
         return index_segments.outline_segment(segment, content, run_id)
 
-    monkeypatch.setattr(snapshot, "outline_segment", outline_segment)
+    monkeypatch.setattr(understanding, "outline_segment", outline_segment)
 
     def open_segment(segment: index_segments.Segment, content: bytes, run_id: str) -> index_segments.Segment:
         paths.append(segment.file_path)
         return index_segments.open_segment(segment, content, run_id)
 
-    for module in (runs, snapshot, sources, stored_run):
+    for module in (runs, sources, stored_run, understanding):
         monkeypatch.setattr(module, "open_segment", open_segment)
     return paths
 

@@ -81,7 +81,7 @@ def test_an_outage_that_goes_on_delays_no_command_for_longer_than_a_look(
         def load_reviewed(self, _run_id: str) -> Any:
             never.wait(60)
 
-        def use_stored(self, _run_id: str, _use: object, *, is_patient: bool) -> Any:
+        def use_stored(self, _run_id: str, _use: object, *, is_hasty: bool) -> Any:
             never.wait(60)
 
     told: list[str] = []

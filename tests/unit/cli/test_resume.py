@@ -193,15 +193,15 @@ def test_validate_a_run_and_a_file(holdfast: Holdfast, tmp_path: Path) -> None:
 def test_import_tells_what_was_migrated_and_what_not(holdfast: Holdfast, tmp_path: Path) -> None:
     odd = tmp_path / "odd.json"
     odd.write_text('{"x":1}')
-    natives = sorted((FIXTURES / "natives").iterdir())
+    samples = sorted((FIXTURES / "importer_formats").iterdir())
 
-    first = holdfast("import", *natives, odd, "--json")
-    again = holdfast("import", *natives)
+    first = holdfast("import", *samples, odd, "--json")
+    again = holdfast("import", *samples)
     nothing = holdfast("import", odd)
 
     assert (first.code, again.code, nothing.code) == (1, 0, 2)
     outcomes = [each["outcome"] for each in first.document["imports"]]
-    assert outcomes.count("migrated") == len(natives) + 1
+    assert outcomes.count("migrated") == len(samples) + 1
     assert outcomes.count("refused") == 1
     assert "known" in again.out
     assert "none of these" in nothing.out

@@ -1,6 +1,5 @@
 """The contents mode: the order of the protocol, conflicts, lost answers, verification."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,6 @@ def repository() -> MemoryGateway:
     repository = MemoryGateway()
     repository.write_as_someone_else("main", {"README.md": b"code"})
     return repository
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
-    with open_workshop(tmp_path, repository) as workshop:
-        yield workshop
 
 
 def put_paths(repository: MemoryGateway) -> list[str]:

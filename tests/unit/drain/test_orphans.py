@@ -23,11 +23,6 @@ WRITE = PendingWrite("r", (), is_batch=False, files={LEFT: blob_sha(b"{}")})
 
 
 @pytest.fixture
-def repository() -> MemoryGateway:
-    return MemoryGateway()
-
-
-@pytest.fixture
 def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
     """Return one that has stored a checkpoint, beside a file that an attempt has left."""
     with open_workshop(tmp_path, repository) as workshop:

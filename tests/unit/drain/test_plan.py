@@ -236,7 +236,7 @@ def test_blocked_budget_waits_as_long_as_github_said(policy: DrainPolicy) -> Non
     assert plan.reason == "limit exceeded"
 
 
-def test_ticket_from_the_future_does_not_wait_for_the_clock() -> None:
+def test_item_from_the_future_does_not_wait_for_the_clock() -> None:
     item = make_item(1, at=START + 7200)
 
     assert len(plan_drain([item], spent(300), START, CONTENTS).steps) == 1
@@ -418,7 +418,7 @@ def content_of(step: Step) -> int:
 @pytest.mark.slow
 @settings(deadline=None)
 @given(items_of_some_runs, budgets(), st.sampled_from([CONTENTS, COMMIT]))
-def test_plan_stays_within_the_room_and_takes_each_ticket_once_in_order(
+def test_plan_stays_within_the_room_and_takes_each_item_once_in_order(
     items: list[QueueItem], budget: Budget, policy: DrainPolicy
 ) -> None:
     plan = plan_drain(items, budget, START, policy)

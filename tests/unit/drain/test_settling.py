@@ -1,8 +1,5 @@
 """What becomes of a step in the queue: acknowledged, released, quarantined, or left as it is."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from holdfast.drain.chunks import CommitStep, SinglesStep
@@ -14,20 +11,9 @@ from holdfast.github.calls import Call
 from holdfast.github.write_calls import WriteFile
 from holdfast.queue.contract import LONGEST_BACKOFF_S
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.workshop import Workshop, check_run, open_workshop
+from tests.fakes.workshop import Workshop, check_run
 
 STALE = Conflict("x", "does not match", kind="stale_file")
-
-
-@pytest.fixture
-def repository() -> MemoryGateway:
-    return MemoryGateway()
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
-    with open_workshop(tmp_path, repository) as workshop:
-        yield workshop
 
 
 def step_writer(workshop: Workshop, told: list[int] | None = None) -> StepWriter:

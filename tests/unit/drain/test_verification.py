@@ -20,11 +20,6 @@ INDEX_PATH, LATEST_PATH = "checkpoints/r/index.json", "checkpoints/r/latest.json
 
 
 @pytest.fixture
-def repository() -> MemoryGateway:
-    return MemoryGateway()
-
-
-@pytest.fixture
 def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
     """Return one that has stored a checkpoint of the run r, and knows nothing of it by heart."""
     with open_workshop(tmp_path, repository) as workshop:

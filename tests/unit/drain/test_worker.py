@@ -1,6 +1,6 @@
 """The drain loop: limits, outages, refusals, restarts, and what is left when it ends."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,17 +41,6 @@ class Frugal:
         }
         self.observe(Answer(call, 200, headers, now))
         return self._inner.perform(call)
-
-
-@pytest.fixture
-def repository() -> MemoryGateway:
-    return MemoryGateway()
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
-    with open_workshop(tmp_path, repository) as workshop:
-        yield workshop
 
 
 def halt(repository: MemoryGateway, error: GatewayError, times: int = 999) -> None:

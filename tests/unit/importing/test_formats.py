@@ -12,7 +12,7 @@ from holdfast.jsontext.encode import encode_exact
 from holdfast.jsontext.parse import parse_exact
 from holdfast.styles.resume import ResumePlan, plan_resume
 
-NATIVES = Path(__file__).parents[3] / "fixtures/natives"
+SAMPLES = Path(__file__).parents[3] / "fixtures/importer_formats"
 
 # file, place in it, format, run, style, where it goes on, whether that is repeated
 CASES = [
@@ -33,7 +33,7 @@ CASES = [
 
 
 def load(name: str, place: int = 0) -> Any:
-    return split_documents((NATIVES / name).read_bytes())[place]
+    return split_documents((SAMPLES / name).read_bytes())[place]
 
 
 def plan_of(conversion: Conversion) -> ResumePlan:
@@ -42,7 +42,7 @@ def plan_of(conversion: Conversion) -> ResumePlan:
 
 
 def changed(name: str, **fields: Any) -> Any:
-    document = json.loads((NATIVES / name).read_bytes())
+    document = json.loads((SAMPLES / name).read_bytes())
     return parse_exact(json.dumps({**document, **fields}).encode())
 
 
@@ -61,7 +61,7 @@ def test_every_native_sample_is_recognised_converted_and_planned(
 
 
 def test_no_sample_is_without_a_case() -> None:
-    assert {path.name for path in NATIVES.iterdir()} == {case[0] for case in CASES}
+    assert {path.name for path in SAMPLES.iterdir()} == {case[0] for case in CASES}
 
 
 def test_own_uuid_is_kept_and_else_the_content_makes_one() -> None:
@@ -84,7 +84,7 @@ def test_id_that_is_no_uuid_is_replaced_and_told() -> None:
 
 def test_numbers_are_kept_to_the_last_digit() -> None:
     document = parse_exact(
-        (NATIVES / "session_failed.json").read_bytes().replace(b"0.1", b"0.10000000000000000001")
+        (SAMPLES / "session_failed.json").read_bytes().replace(b"0.1", b"0.10000000000000000001")
     )
 
     assert b'"threshold":0.10000000000000000001' in convert(document).to_bytes()
@@ -177,7 +177,7 @@ def test_columns_as_text_are_read_and_layers_worked_out_from_dependencies() -> N
 
 
 def test_tasks_that_wait_for_one_another_cannot_be_put_into_layers() -> None:
-    row = {**json.loads((NATIVES / "checkpoint_rows.json").read_bytes())[0]}
+    row = {**json.loads((SAMPLES / "checkpoint_rows.json").read_bytes())[0]}
     row["dag_structure"] = {"tasks": [{"id": "a", "dependsOn": ["b"]}, {"id": "b", "dependencies": ["a"]}]}
 
     conversion = convert(parse_exact(json.dumps(row).encode()))
@@ -231,7 +231,7 @@ def test_what_cannot_be_taken_in_is_refused_with_the_reason(document: Any, reaso
 
 
 def test_rows_lists_and_batches_are_split() -> None:
-    one = (NATIVES / "task_state.json").read_bytes()
+    one = (SAMPLES / "task_state.json").read_bytes()
 
     assert len(split_documents(b"[%s,%s]" % (one, one))) == 2
     assert len(split_documents(b'{"rows":[%s]}' % one)) == 1

@@ -11,7 +11,7 @@ from holdfast.importing.importer import Importer
 from holdfast.queue import Queue
 from tests.fakes.spooling import open_spool
 
-NATIVES = Path(__file__).parents[3] / "fixtures/natives"
+SAMPLES = Path(__file__).parents[3] / "fixtures/importer_formats"
 
 
 @pytest.fixture
@@ -30,11 +30,11 @@ def importer(spool: Queue) -> Importer:
 
 
 def read(*names: str) -> list[tuple[str, bytes]]:
-    return [(name, (NATIVES / name).read_bytes()) for name in names]
+    return [(name, (SAMPLES / name).read_bytes()) for name in names]
 
 
 def test_every_native_sample_is_taken_in_once(importer: Importer, spool: Queue) -> None:
-    sources = read(*sorted(path.name for path in NATIVES.iterdir()))
+    sources = read(*sorted(path.name for path in SAMPLES.iterdir()))
 
     first = importer.take_in(sources)
     again = importer.take_in(sources)
@@ -66,12 +66,12 @@ def test_history_is_taken_in_by_its_times_whatever_the_order_of_the_files(import
 def test_what_was_not_migrated_is_told_with_the_reason_and_does_not_stop_the_others(
     importer: Importer,
 ) -> None:
-    odd_name = json.dumps({**json.loads((NATIVES / "task_state.json").read_bytes()), "id": "../x"}).encode()
+    odd_name = json.dumps({**json.loads((SAMPLES / "task_state.json").read_bytes()), "id": "../x"}).encode()
     imports = importer.take_in(
         [
             ("text.json", b"hello"),
             ("empty.json", b"[]"),
-            ("odd.json", b'[{"x":1},%s]' % (NATIVES / "task_state.json").read_bytes()),
+            ("odd.json", b'[{"x":1},%s]' % (SAMPLES / "task_state.json").read_bytes()),
             ("name.json", odd_name),
         ]
     )
@@ -87,7 +87,7 @@ def test_what_was_not_migrated_is_told_with_the_reason_and_does_not_stop_the_oth
 
 
 def test_flaws_of_the_progress_are_noted(importer: Importer) -> None:
-    session = json.loads((NATIVES / "session_failed.json").read_bytes())
+    session = json.loads((SAMPLES / "session_failed.json").read_bytes())
     session["completed_steps"] = []
 
     (one,) = importer.take_in([("s.json", json.dumps(session).encode())])
@@ -97,7 +97,7 @@ def test_flaws_of_the_progress_are_noted(importer: Importer) -> None:
 
 
 def test_changed_content_under_a_known_uuid_is_refused(importer: Importer) -> None:
-    loop = json.loads((NATIVES / "agentic_loop.json").read_bytes())
+    loop = json.loads((SAMPLES / "agentic_loop.json").read_bytes())
     importer.take_in([("a.json", json.dumps(loop).encode())])
 
     (one,) = importer.take_in([("a.json", json.dumps({**loop, "phase": 9}).encode())])

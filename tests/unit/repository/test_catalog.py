@@ -1,7 +1,6 @@
 """Finding runs: all of them, newest first, with few requests, however many there are."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from weakref import ref
 
@@ -21,7 +20,7 @@ from holdfast.github.client import GitHubClient
 from holdfast.github.write_calls import CreateBranch, WriteCommit, WriteFile, WriteTree
 from holdfast.repository import catalog, known_lines
 from holdfast.repository.reader import Reader
-from holdfast.repository.snapshot import read_index
+from holdfast.repository.understanding import read_index
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
@@ -44,19 +43,6 @@ def files_of(
         f"checkpoints/{run_id}/index.json": index.to_bytes(),
         f"checkpoints/{run_id}/latest.json": envelope.content,
     }
-
-
-@pytest.fixture
-def repository() -> MemoryGateway:
-    repository = MemoryGateway()
-    repository.write_as_someone_else(BRANCH, {"README.md": b""})
-    return repository
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
-    with open_workshop(tmp_path, repository) as workshop:
-        yield workshop
 
 
 def names(workshop: Workshop, *, is_resumable: bool = False, workflow: str | None = None) -> list[str]:

@@ -80,7 +80,7 @@ def test_every_wrong_checkpoint_of_a_batch_is_told_and_a_wrong_count() -> None:
     ("name", "words"), [("task_state", "a task state"), ("agentic_loop", "an agentic-loop checkpoint")]
 )
 def test_native_file_is_recognised_and_sent_to_import(name: str, words: str) -> None:
-    report = check((FIXTURES / "natives" / f"{name}.json").read_bytes())
+    report = check((FIXTURES / "importer_formats" / f"{name}.json").read_bytes())
 
     assert not report.is_valid
     assert report.notes[-1] == f"it looks like {words}: holdfast import takes it in"

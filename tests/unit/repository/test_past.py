@@ -1,6 +1,5 @@
 """What came before the newest checkpoint: what the spool says of it is read once."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,25 +7,11 @@ import pytest
 from holdfast.errors import SpoolDamaged
 from holdfast.format.receipt import QueueItem
 from holdfast.queue.sqlite_queue import SqliteQueue
-from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.workshop import Workshop, open_workshop
 
 OPEN = {"circuit_breaker_state": {"state": "open", "reason": "three failures"}}
 CLOSED = {"circuit_breaker_state": {"state": "closed"}}
-
-
-@pytest.fixture
-def repository() -> MemoryGateway:
-    repository = MemoryGateway()
-    repository.write_as_someone_else(BRANCH, {"README.md": b""})
-    return repository
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
-    with open_workshop(tmp_path, repository) as workshop:
-        yield workshop
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Batches, whatever numbers they hold: each is opened once, and a gap in it is no damage."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,22 +16,9 @@ from holdfast.styles.replay import replay
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
 from tests.fakes.saved import NOW, stamped
-from tests.fakes.workshop import Workshop, open_workshop
+from tests.fakes.workshop import Workshop
 
 LAYOUT = Layout()
-
-
-@pytest.fixture
-def repository() -> MemoryGateway:
-    repository = MemoryGateway()
-    repository.write_as_someone_else(BRANCH, {"README.md": b""})
-    return repository
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
-    with open_workshop(tmp_path, repository) as workshop:
-        yield workshop
 
 
 def put(repository: MemoryGateway, files: dict[str, bytes | None]) -> None:

@@ -16,13 +16,6 @@ from .test_reader import AWAY, damage, store
 
 
 @pytest.fixture
-def repository() -> MemoryGateway:
-    repository = MemoryGateway()
-    repository.write_as_someone_else(BRANCH, {"README.md": b""})
-    return repository
-
-
-@pytest.fixture
 def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
     with open_workshop(tmp_path, repository, max_file_bytes=20_000) as workshop:
         store(workshop, 1, 2, 3)

@@ -12,7 +12,7 @@ from holdfast.format.index import parse_index
 from holdfast.format.moments import format_moment
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.format.stored_file import join_batch, open_checkpoint, split_file
-from holdfast.repository.snapshot import RunFiles, take_snapshot
+from holdfast.repository.understanding import RunFiles, take_snapshot
 from holdfast.retention.mending import SETTLED_AFTER_DAYS, Mending, decide_mending
 from holdfast.retention.scanned_run import ScannedRun
 from tests.fakes.stored_runs import LAYOUT, NOON, make_envelope, run_files

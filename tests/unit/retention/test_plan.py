@@ -12,7 +12,7 @@ from holdfast.format.git_ids import blob_sha
 from holdfast.format.index import parse_index
 from holdfast.format.moments import format_moment
 from holdfast.format.run_snapshot import RemoteFile
-from holdfast.repository.snapshot import RunFiles, take_snapshot
+from holdfast.repository.understanding import RunFiles, take_snapshot
 from holdfast.retention.disposal import Action, RunPlan
 from holdfast.retention.plan import RetentionPlan, plan_pruning, plan_retention
 from holdfast.retention.records import (

@@ -118,7 +118,7 @@ class StepRecord:
         if self._steps is not None:
             save(self._steps)
 
-    def _wait(self, work: Callable[[], ResultT], patience_s: float, late: str) -> ResultT | None:
+    def _wait(self, work: Callable[[], ResultT], timeout_s: float, late: str) -> ResultT | None:
         """Return what the work returns; None if it fails, or takes too long: then `late` is told."""
         results: list[ResultT] = []
         is_over = threading.Event()
@@ -130,7 +130,7 @@ class StepRecord:
                 is_over.set()
 
         self._work.put(labour)
-        if not is_over.wait(patience_s):
+        if not is_over.wait(timeout_s):
             self.tell(late)
         return results[0] if results else None
 

@@ -349,7 +349,7 @@ def _read_readable(reader: "Reader", run_id: str) -> Sequence["IndexEntry | Head
 
 
 def _read_last_seen(reader: "Reader", run_id: str) -> Envelope | None:
-    return reader.use_stored(run_id, _last_seen, is_patient=False)
+    return reader.use_stored(run_id, _last_seen, is_hasty=True)
 
 
 def _last_seen(run: "StoredRun") -> Envelope | None:

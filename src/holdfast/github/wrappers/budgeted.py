@@ -15,7 +15,7 @@ ResultT = TypeVar("ResultT")
 class BudgetedGateway:
     """Performs calls through `inner` as far as the rate limiter has room for them.
 
-    A call waits for its turn for `patience_s` at most: the pause between two writes. Anything longer is
+    A call waits for its turn for `longest_wait_s` at most: the pause between two writes. Anything longer is
     Throttled at once, because whoever plans the work must know. With `may_use_reserve` the share that is
     kept back for critical checkpoints can be spent too: for a writer whose plan keeps it back already.
     Before each call `give_way` lets the others in this process go first; it returns soon whatever happens.
@@ -27,14 +27,14 @@ class BudgetedGateway:
         rate_limiter: RateLimiter,
         sleep: Callable[[float], None],
         *,
-        patience_s: float = SHORT_PAUSE_S,
+        longest_wait_s: float = SHORT_PAUSE_S,
         may_use_reserve: bool = False,
         give_way: Callable[[], None] = lambda: None,
     ) -> None:
         self._inner = inner
         self._rate_limiter = rate_limiter
         self._sleep = sleep
-        self._patience_s = patience_s
+        self._longest_wait_s = longest_wait_s
         self._may_use_reserve = may_use_reserve
         self._give_way = give_way
 
@@ -53,13 +53,13 @@ class BudgetedGateway:
 
     def _wait_for_room(self, call: Call[ResultT]) -> None:
         cost = Cost(call.resource, is_mutation=call.is_mutation, creates_content=call.creates_content)
-        patience_s = self._patience_s
+        left_s = self._longest_wait_s
         while True:
             wait = self._rate_limiter.take(cost, is_critical=self._may_use_reserve)
             if wait.seconds <= 0:
                 return
-            patience_s -= wait.seconds
-            if patience_s < 0:
+            left_s -= wait.seconds
+            if left_s < 0:
                 raise Throttled(
                     call.subject,
                     wait.reason,

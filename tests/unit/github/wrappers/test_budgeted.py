@@ -106,7 +106,7 @@ def test_each_call_costs_what_its_class_says(
 
 def test_wait_beyond_our_patience_is_throttled_without_a_call(inner: Inner, clock: VirtualClock) -> None:
     gateway = BudgetedGateway(
-        inner, Limiter([Wait(40.0, "the minute is used up")]), clock.sleep, patience_s=2
+        inner, Limiter([Wait(40.0, "the minute is used up")]), clock.sleep, longest_wait_s=2
     )
 
     with pytest.raises(Throttled, match="the minute is used up") as caught:
@@ -120,9 +120,9 @@ def test_wait_beyond_our_patience_is_throttled_without_a_call(inner: Inner, cloc
     assert (clock.slept, inner.arrivals) == ([], [])
 
 
-def test_waits_that_follow_each_other_share_one_patience(inner: Inner, clock: VirtualClock) -> None:
+def test_waits_that_follow_each_other_share_one_longest_wait(inner: Inner, clock: VirtualClock) -> None:
     gateway = BudgetedGateway(
-        inner, Limiter([Wait(1.5, "pause"), Wait(1.0, "pause")]), clock.sleep, patience_s=2
+        inner, Limiter([Wait(1.5, "pause"), Wait(1.0, "pause")]), clock.sleep, longest_wait_s=2
     )
 
     with pytest.raises(Throttled):

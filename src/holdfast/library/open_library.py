@@ -1,7 +1,6 @@
 """What every part of the library stands on: the objects that do the work, opened and closed together."""
 
 import os
-from types import TracebackType
 from typing import Self
 
 from holdfast.assembly import open_assembly
@@ -35,9 +34,7 @@ class OpenLibrary:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

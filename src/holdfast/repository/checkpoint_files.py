@@ -11,8 +11,8 @@ from holdfast.format.paths import PARTS, Layout
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.format.stored_file import Contents, open_contents
 from holdfast.repository.candidates import Candidate
-from holdfast.repository.snapshot import check_owner
 from holdfast.repository.sources import Files, RunSource
+from holdfast.repository.understanding import check_owner
 from holdfast.security.trust import Trust
 
 # The checkpoints of a batch are asked for one by one, and batches can lie in each other's gaps.

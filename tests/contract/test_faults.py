@@ -78,7 +78,7 @@ def test_lost_answer_to_a_write_is_unavailable_and_a_read_tells(
 
 
 @pytest.mark.parametrize("effect", [Cut(), Truncate(), AnswerWith(502), AnswerWith(503), Delay(31)], ids=repr)
-def test_read_survives_a_moment_of_trouble(
+def test_read_survives_a_short_fault(
     emulator: Emulator, client: GitHubClient, head: str, clock: VirtualClock, effect: Effect
 ) -> None:
     emulator.faults.add(Rule(effect, target="read", times=3))
@@ -112,7 +112,7 @@ def test_head_that_moves_during_a_write_is_a_conflict(
 
 
 @pytest.mark.parametrize(
-    ("trouble", "kind"),
+    ("fault", "kind"),
     [
         ({"protected_branches": frozenset({"main"})}, "protected_branch"),
         ({"ruled_branches": frozenset({"main"})}, "protected_branch"),
@@ -123,9 +123,9 @@ def test_head_that_moves_during_a_write_is_a_conflict(
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
 def test_what_a_person_must_mend_is_refused_with_advice(
-    emulator: Emulator, client: GitHubClient, write: Call[Revision], trouble: dict[str, Any], kind: str
+    emulator: Emulator, client: GitHubClient, write: Call[Revision], fault: dict[str, Any], kind: str
 ) -> None:
-    emulator.switch(**trouble)
+    emulator.switch(**fault)
 
     with pytest.raises(Refused) as caught:
         client.perform(write)

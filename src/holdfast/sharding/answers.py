@@ -88,9 +88,9 @@ def _drain_at_once(
     shards: Sequence["Assembly"], terms: DrainTerms
 ) -> dict["Assembly", "DrainResult | SpoolBusy"]:
     def drain(worker: "Worker") -> "DrainResult | SpoolBusy":
-        patience_s = max(0.0, terms.ends_at - worker.deadline.clock.now())
+        timeout_s = max(0.0, terms.ends_at - worker.deadline.clock.now())
         try:
-            return worker.drain(patience_s=patience_s, is_done=terms.is_done, tidies=terms.tidies)
+            return worker.drain(patience_s=timeout_s, is_done=terms.is_done, tidies=terms.tidies)
         except SpoolBusy as error:
             return error
 

@@ -10,7 +10,7 @@ from holdfast.errors import NotInCopy
 from holdfast.format.checkpoint import stamp
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.run_snapshot import RunSnapshot
-from holdfast.repository.snapshot import RunFiles, take_snapshot
+from holdfast.repository.understanding import RunFiles, take_snapshot
 from tests.fakes.stored_runs import LAYOUT, make_envelope, make_run
 
 SINGLES = [f"cp_00{number}_manual.json" for number in (1, 2, 3)]

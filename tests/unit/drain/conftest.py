@@ -1,0 +1,20 @@
+"""An empty repository in memory, and a machine that works on it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.memory_gateway import MemoryGateway
+from tests.fakes.workshop import Workshop, open_workshop
+
+
+@pytest.fixture
+def repository() -> MemoryGateway:
+    return MemoryGateway()
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, repository: MemoryGateway) -> Iterator[Workshop]:
+    with open_workshop(tmp_path, repository) as workshop:
+        yield workshop
