@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
-from tests.fakes.postgres import PostgresServer, postgres_url, shared_server
+from tests.fakes.postgres import own_server, postgres_url
 from tests.fakes.sidecar import RunningSidecar, running_sidecar
 
 REPOSITORY = "acme/state"
@@ -81,8 +81,7 @@ def test_every_replica_tells_the_same_and_who_drains(replicas: list[RunningSidec
 
 
 def test_sidecar_accepts_while_the_database_is_away_and_says_so(tmp_path: Path, github: str) -> None:
-    shared_server()  # skips where there is none
-    server = PostgresServer()
+    server = own_server()
     try:
         with running_sidecar(tmp_path / "one", **settings(github, server.url)) as sidecar:
             assert sidecar.submit().json()["persistence"] == "normal"

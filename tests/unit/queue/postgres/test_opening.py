@@ -14,7 +14,7 @@ from holdfast.queue.opening import load_database
 from holdfast.queue.postgres import Database
 from holdfast.queue.postgres.opening import open_with_fallback
 from tests.fakes.clock import VirtualClock
-from tests.fakes.postgres import PostgresServer, shared_server
+from tests.fakes.postgres import own_server
 from tests.fakes.spooling import JsonEntry, open_spool
 
 OpenAt = Callable[[str], FallbackQueue]
@@ -49,8 +49,7 @@ def test_address_that_never_answered_is_an_error_at_the_start(tmp_path: Path, op
 
 @pytest.mark.slow
 def test_real_database_that_goes_away_and_comes_back_gets_everything_once(open_at: OpenAt) -> None:
-    shared_server()  # skips where there is none
-    server = PostgresServer()
+    server = own_server()
     try:
         queue = open_at(server.url)
         entries = [JsonEntry() for _ in range(6)]
