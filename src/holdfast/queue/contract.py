@@ -13,6 +13,8 @@ DAMAGED = "damaged: its bytes on disk are not the bytes that were stored"
 LOST = "lost: the spool's database was damaged, and this checkpoint could not be read from it"
 
 PutOutcome = Receipt | HoldfastError
+Wake = Callable[[bool], None]
+"""Is told that something was put, and whether a critical checkpoint may be among it."""
 
 
 class QueueLimits(NamedTuple):
@@ -302,7 +304,7 @@ class Queue(Protocol):
         """Return who drains now, as one sentence; None if nobody does, or nobody knows."""
         ...
 
-    def listen(self, wake: Callable[[], None]) -> None:
+    def listen(self, wake: Wake) -> None:
         """Have `wake` called when another process has put something, as far as that can be heard."""
         ...
 

@@ -5,7 +5,16 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from holdfast.errors import HoldfastError, UnknownRun
 from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
-from holdfast.queue.contract import Backoff, Journey, NewItem, PutOutcome, Quarantined, Queue, QueueStatus
+from holdfast.queue.contract import (
+    Backoff,
+    Journey,
+    NewItem,
+    PutOutcome,
+    Quarantined,
+    Queue,
+    QueueStatus,
+    Wake,
+)
 
 _FAR = [Progress.SPOOLED, Progress.COMMITTED, Progress.REFUSED, Progress.VERIFIED]
 
@@ -160,7 +169,7 @@ class ShardedQueue:
         drainers = dict.fromkeys(sentence for queue in self._open_all() if (sentence := queue.drained_by()))
         return "; ".join(drainers) or None
 
-    def listen(self, wake: Callable[[], None]) -> None:
+    def listen(self, wake: Wake) -> None:
         for queue in self._open_all():
             queue.listen(wake)
 
