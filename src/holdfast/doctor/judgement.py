@@ -117,7 +117,10 @@ def judge_database(version: str, *, is_synced: bool, is_writable: bool, took_s: 
 
 def judge_absent_database(reason: str) -> Check:
     """Tell that the database that machines share cannot be asked."""
-    advice = "See that it runs and that HOLDFAST_DATABASE_URL leads to it; checkpoints wait on this disk."
+    advice = (
+        "See that it runs and that HOLDFAST_DATABASE_URL leads to it; once it was in use, checkpoints wait "
+        "on this disk meanwhile."
+    )
     return Check("database", False, reason, advice)
 
 

@@ -25,6 +25,7 @@ MOST_CONNECTIONS = 12
 CONNECT_TIMEOUT_S = 4
 ATTEMPTS = 4
 _PAUSE_S = 0.05
+_HIGHEST_PORT = 65_535
 _USAGE = (
     "HOLDFAST_DATABASE_URL: use a URL such as postgresql://user:password@host:5432/database; in user and "
     "password, write @ as %40, / as %2F and % as %25"
@@ -250,10 +251,14 @@ def _parse(url: str) -> dict[str, Any]:
     except psycopg.ProgrammingError:
         raise InvalidSettings([_USAGE]) from None
     # A password that is not encoded would be taken for a host, a port or a database, and be shown as such.
-    port = str(parts.get("port") or "0")
-    if not port.replace(",", "").isdigit() or not _is_clear(url):
+    ports = str(parts.get("port") or "").split(",")
+    if not all(map(_is_port, ports)) or not _is_clear(url):
         raise InvalidSettings([_USAGE])
     return parts
+
+
+def _is_port(text: str) -> bool:
+    return not text or (text.isdecimal() and 0 < int(text) <= _HIGHEST_PORT)
 
 
 def _is_clear(url: str) -> bool:

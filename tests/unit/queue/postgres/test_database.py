@@ -102,9 +102,10 @@ def test_server_that_is_away_is_told_at_once_and_without_the_password(tmp_path: 
     assert SECRET not in str(caught.value.__cause__)
 
 
-def test_address_that_is_none_is_refused_without_the_password() -> None:
+@pytest.mark.parametrize("port", ["port with blanks", "99999", "-1", "one:5432,two:65536"])
+def test_address_that_is_none_is_refused_without_the_password(port: str) -> None:
     with pytest.raises(InvalidSettings, match="HOLDFAST_DATABASE_URL: use a URL such as") as caught:
-        Database(f"postgresql://me:{SECRET}@host:port with blanks/work")
+        Database(f"postgresql://me:{SECRET}@host:{port}/work")
 
     assert SECRET not in str(caught.value)
 
