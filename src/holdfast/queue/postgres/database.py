@@ -4,7 +4,6 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -60,7 +59,7 @@ class Database:
         self._pool: ConnectionPool[Connection] | None = None
         self._pid = 0
         self._lock = threading.Lock()
-        self._is_closed = False
+        self._closed = threading.Event()
         # Set when a connection broke: the next is made at once, so that its error is known at once.
         self._is_suspect = True
         self._keeps_plans = True
@@ -69,7 +68,7 @@ class Database:
 
     def close(self) -> None:
         """Let go of every connection."""
-        self._is_closed = True
+        self._closed.set()
         if self._pool and self._pid == os.getpid():
             self._pool.close()
         self._pool = None
@@ -157,7 +156,7 @@ class Database:
                     return work(connection, attempt > 0)
             except _WORTH_REPEATING as error:
                 failure: psycopg.Error = error
-                time.sleep(_PAUSE_S * attempt)
+                self._closed.wait(_PAUSE_S * attempt)
             except (psycopg.OperationalError, psycopg.InterfaceError, errors.InternalError_) as error:
                 failure = error
                 if self._is_suspect:  # a connection that was made just now failed as well
@@ -170,7 +169,7 @@ class Database:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        if self._is_closed:
+        if self._closed.is_set():
             raise SpoolUnwritable("the spool was closed; open it again to save")
         if self._is_suspect or self._pid != os.getpid():
             yield from self._with_new_connection()

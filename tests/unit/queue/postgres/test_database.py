@@ -79,6 +79,23 @@ def test_what_someone_else_got_in_the_way_of_is_repeated(
     assert tries == [False, True, True]
 
 
+def test_a_pause_before_a_repetition_ends_when_the_database_is_closed(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PAUSE_S", 3600.0)
+    tries: list[bool] = []
+
+    def work(_: Connection, is_repeated: bool) -> None:
+        tries.append(is_repeated)
+        if is_repeated:
+            database.close()
+        raise errors.DeadlockDetected("someone else")
+
+    with pytest.raises(SpoolUnwritable, match="closed"):
+        database.change(work)
+    assert tries == [False, True]
+
+
 def test_what_was_begun_is_undone_when_the_work_fails(database: Database) -> None:
     database.look(lambda connection: connection.execute("create table mine (number integer)"))
 
