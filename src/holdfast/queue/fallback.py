@@ -241,7 +241,8 @@ class FallbackQueue(CommonQueue):
         """Move what waits here to the shared queue, and return how many that were. Raises DatabaseAway."""
         moved = 0
         with self._moving:
-            self._reach().status(0.0)  # that nothing waits here does not show that the database is back
+            # Forgets nothing, but shows that the database takes writes again: a standby answers, too.
+            self._reach().forget()
             self._note_back()
             while True:
                 with self._lock:

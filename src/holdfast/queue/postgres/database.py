@@ -84,7 +84,7 @@ class Database:
         """
         asked = (
             "select current_setting('server_version'), current_setting('fsync') = 'on',"
-            " not pg_is_in_recovery()"
+            " current_setting('transaction_read_only') = 'off'"
         )
 
         def ask(connection: Connection) -> tuple[str, bool, bool]:
