@@ -107,7 +107,7 @@ def judge_database(version: str, *, is_synced: bool, is_writable: bool, took_s: 
     """Tell whether the database that machines share keeps what it takes."""
     detail = f"PostgreSQL {version} answers within {took_s * 1000:.0f} ms"
     if not is_writable:
-        advice = "HOLDFAST_DATABASE_URL leads to a standby, or to a user that may only read: name the primary."
+        advice = "HOLDFAST_DATABASE_URL leads to a standby, or to a user who may only read: name the primary."
         return Check("database", False, f"{detail}, and takes no writes", advice)
     if not is_synced:
         advice = "Set fsync = on in postgresql.conf: a power cut would take acknowledged checkpoints with it."
