@@ -301,7 +301,7 @@ class Queue(Protocol):
         ...
 
     def drained_by(self) -> str | None:
-        """Return who drains now, as one sentence; None if nobody does, or nobody knows."""
+        """Return who drains now, and where; None if nobody does, or nobody knows."""
         ...
 
     def listen(self, wake: Wake) -> None:

@@ -174,7 +174,7 @@ class ShardedQueue:
             yield
 
     def drained_by(self) -> str | None:
-        drainers = dict.fromkeys(sentence for queue in self._open_all() if (sentence := queue.drained_by()))
+        drainers = dict.fromkeys(name for queue in self._open_all() if (name := queue.drained_by()))
         return "; ".join(drainers) or None
 
     def listen(self, wake: Wake) -> None:

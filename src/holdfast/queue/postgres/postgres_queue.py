@@ -333,7 +333,7 @@ class PostgresQueue(CommonQueue):
 
     def drained_by(self) -> str | None:
         holder = self._lease.holder()
-        return holder.sentence if holder else None
+        return holder.name if holder else None
 
     def listen(self, wake: Wake) -> None:
         self._news.listen(wake)
