@@ -2,8 +2,10 @@
 
 import gc
 import os
+import re
 import signal
 import sys
+from collections import Counter
 
 import pytest
 import structlog
@@ -50,6 +52,14 @@ def pytest_collection_finish() -> None:
     """Have no collection of garbage look through thousands of tests, and all that they import, again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly, as one of the last things, what this machine lacks and what was not tested without it."""
+    reasons = [str(each.longrepr) for each in terminalreporter.getreports("skipped")]
+    told = Counter(found[0].rstrip("')") for each in reasons if (found := re.search("NOT TESTED: .*", each)))
+    for sentence, count in told.items():
+        terminalreporter.section(f"{count} skipped, {sentence}", red=True, bold=True)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""Hours of checkpoints in virtual time: the real planner and budget, against a GitHub that counts.
+"""Hours of checkpoints in virtual time: what plans, spends and stays away is real, GitHub counts requests.
 
 Arrivals are Poisson with bursts, and GitHub is away for half an hour. Every run belongs to one of the
-installations, by rendezvous hashing; one of them is simulated, and the others are like it.
+installations, by rendezvous hashing; one of them is simulated, and the others are like it. Carrying out is a
+model: so many requests for each step, of a fifth of a second each.
 """
 
 import argparse
@@ -16,11 +17,14 @@ from typing import Literal
 from xml.sax.saxutils import escape
 
 from holdfast.drain.chunks import CommitStep, DrainPolicy, Step
+from holdfast.drain.outage import Outage, outage_after
 from holdfast.drain.plan import plan_drain
+from holdfast.drain.worker import LONGEST_SLEEP_IN_OUTAGE_S
+from holdfast.errors import Unavailable
 from holdfast.format.receipt import QueueItem
 from holdfast.ratelimit.limits import Cost
 from holdfast.sharding.rendezvous import rank
-from tests.fakes.drain_simulation import START, Simulation, make_item
+from tests.fakes.drain_simulation import REQUEST_S, START, CountingGitHub, Simulation, make_item
 
 Mode = Literal["contents", "commit"]
 
@@ -40,10 +44,23 @@ CASES: tuple[tuple[int, int, Mode], ...] = (
 )
 
 
+class AwayGitHub(CountingGitHub):
+    """Answers nothing for a while."""
+
+    def answer(self, cost: Cost, now: float) -> tuple[int, dict[str, str]]:
+        if OUTAGE_S[0] <= now - START < OUTAGE_S[1]:
+            raise Unavailable("", "GitHub does not answer")
+        return super().answer(cost, now)
+
+
 @dataclass
 class Timeline(Simulation):
-    """A simulation that is kept from GitHub for a while, and looks at its queue from time to time."""
+    """A simulation whose GitHub is away for a while, and that looks at its queue from time to time."""
 
+    github: CountingGitHub = field(default_factory=AwayGitHub)
+    chance: random.Random = field(default_factory=random.Random)
+    outage: Outage | None = None
+    failures: list[float] = field(default_factory=list)
     depths: list[tuple[float, int]] = field(default_factory=list)
     requests: int = 0
     sent_bytes: int = 0
@@ -52,17 +69,31 @@ class Timeline(Simulation):
         coming = deque(self.arrivals)
         while self.now < until:
             self._take(coming)
-            away_until = START + OUTAGE_S[1]
-            if START + OUTAGE_S[0] <= self.now < away_until:
-                self._advance(min(away_until, self.now + SAMPLE_S))
+            try:
+                wait_s = self._pass()
+            except Unavailable as error:
+                self.failures.append(self.now - START)
+                self.now += REQUEST_S
+                self.outage = outage_after(
+                    error, self.outage, now=self.now, jitter=self.chance.random(), credentials=""
+                )
                 continue
-            plan = plan_drain(list(self.pending.values()), self.budget, self.now, self.policy)
-            for step in plan.steps:
-                self._carry_out(step)
-                self._look()
-            if not plan.steps:
-                self._advance(min(until, self.now + min(max(plan.wait_s, 0.05), SAMPLE_S)))
+            if wait_s is not None:
+                self._advance(min(until, self.now + min(max(wait_s, 0.05), SAMPLE_S)))
         return self
+
+    def _pass(self) -> float | None:
+        """Do as a worker does in one pass; return how long to wait if there was nothing to do."""
+        if self.outage and self.outage.applies(self.now, ""):
+            return min(self.outage.wait_s(self.now), LONGEST_SLEEP_IN_OUTAGE_S)
+        if self.pending and self.outage and self.outage.is_probed_first:
+            self._request(Cost("core"))
+        plan = plan_drain(list(self.pending.values()), self.budget, self.now, self.policy)
+        for step in plan.steps:
+            self._carry_out(step)
+            self.outage = None
+            self._look()
+        return None if plan.steps else plan.wait_s
 
     def _take(self, coming: deque[QueueItem]) -> None:
         while coming and coming[0].arrived_at <= self.now:
@@ -123,6 +154,7 @@ class Outcome:
     requests: float
     sent_bytes: float
     refused: int
+    failures: Sequence[float]
     depths: Sequence[tuple[float, int]]
 
     @property
@@ -153,7 +185,7 @@ HEADER = f"| {' | '.join(COLUMNS)} |\n|---:|---:|---|{'---:|' * (len(COLUMNS) - 
 def play(an_hour: int, installations: int, mode: Mode, seed: int) -> Outcome:
     """Simulate one case."""
     items = arrivals(an_hour, installations, seed)
-    timeline = Timeline(items, DrainPolicy(mode=mode)).run(START + HOURS * 3600)
+    timeline = Timeline(items, DrainPolicy(mode=mode), chance=random.Random(seed)).run(START + HOURS * 3600)
     waits = {item.checkpoint_id: timeline.verified.get(item.checkpoint_id) for item in items}
     began = {item.checkpoint_id: item.arrived_at for item in items}
     done = [(began[each], moment - began[each]) for each, moment in waits.items() if moment]
@@ -170,6 +202,7 @@ def play(an_hour: int, installations: int, mode: Mode, seed: int) -> Outcome:
         requests=timeline.requests / max(1, len(done)),
         sent_bytes=timeline.sent_bytes / max(1, len(done)),
         refused=len(timeline.github.refused),
+        failures=timeline.failures,
         depths=[(at, depth * installations) for at, depth in timeline.depths],
     )
 

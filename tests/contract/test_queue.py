@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -19,10 +20,13 @@ from holdfast.format.receipt import Delivery, Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.queue import Queue, QueueLimits, SqliteQueue
 from holdfast.queue.contract import LONGEST_BACKOFF_S
+from holdfast.queue.fallback import FallbackQueue
 from holdfast.queue.postgres import Database, PostgresQueue
+from holdfast.sharding.rendezvous import rank
+from holdfast.sharding.sharded_queue import ShardedQueue
 from tests.fakes.clock import VirtualClock
 from tests.fakes.postgres import postgres_url
-from tests.fakes.spooling import FakeEntry
+from tests.fakes.spooling import FakeEntry, open_spool
 
 OpenQueue = Callable[..., Queue]
 UNLIMITED = QueueLimits(min_free_bytes=0)
@@ -37,12 +41,53 @@ def open_postgres(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Que
     return PostgresQueue.open(database, "target", folder=folder, limits=limits, clock=clock, layout=Layout())
 
 
+def open_fallback(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue:
+    """Open what HOLDFAST_DATABASE_URL stands for: the shared queue, and the disk of a machine behind it."""
+    local = f"local-{uuid4()}"
+    queue = FallbackQueue(
+        lambda: open_postgres(folder, limits, clock), open_spool(folder / local, clock=clock, limits=limits)
+    )
+    queue.open()
+    return queue
+
+
+class Shards(ShardedQueue):
+    """Three shards that are closed together, as an assembly does it."""
+
+    def __init__(self, open_one: OpenQueue, folder: Path, limits: QueueLimits, clock: VirtualClock) -> None:
+        self._shards = {name: open_one(folder / name, limits, clock) for name in ("one", "two", "three")}
+        super().__init__(
+            lambda: list(self._shards.values()),
+            lambda run_id: self._shards[rank(run_id, list(self._shards))[0]],
+        )
+
+    def close(self) -> None:
+        for shard in self._shards.values():
+            shard.close()
+
+
+def open_shards(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue:
+    return Shards(open_sqlite, folder, limits, clock)
+
+
+def open_shared_shards(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue:
+    return Shards(open_fallback, folder, limits, clock)
+
+
 @pytest.fixture
 def clock() -> VirtualClock:
     return VirtualClock(1000.0)
 
 
-@pytest.fixture(params=[pytest.param(open_sqlite, id="sqlite"), pytest.param(open_postgres, id="postgres")])
+@pytest.fixture(
+    params=[
+        pytest.param(open_sqlite, id="sqlite"),
+        pytest.param(open_postgres, id="postgres"),
+        pytest.param(open_fallback, id="postgres with fallback"),
+        pytest.param(open_shards, id="shards"),
+        pytest.param(open_shared_shards, id="shards in postgres with fallback", marks=pytest.mark.slow),
+    ]
+)
 def open_queue(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[OpenQueue]:
     """Return what opens the queue; each opening stands for a process of its own."""
     opened: list[Queue] = []
@@ -115,15 +160,25 @@ def test_writing_back_changes_nothing_that_can_be_read(open_queue: OpenQueue) ->
     assert spool.read(item) == b"1:first"
 
 
+WANTED = [Priority.MEDIUM, Priority.HIGH, Priority.CRITICAL, Priority.MEDIUM, Priority.CRITICAL]
+
+
 def test_critical_goes_first_and_within_a_priority_the_order_of_arrival_holds(
     spool: Queue, clock: VirtualClock
 ) -> None:
-    wanted = [Priority.MEDIUM, Priority.HIGH, Priority.CRITICAL, Priority.MEDIUM, Priority.CRITICAL]
-    for number, priority in enumerate(wanted):
-        clock.time = 1000.0 - number  # a clock that goes backwards changes no order
+    for number, priority in enumerate(WANTED):
+        clock.time = 1000.0 + number
         spool.put(FakeEntry(run_id=f"run-{number}", priority=priority))
 
     assert [item.run_id for item in spool.pending()] == ["run-2", "run-4", "run-1", "run-0", "run-3"]
+
+
+def test_clock_that_goes_backwards_changes_no_order_within_a_run(spool: Queue, clock: VirtualClock) -> None:
+    for number, priority in enumerate(WANTED):
+        clock.time = 1000.0 - number
+        spool.put(FakeEntry(priority=priority))
+
+    assert [item.sequence for item in spool.pending()] == [3, 5, 2, 1, 4]
 
 
 def test_order_within_a_run_stays_beyond_ten_and_a_hundred(spool: Queue) -> None:

@@ -77,6 +77,8 @@ class Shell:
     home: Path
     environment: dict[str, str] = field(default_factory=dict)
     ports: dict[str, str] = field(default_factory=dict)
+    real: dict[str, str] = field(default_factory=dict)
+    """What the page names, and what stands for it here."""
     servers: list["subprocess.Popen[str]"] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -99,7 +101,7 @@ class Shell:
 
     def run(self, command: Command) -> tuple[int, str]:
         """Carry out a command; return its exit code and all that it printed."""
-        text = self._with_real_ports(command.text)
+        text = self._with_real_parts(command.text)
         if text.endswith(" &"):
             return 0, self._serve(text.removesuffix(" &"), command)
         plain = _PLAIN_COMMAND.fullmatch(text.partition(" #")[0])
@@ -186,7 +188,9 @@ class Shell:
         self.ports[documented[1]] = real[1]
         return first_line
 
-    def _with_real_ports(self, text: str) -> str:
+    def _with_real_parts(self, text: str) -> str:
+        for named, real in self.real.items():
+            text = text.replace(named, real)
         for documented, real in self.ports.items():
             text = text.replace(f"127.0.0.1:{documented}", f"127.0.0.1:{real}")
         return text

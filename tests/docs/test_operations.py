@@ -46,6 +46,27 @@ TRIED = {
     "the process is killed anywhere": [
         "tests/acceptance/test_kills.py::test_killed_drain_is_finished_by_the_next_with_everything_exactly_once",
     ],
+    "the PostgreSQL of several machines is away, or takes no writes": [
+        "tests/scenarios/shared/test_replicas.py::test_sidecar_accepts_while_the_database_is_away_and_says_so",
+        "tests/unit/queue/postgres/test_opening.py::test_real_database_that_goes_away_and_comes_back_gets_everything_once",
+        "tests/unit/queue/test_fallback.py::test_a_database_that_only_answers_questions_is_not_back",
+    ],
+    "the replica that drains is killed or frozen": [
+        "tests/acceptance/test_replica_kills.py::test_nothing_acknowledged_is_lost_doubled_or_out_of_order_when_replicas_are_killed",
+        "tests/unit/queue/postgres/test_lease.py::test_lease_that_ran_out_is_taken_over_and_its_old_holder_changes_nothing",
+    ],
+    "`HOLDFAST_DATABASE_URL` is wrong": [
+        (
+            "tests/unit/cli/test_submit.py::"
+            "test_a_database_that_never_answered_is_told_once_with_the_setting_that_leads_there"
+        ),
+        "tests/unit/cli/test_doctor.py::test_a_database_that_refuses_us_is_found_beside_all_else",
+        "tests/unit/queue/postgres/test_migrations.py::test_user_who_may_only_read_is_told_at_the_start",
+        (
+            "tests/unit/queue/postgres/test_database.py::"
+            "test_address_that_is_none_is_refused_without_the_password"
+        ),
+    ],
     "the clock is wrong": [
         "tests/unit/ratelimit/test_budget.py::test_skewed_local_clock_does_not_change_the_wait",
         "tests/unit/drain/test_worker.py::test_drain_goes_on_after_the_clock_was_ahead_and_set_back",

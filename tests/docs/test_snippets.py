@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,15 @@ from holdfast.format.checkpoint import draft_from_text
 from holdfast.settings import Settings
 from holdfast.settings.file import read_settings_file
 from tests.docs.pages import Block, Page, every_page
+from tests.docs.parts import real_parts
 from tests.docs.shell import Command, Shell, is_as_shown, read_commands
 
 PAGES = every_page()
+# What their readers need is more than what a page can start.
+WITH_PARTS = {"docs/scaling.md"}
 # What shows a layout, a picture or another program's file; nothing in it is for a shell.
 SHOWN_ONLY = {"text", "ini", "mermaid"}
-MOST_NOT_RUN = 12
+MOST_NOT_RUN = 10
 
 _PRINTED = re.compile(r"# => (.*)$", re.MULTILINE)
 
@@ -37,7 +41,17 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 @pytest.mark.timeout(600)  # a page is many commands; this is there to end one that hangs
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_block_of_a_page_does_what_it_shows(page: Page, shell: Shell) -> None:
+def test_every_block_of_a_page_does_what_it_shows(page: Page, shell: Shell, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        if page.name in WITH_PARTS:
+            parts = stack.enter_context(real_parts(tmp_path))
+            shell.real |= parts.real
+            shell.environment |= parts.environment
+            stack.callback(shell.close)  # its servers end before what they need
+        _run_all(page, shell)
+
+
+def _run_all(page: Page, shell: Shell) -> None:
     names: dict[str, Any] = {"__name__": page.name}
     for block in page.blocks:
         if block.not_run is None:

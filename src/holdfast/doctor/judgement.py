@@ -107,7 +107,7 @@ def judge_database(version: str, *, is_synced: bool, is_writable: bool, took_s: 
     """Tell whether the database that machines share keeps what it takes."""
     detail = f"PostgreSQL {version} answers within {took_s * 1000:.0f} ms"
     if not is_writable:
-        advice = "HOLDFAST_DATABASE_URL leads to a standby, which takes no checkpoints: name the primary."
+        advice = "HOLDFAST_DATABASE_URL leads to a standby, or to a user who may only read: name the primary."
         return Check("database", False, f"{detail}, and takes no writes", advice)
     if not is_synced:
         advice = "Set fsync = on in postgresql.conf: a power cut would take acknowledged checkpoints with it."
@@ -117,7 +117,10 @@ def judge_database(version: str, *, is_synced: bool, is_writable: bool, took_s: 
 
 def judge_absent_database(reason: str) -> Check:
     """Tell that the database that machines share cannot be asked."""
-    advice = "See that it runs and that HOLDFAST_DATABASE_URL leads to it; checkpoints wait on this disk."
+    advice = (
+        "See that it runs and that HOLDFAST_DATABASE_URL leads to it; once it was in use, checkpoints wait "
+        "on this disk meanwhile."
+    )
     return Check("database", False, reason, advice)
 
 

@@ -1,6 +1,7 @@
 """Saving checkpoints: check, fill in, put into the spool, and tell how far the way to GitHub is open."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -293,11 +294,9 @@ class Saving(Reading):
 
 def _look_at_way(shard: Assembly) -> dict[bool, bool]:
     """Return whether the way to GitHub is closed: True has the answer for critical checkpoints."""
-    try:
+    with suppress(DatabaseAway):  # told by the spool, which keeps them meanwhile, or refuses them
         if not (shard.spool.trouble() or OUTAGE_NOTE in shard.spool.notes()):
             return shard.rate_limiter.blocked_by_urgency(least_need(shard.settings.write_mode))
-    except DatabaseAway as error:
-        log.warning("database_away", cause=str(error))
     return {True: True, False: True}
 
 

@@ -13,6 +13,8 @@ DAMAGED = "damaged: its bytes on disk are not the bytes that were stored"
 LOST = "lost: the spool's database was damaged, and this checkpoint could not be read from it"
 
 PutOutcome = Receipt | HoldfastError
+Wake = Callable[[bool], None]
+"""Is told that something was put, and whether a critical checkpoint may be among it."""
 
 
 class QueueLimits(NamedTuple):
@@ -299,10 +301,10 @@ class Queue(Protocol):
         ...
 
     def drained_by(self) -> str | None:
-        """Return who drains now, as one sentence; None if nobody does, or nobody knows."""
+        """Return who drains now, and where; None if nobody does, or nobody knows."""
         ...
 
-    def listen(self, wake: Callable[[], None]) -> None:
+    def listen(self, wake: Wake) -> None:
         """Have `wake` called when another process has put something, as far as that can be heard."""
         ...
 

@@ -13,7 +13,16 @@ from holdfast.errors import DatabaseAway, SpoolError
 from holdfast.format.receipt import Delivery, Persistence, QueueItem, Receipt
 from holdfast.logs import log
 from holdfast.queue.common import CommonQueue
-from holdfast.queue.contract import Backoff, Journey, NewItem, PutOutcome, Quarantined, Queue, QueueStatus
+from holdfast.queue.contract import (
+    Backoff,
+    Journey,
+    NewItem,
+    PutOutcome,
+    Quarantined,
+    Queue,
+    QueueStatus,
+    Wake,
+)
 from holdfast.queue.moving import first_batch, move_batch
 from holdfast.queue.sqlite_queue import SqliteQueue
 
@@ -38,7 +47,7 @@ class FallbackQueue(CommonQueue):
         self._moving = threading.Lock()
         self._mover: threading.Thread | None = None
         self._closed = threading.Event()
-        self._wake: Callable[[], None] | None = None
+        self._wake: Wake | None = None
         self._is_local = local.status(0.0).depth > 0
         self._highest: dict[str, int] = {}
         """The highest number of each run that went to the database last, for the case that it goes away."""
@@ -209,7 +218,7 @@ class FallbackQueue(CommonQueue):
         except DatabaseAway:
             return None
 
-    def listen(self, wake: Callable[[], None]) -> None:
+    def listen(self, wake: Wake) -> None:
         self._wake = wake
         if self._shared:
             self._shared.listen(wake)
@@ -232,7 +241,8 @@ class FallbackQueue(CommonQueue):
         """Move what waits here to the shared queue, and return how many that were. Raises DatabaseAway."""
         moved = 0
         with self._moving:
-            self._reach().status(0.0)  # that nothing waits here does not show that the database is back
+            # Forgets nothing, but shows that the database takes writes again: a standby answers, too.
+            self._reach().forget()
             self._note_back()
             while True:
                 with self._lock:

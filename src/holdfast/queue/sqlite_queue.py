@@ -2,7 +2,7 @@
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from holdfast.queue.contract import (
     Quarantined,
     QueueLimits,
     QueueStatus,
+    Wake,
 )
 from holdfast.queue.folder import QueueFolder
 from holdfast.queue.intake import take_in
@@ -302,7 +303,7 @@ class SqliteQueue(CommonQueue):
     def drained_by(self) -> str | None:
         return None
 
-    def listen(self, wake: Callable[[], None]) -> None:
+    def listen(self, wake: Wake) -> None:
         """Do nothing: who drains looks by itself, which costs little."""
 
     def write_back(self) -> None:

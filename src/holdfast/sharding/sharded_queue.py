@@ -2,10 +2,22 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from heapq import merge
+from math import inf
+from operator import itemgetter
 
 from holdfast.errors import HoldfastError, UnknownRun
 from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
-from holdfast.queue.contract import Backoff, Journey, NewItem, PutOutcome, Quarantined, Queue, QueueStatus
+from holdfast.queue.contract import (
+    Backoff,
+    Journey,
+    NewItem,
+    PutOutcome,
+    Quarantined,
+    Queue,
+    QueueStatus,
+    Wake,
+)
 
 _FAR = [Progress.SPOOLED, Progress.COMMITTED, Progress.REFUSED, Progress.VERIFIED]
 
@@ -13,7 +25,8 @@ _FAR = [Progress.SPOOLED, Progress.COMMITTED, Progress.REFUSED, Progress.VERIFIE
 class ShardedQueue:
     """Several queues, as the protocol `Queue` promises them; `choose` names the one that takes a run in.
 
-    Each shard's drainer works on its own one. This is for those who save, look and decide.
+    Each shard's drainer works on its own one. This is for those who save, look and decide. What came first
+    in different shards is told by the clock, and within a shard by the shard.
     """
 
     def __init__(self, open_all: Callable[[], Sequence[Queue]], choose: Callable[[str], Queue]) -> None:
@@ -46,8 +59,8 @@ class ShardedQueue:
             queue.check_room()
 
     def pending(self, now: float | None = None) -> list[QueueItem]:
-        items = [item for queue in self._open_all() for item in queue.pending(now)]
-        return sorted(items, key=lambda item: (item.priority.rank, item.arrived_at))
+        lines = [_with_places(queue.pending(now)) for queue in self._open_all()]
+        return [item for _, item in merge(*lines, key=itemgetter(0))]
 
     def newer_runs(self) -> frozenset[str]:
         return frozenset().union(*(queue.newer_runs() for queue in self._open_all()))
@@ -59,16 +72,16 @@ class ShardedQueue:
         return self._holding(item.checkpoint_id).renumber(item, sequence, body)
 
     def mark_committed(self, outcomes: Mapping[str, Delivery]) -> None:
-        for checkpoint_id, delivery in outcomes.items():
-            self._holding(checkpoint_id).mark_committed({checkpoint_id: delivery})
+        for queue in self._open_all():
+            queue.mark_committed(outcomes)
 
     def acknowledge(self, outcomes: Mapping[str, Delivery]) -> None:
-        for checkpoint_id, delivery in outcomes.items():
-            self._holding(checkpoint_id).acknowledge({checkpoint_id: delivery})
+        for queue in self._open_all():
+            queue.acknowledge(outcomes)
 
     def release(self, items: Sequence[QueueItem], reason: str, *, not_before: float) -> None:
-        for item in items:
-            self._holding(item.checkpoint_id).release([item], reason, not_before=not_before)
+        for queue in self._open_all():
+            queue.release(items, reason, not_before=not_before)
 
     def backoff(self, checkpoint_id: str) -> Backoff | None:
         found = (queue.backoff(checkpoint_id) for queue in self._open_all())
@@ -112,9 +125,13 @@ class ShardedQueue:
         return sum(queue.purge_receipts(older_than=older_than, keep=keep) for queue in self._open_all())
 
     def arrivals(self, checkpoint_ids: Iterable[str]) -> dict[str, int]:
-        wanted = set(checkpoint_ids)
-        ordered = sorted(self.pending(), key=lambda item: item.arrived_at)
-        return {item.checkpoint_id: n for n, item in enumerate(ordered, 1) if item.checkpoint_id in wanted}
+        wanted, queues = list(checkpoint_ids), self._open_all()
+        found = [queue.arrivals(wanted) for queue in queues]
+        return {
+            checkpoint_id: number * len(queues) + place
+            for place, numbers in enumerate(found)
+            for checkpoint_id, number in numbers.items()
+        }
 
     def journeys(self, run_id: str | None = None, *, most: int) -> list[Journey]:
         found = (each for queue in self._open_all() for each in queue.journeys(run_id, most=most))
@@ -157,10 +174,10 @@ class ShardedQueue:
             yield
 
     def drained_by(self) -> str | None:
-        drainers = dict.fromkeys(sentence for queue in self._open_all() if (sentence := queue.drained_by()))
+        drainers = dict.fromkeys(name for queue in self._open_all() if (name := queue.drained_by()))
         return "; ".join(drainers) or None
 
-    def listen(self, wake: Callable[[], None]) -> None:
+    def listen(self, wake: Wake) -> None:
         for queue in self._open_all():
             queue.listen(wake)
 
@@ -181,6 +198,15 @@ class ShardedQueue:
             if queue.receipt(checkpoint_id):
                 return queue
         raise UnknownRun(f"checkpoint {checkpoint_id} is not in the spool")
+
+
+def _with_places(items: Iterable[QueueItem]) -> Iterator[tuple[tuple[int, float], QueueItem]]:
+    """Yield the items of one shard in its own order, each with a place that never goes back."""
+    rank, latest = -1, -inf
+    for item in items:
+        latest = max(latest, item.arrived_at) if item.priority.rank == rank else item.arrived_at
+        rank = item.priority.rank
+        yield (rank, latest), item
 
 
 def _put(

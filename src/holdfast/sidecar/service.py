@@ -135,7 +135,7 @@ class Service:
         self.intake.start()
         self._write_back.start()
         self.drainer.start()
-        self.assembly.spool.listen(lambda: self.drainer.wake(is_urgent=False))
+        self.assembly.spool.listen(lambda is_urgent: self.drainer.wake(is_urgent=is_urgent))
         for shard in self.assembly.shards:
             if schedule := shard.schedule:
                 threading.Thread(target=schedule.run, name="holdfast-sweeper", daemon=True).start()

@@ -14,7 +14,7 @@ from holdfast.github.write_calls import WriteFile
 from holdfast.settings.kinds import Secret
 from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.memory_gateway import MemoryGateway
-from tests.fakes.postgres import PostgresServer, postgres_url
+from tests.fakes.postgres import own_server, postgres_url
 
 Machine = Callable[..., Holdfast]
 
@@ -119,7 +119,7 @@ def test_a_run_that_github_judged_before_gets_no_lower_fence(
 
 
 def test_while_the_database_is_away_nothing_can_be_claimed(tmp_path: Path, repository: MemoryGateway) -> None:
-    server = PostgresServer()
+    server = own_server()
     try:
         url = Secret(server.url)
         assembly = make_assembly(tmp_path / "a", repository, SystemClock(), database_url=url)

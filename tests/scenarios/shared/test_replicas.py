@@ -3,14 +3,19 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
+from holdfast.assembly import open_assembly
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
-from tests.fakes.postgres import PostgresServer, postgres_url, shared_server
-from tests.fakes.sidecar import RunningSidecar, running_sidecar
+from holdfast.library import Holdfast
+from holdfast.sidecar.drainer import Drainers
+from tests.fakes.postgres import own_server, postgres_url
+from tests.fakes.sidecar import LONGEST_S, RunningSidecar, running_sidecar
 
 REPOSITORY = "acme/state"
 
@@ -71,7 +76,7 @@ def test_every_replica_tells_the_same_and_who_drains(replicas: list[RunningSidec
         pages = [replica.client.get("/").text for replica in replicas]
 
     (drainer,) = {status["drained_by"] for status in statuses}
-    assert f"process {os.getpid()} is draining" in drainer
+    assert drainer.startswith(f"process {os.getpid()} on ")
     assert {status["spool"]["depth"] for status in statuses} == {3}
     assert len({(status["spool"]["bytes"], status["budget"]["last_remaining"]) for status in statuses}) == 1
     for scrape, page in zip(scrapes, pages, strict=True):
@@ -80,9 +85,25 @@ def test_every_replica_tells_the_same_and_who_drains(replicas: list[RunningSidec
         assert f"Drained by {drainer}" in page
 
 
+def test_a_critical_checkpoint_ends_a_pause_of_the_drainer_on_another_machine(
+    tmp_path: Path, github: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: SimpleQueue[bool] = SimpleQueue()
+    monkeypatch.setattr(Drainers, "wake", lambda _, is_urgent: woken.put(is_urgent))
+    given = settings(github, postgres_url(tmp_path))
+    with running_sidecar(tmp_path / "one", **given) as sidecar:
+        assert woken.get(timeout=LONGEST_S), "it listens"
+        other = open_assembly(replace(sidecar.assembly.settings, data_dir=tmp_path / "other"))
+        with Holdfast(other.settings, assembly=other) as hf:
+            hf.save("build-1", {})
+            hf.save("build-1", {}, trigger="circuit_breaker")
+
+        assert not woken.get(timeout=LONGEST_S)
+        assert woken.get(timeout=LONGEST_S)
+
+
 def test_sidecar_accepts_while_the_database_is_away_and_says_so(tmp_path: Path, github: str) -> None:
-    shared_server()  # skips where there is none
-    server = PostgresServer()
+    server = own_server()
     try:
         with running_sidecar(tmp_path / "one", **settings(github, server.url)) as sidecar:
             assert sidecar.submit().json()["persistence"] == "normal"

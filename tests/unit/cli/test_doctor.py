@@ -360,6 +360,18 @@ def test_a_database_that_is_away_is_found(
 
 
 @pytest.mark.slow
+def test_a_database_that_refuses_us_is_found_beside_all_else(
+    holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOLDFAST_DATABASE_URL", postgres_url(tmp_path).replace("/postgres?", "/none?"))
+
+    ended = holdfast("doctor", "--json", *github.options)
+
+    assert {"database", "spool"} <= set(failed(ended, "that HOLDFAST_DATABASE_URL leads to it"))
+    assert "does not exist" in ended.out
+
+
+@pytest.mark.slow
 def test_a_database_that_does_not_sync_is_found(
     holdfast: Holdfast, github: GitHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -240,6 +240,20 @@ def test_a_folder_that_cannot_be_written_is_a_failure(holdfast: Holdfast, tmp_pa
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize("command", [("submit", "-", "--run-id", "r"), ("drain",), ("serve", "--port", "0")])
+def test_a_database_that_never_answered_is_told_once_with_the_setting_that_leads_there(
+    holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("HOLDFAST_DATABASE_URL", f"postgresql://me:canary@/work?host={tmp_path}")
+
+    ended = holdfast(*command, "--repo", "acme/state", stdin="{}")
+
+    assert ended.code == 1
+    (line,) = ended.err.splitlines()
+    assert line.endswith("see that it runs, and that HOLDFAST_DATABASE_URL leads to it")
+    assert "canary" not in line
+
+
 def test_wait_drains_until_the_checkpoint_is_verified(holdfast: Holdfast) -> None:
     ended = holdfast("submit", "-", "--run-id", "r", "--wait", "--json", stdin=BARE)
 

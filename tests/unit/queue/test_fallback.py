@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+import structlog
 
 from holdfast.errors import CheckpointChanged, DatabaseAway, SpoolFull
 from holdfast.format.paths import Layout
@@ -25,6 +26,7 @@ class Shared(SqliteQueue):
     """Stands for the shared queue; what it promises is the contract's, so any queue will do."""
 
     is_away = False
+    is_standby = False
     loses_answers = False
 
     def put_all(
@@ -34,7 +36,7 @@ class Shared(SqliteQueue):
         persistence: Persistence = Persistence.NORMAL,
         are_new: bool = False,
     ) -> list[PutOutcome]:
-        self.check_answers()
+        self.forget()
         outcomes = super().put_all(new_items, persistence=persistence, are_new=are_new)
         if self.loses_answers:
             raise AWAY
@@ -47,6 +49,12 @@ class Shared(SqliteQueue):
     def status(self, now: float) -> QueueStatus:
         self.check_answers()
         return super().status(now)
+
+    def forget(self, *names: str) -> None:
+        self.check_answers()
+        if self.is_standby:
+            raise AWAY
+        super().forget(*names)
 
     def check_answers(self) -> None:
         if self.is_away:
@@ -258,6 +266,21 @@ def test_an_outage_that_was_found_by_a_look_ends_with_the_next_one(open_both: Op
     assert queue.pending() == []
     assert queue.trouble() is None
     assert queue.put(JsonEntry()).persistence is Persistence.NORMAL
+
+
+def test_a_database_that_only_answers_questions_is_not_back(open_both: Open) -> None:
+    queue, shared = open_both()
+    shared.is_standby = True
+    queue.put(JsonEntry())
+
+    with structlog.testing.capture_logs() as events, pytest.raises(DatabaseAway):
+        queue.move()
+
+    assert events == []
+    assert "until it is back (1 so far)" in str(queue.trouble())
+    shared.is_standby = False
+    assert queue.move() == 1
+    assert queue.trouble() is None
 
 
 def test_whatever_finds_the_outage_sets_out_to_end_it(

@@ -4,7 +4,6 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -25,6 +24,7 @@ MOST_CONNECTIONS = 12
 CONNECT_TIMEOUT_S = 4
 ATTEMPTS = 4
 _PAUSE_S = 0.05
+_HIGHEST_PORT = 65_535
 _USAGE = (
     "HOLDFAST_DATABASE_URL: use a URL such as postgresql://user:password@host:5432/database; in user and "
     "password, write @ as %40, / as %2F and % as %25"
@@ -59,7 +59,7 @@ class Database:
         self._pool: ConnectionPool[Connection] | None = None
         self._pid = 0
         self._lock = threading.Lock()
-        self._is_closed = False
+        self._closed = threading.Event()
         # Set when a connection broke: the next is made at once, so that its error is known at once.
         self._is_suspect = True
         self._keeps_plans = True
@@ -68,7 +68,7 @@ class Database:
 
     def close(self) -> None:
         """Let go of every connection."""
-        self._is_closed = True
+        self._closed.set()
         if self._pool and self._pid == os.getpid():
             self._pool.close()
         self._pool = None
@@ -84,7 +84,7 @@ class Database:
         """
         asked = (
             "select current_setting('server_version'), current_setting('fsync') = 'on',"
-            " not pg_is_in_recovery()"
+            " current_setting('transaction_read_only') = 'off'"
         )
 
         def ask(connection: Connection) -> tuple[str, bool, bool]:
@@ -156,7 +156,7 @@ class Database:
                     return work(connection, attempt > 0)
             except _WORTH_REPEATING as error:
                 failure: psycopg.Error = error
-                time.sleep(_PAUSE_S * attempt)
+                self._closed.wait(_PAUSE_S * attempt)
             except (psycopg.OperationalError, psycopg.InterfaceError, errors.InternalError_) as error:
                 failure = error
                 if self._is_suspect:  # a connection that was made just now failed as well
@@ -169,7 +169,7 @@ class Database:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        if self._is_closed:
+        if self._closed.is_set():
             raise SpoolUnwritable("the spool was closed; open it again to save")
         if self._is_suspect or self._pid != os.getpid():
             yield from self._with_new_connection()
@@ -250,10 +250,14 @@ def _parse(url: str) -> dict[str, Any]:
     except psycopg.ProgrammingError:
         raise InvalidSettings([_USAGE]) from None
     # A password that is not encoded would be taken for a host, a port or a database, and be shown as such.
-    port = str(parts.get("port") or "0")
-    if not port.replace(",", "").isdigit() or not _is_clear(url):
+    ports = str(parts.get("port") or "").split(",")
+    if not all(map(_is_port, ports)) or not _is_clear(url):
         raise InvalidSettings([_USAGE])
     return parts
+
+
+def _is_port(text: str) -> bool:
+    return not text or (text.isdecimal() and 0 < int(text) <= _HIGHEST_PORT)
 
 
 def _is_clear(url: str) -> bool:

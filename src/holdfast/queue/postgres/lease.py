@@ -33,9 +33,9 @@ class Holder:
     fence: int
 
     @property
-    def sentence(self) -> str:
-        """Say who drains."""
-        return f"process {self.process} is draining this spool, on {self.host}"
+    def name(self) -> str:
+        """Return who drains."""
+        return f"process {self.process} on {self.host}"
 
 
 class Lease:
@@ -94,8 +94,10 @@ class Lease:
         if fence is not None:
             return fence
         holder = self.holder()
-        who = holder.sentence if holder else "another process was draining this spool just now"
-        left_s = holder.left_s if holder else 0.0
+        who, left_s = "another process was draining this spool just now", 0.0
+        if holder:
+            who = f"process {holder.process} is draining this spool, on {holder.host}"
+            left_s = holder.left_s
         raise SpoolBusy(f"{who}; stop it, or let it finish", retry_in_s=min(LOOK_EVERY_S, left_s + 0.1))
 
     def _renew(self, fence: int, ended: threading.Event) -> None:

@@ -9,6 +9,7 @@ from holdfast.queue.postgres.database import OLDEST_VERSION, Connection, Databas
 
 _SETTING = "HOLDFAST_DATABASE_URL"
 _MAKE_VERSIONS = "create table if not exists holdfast_version (version integer primary key)"
+_ASK_STATE = "select current_setting('fsync'), current_setting('transaction_read_only')"
 _SELECT_VERSION = "select coalesce(max(version), 0) from holdfast_version"
 # A right to change every table is what draining needs; it shows now, and not with the first checkpoint.
 _CHECK_RIGHTS = (
@@ -59,7 +60,9 @@ def _check_server(database: Database, connection: Connection) -> None:
         raise InvalidSettings(
             [f"{_SETTING}: {database.description} is version {version}; {OLDEST_VERSION} or later is needed"]
         )
-    (fsync,) = connection.execute("show fsync").fetchone() or ("on",)
+    fsync, is_read_only = connection.execute(_ASK_STATE).fetchone() or ("on", "off")
+    if is_read_only != "off":
+        raise DatabaseAway(database.description, "it takes no writes, as a standby does")
     if fsync != "on":
         log.warning(
             "database_not_durable",

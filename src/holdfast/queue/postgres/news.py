@@ -6,11 +6,11 @@ by itself, some seconds later.
 
 import threading
 import time
-from collections.abc import Callable
 
 import psycopg
 
 from holdfast.errors import SpoolError
+from holdfast.queue.contract import Wake
 from holdfast.queue.postgres.database import Database
 
 # PostgreSQL lets only one transaction at a time commit that tells something, so it is told apart and rarely.
@@ -27,23 +27,27 @@ class News:
 
     def __init__(self, database: Database, target: int) -> None:
         self._database = database
-        self._target = str(target)
+        self._urgent, self._usual = f"{target} critical", str(target)
         self._told_at = float("-inf")
         self._ended = threading.Event()
         self._listener: threading.Thread | None = None
 
-    def tell(self) -> None:
-        """Tell all replicas that there is something new; nothing is lost if that fails."""
+    def tell(self, *, is_urgent: bool) -> None:
+        """Tell all replicas that there is something new; nothing is lost if that fails.
+
+        What is urgent is always told: who drains may be amid a long pause.
+        """
         now = time.monotonic()
-        if now - self._told_at < TELL_EVERY_S:
+        if now - self._told_at < TELL_EVERY_S and not is_urgent:
             return
         self._told_at = now
         try:
-            self._database.look(lambda connection: connection.execute(_TELL, (_CHANNEL, self._target)))
+            said = (_CHANNEL, self._urgent if is_urgent else self._usual)
+            self._database.look(lambda connection: connection.execute(_TELL, said))
         except SpoolError:
             return
 
-    def listen(self, wake: Callable[[], None]) -> None:
+    def listen(self, wake: Wake) -> None:
         """Have `wake` called, in a thread of its own, whenever a replica tells something."""
         self._listener = threading.Thread(
             target=self._listen, args=(wake,), name="holdfast-listener", daemon=True
@@ -56,15 +60,15 @@ class News:
         if self._listener:
             self._listener.join()
 
-    def _listen(self, wake: Callable[[], None]) -> None:
+    def _listen(self, wake: Wake) -> None:
         while not self._ended.is_set():
             try:
                 with self._database.connect() as connection:
                     connection.execute(f"listen {_CHANNEL}".encode())
-                    wake()  # for what was told while nobody listened
+                    wake(True)  # for what was told while nobody listened
                     while not self._ended.is_set():
                         for each in connection.notifies(timeout=_LOOK_EVERY_S):
-                            if each.payload == self._target:
-                                wake()
+                            if each.payload in (self._urgent, self._usual):
+                                wake(each.payload == self._urgent)
             except psycopg.Error:
                 self._ended.wait(_PAUSE_S)

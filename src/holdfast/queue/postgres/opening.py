@@ -50,7 +50,8 @@ def open_with_fallback(
         queue.open()
     except DatabaseAway as error:
         if not _was_seen(folder, database):
-            raise
+            advice = "see that it runs, and that HOLDFAST_DATABASE_URL leads to it"
+            raise DatabaseAway(database.description, f"{error.reason}; {advice}") from error
         queue.begin_away(error)
     return queue
 

@@ -24,6 +24,7 @@ from holdfast.queue.contract import (
     Quarantined,
     QueueLimits,
     QueueStatus,
+    Wake,
 )
 from holdfast.queue.postgres import statements
 from holdfast.queue.postgres.admitting import Intake
@@ -119,7 +120,7 @@ class PostgresQueue(CommonQueue):
         prepared = prepare(new_items, self._next_numbers.likely)
         self._check_free_space(sum(len(each.body) for each in prepared if isinstance(each, Prepared)))
         outcomes = self._together.do((prepared, terms))
-        self._news.tell()
+        self._news.tell(is_urgent=any(each.priority is Priority.CRITICAL for each in new_items))
         return outcomes
 
     def check_room(self) -> None:
@@ -332,9 +333,9 @@ class PostgresQueue(CommonQueue):
 
     def drained_by(self) -> str | None:
         holder = self._lease.holder()
-        return holder.sentence if holder else None
+        return holder.name if holder else None
 
-    def listen(self, wake: Callable[[], None]) -> None:
+    def listen(self, wake: Wake) -> None:
         self._news.listen(wake)
 
     def write_back(self) -> None:

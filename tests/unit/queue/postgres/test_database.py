@@ -79,6 +79,23 @@ def test_what_someone_else_got_in_the_way_of_is_repeated(
     assert tries == [False, True, True]
 
 
+def test_a_pause_before_a_repetition_ends_when_the_database_is_closed(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PAUSE_S", 3600.0)
+    tries: list[bool] = []
+
+    def work(_: Connection, is_repeated: bool) -> None:
+        tries.append(is_repeated)
+        if is_repeated:
+            database.close()
+        raise errors.DeadlockDetected("someone else")
+
+    with pytest.raises(SpoolUnwritable, match="closed"):
+        database.change(work)
+    assert tries == [False, True]
+
+
 def test_what_was_begun_is_undone_when_the_work_fails(database: Database) -> None:
     database.look(lambda connection: connection.execute("create table mine (number integer)"))
 
@@ -102,9 +119,10 @@ def test_server_that_is_away_is_told_at_once_and_without_the_password(tmp_path: 
     assert SECRET not in str(caught.value.__cause__)
 
 
-def test_address_that_is_none_is_refused_without_the_password() -> None:
+@pytest.mark.parametrize("port", ["port with blanks", "99999", "-1", "one:5432,two:65536"])
+def test_address_that_is_none_is_refused_without_the_password(port: str) -> None:
     with pytest.raises(InvalidSettings, match="HOLDFAST_DATABASE_URL: use a URL such as") as caught:
-        Database(f"postgresql://me:{SECRET}@host:port with blanks/work")
+        Database(f"postgresql://me:{SECRET}@host:{port}/work")
 
     assert SECRET not in str(caught.value)
 

@@ -96,6 +96,15 @@ def _has_role(connection: psycopg.Connection[tuple[object, ...]]) -> bool:
     return connection.execute("select 1 from pg_roles where rolname = 'reading'").fetchone() is not None
 
 
+def test_server_that_takes_no_writes_is_an_outage_though_it_answers(url: str) -> None:
+    prepare_database(Database(url))
+    standby = Database(f"{url}%20-cdefault_transaction_read_only%3Don")
+
+    with pytest.raises(DatabaseAway, match="takes no writes, as a standby does"):
+        prepare_database(standby)
+    assert standby.examine()[2] is False
+
+
 def test_user_who_is_no_superuser_needs_no_more_than_a_schema_of_its_own() -> None:
     with psycopg.connect(shared_server().url, autocommit=True) as connection:
         connection.execute("drop schema if exists modest cascade")

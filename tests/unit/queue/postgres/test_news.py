@@ -1,10 +1,11 @@
 """A replica that rests is woken by what another one accepts."""
 
-import threading
+from queue import SimpleQueue
 
 import psycopg
 import pytest
 
+from holdfast.format.triggers import Priority
 from holdfast.queue.postgres import Database, news
 from tests.fakes.postgres import shared_server
 from tests.fakes.spooling import FakeEntry
@@ -14,12 +15,24 @@ from .conftest import OpenShared
 LONGEST_S = 60
 
 
-def listening(open_shared: OpenShared, target: str = "target") -> threading.Event:
-    """Return what is set whenever a replica is woken; it listens already."""
-    queue, woken = open_shared(target), threading.Event()
-    queue.listen(woken.set)
-    assert woken.wait(LONGEST_S)
-    woken.clear()
+class Woken:
+    """What a replica that listens was woken with."""
+
+    def __init__(self) -> None:
+        self._heard: SimpleQueue[bool] = SimpleQueue()
+        self.wake = self._heard.put
+        self.is_untouched = self._heard.empty
+
+    def wait(self) -> bool:
+        """Return whether the next news were urgent."""
+        return self._heard.get(timeout=LONGEST_S)
+
+
+def listening(open_shared: OpenShared, target: str = "target") -> Woken:
+    """Return what hears whenever a replica is woken; it listens already."""
+    queue, woken = open_shared(target), Woken()
+    queue.listen(woken.wake)
+    assert woken.wait(), "nobody knows what was told before"
     return woken
 
 
@@ -29,7 +42,20 @@ def test_one_that_listens_is_woken_by_a_put_elsewhere(open_shared: OpenShared) -
 
     open_shared().put(FakeEntry())
 
-    assert woken.wait(LONGEST_S)
+    assert not woken.wait()
+
+
+@pytest.mark.slow
+def test_a_critical_one_is_told_as_urgent_however_lately_something_was_told(
+    open_shared: OpenShared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(news, "TELL_EVERY_S", 3600.0)
+    woken, other = listening(open_shared), open_shared()
+    for priority in (Priority.HIGH, Priority.HIGH, Priority.CRITICAL, Priority.CRITICAL):
+        other.put_all([FakeEntry(), FakeEntry(priority=priority)])
+
+    assert [woken.wait() for _ in range(3)] == [False, True, True]
+    assert woken.is_untouched()
 
 
 @pytest.mark.slow
@@ -38,8 +64,8 @@ def test_news_of_another_target_wake_nobody(open_shared: OpenShared) -> None:
 
     open_shared("other").put(FakeEntry())
 
-    assert other.wait(LONGEST_S)
-    assert not woken.is_set()
+    assert not other.wait()
+    assert woken.is_untouched()
 
 
 @pytest.mark.slow
@@ -54,11 +80,11 @@ def test_it_listens_again_when_its_connection_broke(
             "select pg_terminate_backend(pid) from pg_stat_activity where query = 'listen holdfast'"
         )
 
-    assert woken.wait(LONGEST_S)
+    assert woken.wait()
 
 
 def test_telling_fails_without_harm(database: Database) -> None:
     told = news.News(database, 1)
     database.close()
 
-    told.tell()
+    told.tell(is_urgent=True)
