@@ -13,6 +13,7 @@ from holdfast.cli.arguments import SETTINGS
 from holdfast.errors import RefusalKind
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.metrics import Metrics
+from holdfast.n8n import NAMES, read_workflow
 from holdfast.presentation.exits import ExitCode
 from holdfast.settings import MOST_BYTES, Settings, names_of_settings, variables_of
 from holdfast.settings.kinds import MEGABYTE
@@ -123,6 +124,12 @@ def test_the_page_of_the_sidecar_has_every_metric() -> None:
 
     names = {name for name in exposed if not name.endswith("_created")}
     assert {name for name in names if f"`{name}`" not in page("docs/sidecar.md").text} == set()
+
+
+def test_the_page_on_n8n_publishes_every_workflow_but_the_example() -> None:
+    published = set(re.findall(r"\bHoldfast\w+", page("docs/n8n.md").text))
+
+    assert published == {json.loads(read_workflow(name))["id"] for name in NAMES if "example" not in name}
 
 
 def test_the_format_page_has_every_trigger_under_its_priority() -> None:

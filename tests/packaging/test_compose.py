@@ -8,6 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from holdfast.settings import Settings, unknown_variables
+from tests.docs.pages import page
 
 ROOT = Path(__file__).parents[2]
 SIDECARS = ["holdfast-1", "holdfast-2", "holdfast-3"]
@@ -44,6 +45,14 @@ def test_settings_of_the_sidecars_are_settings_and_make_sense(compose: Any) -> N
         settings = Settings.from_environment({**environment, **repository})
         assert settings.api_token is not None
         assert (settings.database_url is not None) == (name in SIDECARS)
+
+
+def test_the_page_of_the_sidecar_sets_what_the_file_needs() -> None:
+    needed = set(re.findall(r"\$\{(\w+):\?", (ROOT / "fixtures" / "compose.yaml").read_text("utf-8")))
+    (block,) = [block for block in page("docs/sidecar.md").blocks if "docker compose" in block.text]
+
+    assert needed
+    assert needed <= set(re.findall(r"(\w+)=", block.text))
 
 
 def test_the_scaled_profile_is_one_queue_three_sidecars_and_n8n_in_queue_mode(compose: Any) -> None:
