@@ -12,6 +12,7 @@ from holdfast.cli import build_parser
 from holdfast.cli.arguments import SETTINGS
 from holdfast.errors import RefusalKind
 from holdfast.format.triggers import Priority, Trigger
+from holdfast.library import Holdfast
 from holdfast.metrics import Metrics
 from holdfast.n8n import NAMES, read_workflow
 from holdfast.presentation.exits import ExitCode
@@ -124,6 +125,15 @@ def test_the_page_of_the_sidecar_has_every_metric() -> None:
 
     names = {name for name in exposed if not name.endswith("_created")}
     assert {name for name in names if f"`{name}`" not in page("docs/sidecar.md").text} == set()
+
+
+def test_the_page_of_the_library_names_every_method() -> None:
+    methods = {name for name in dir(Holdfast) if not name.startswith("_")}
+    named = {
+        name for code in page("docs/library.md").code for name in re.findall(r"(?:^|hf\.)(\w+)(?=\(|$)", code)
+    }
+
+    assert methods - named == set()
 
 
 def test_the_page_on_n8n_publishes_every_workflow_but_the_example() -> None:
