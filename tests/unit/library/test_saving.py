@@ -18,7 +18,7 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.format.receipt import Receipt
-from holdfast.github.calls import ReadHead, ReadHeadIfChanged
+from holdfast.github.calls import Call
 from holdfast.library import Holdfast
 from tests.fakes.assembly import make_assembly
 from tests.fakes.clock import VirtualClock
@@ -158,8 +158,7 @@ def test_a_credential_is_taken_out_and_its_place_told(holdfast: Holdfast) -> Non
 def test_an_outage_delays_what_is_saved_until_it_is_over(
     holdfast: Holdfast, repository: MemoryGateway, clock: VirtualClock
 ) -> None:
-    for call in (ReadHead, ReadHeadIfChanged):
-        repository.fail_next(call, Unavailable("x", "no answer"), times=20)
+    repository.fail_next(Call, Unavailable("x", "no answer"), times=20)
     assert holdfast.save("r", {}).persistence == "normal"
     holdfast.drain()
     clock.sleep(5)
