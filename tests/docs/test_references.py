@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -203,6 +204,15 @@ def test_the_map_of_the_code_has_every_folder_and_no_other() -> None:
     package = ROOT / "src/holdfast"
 
     assert named == {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
+
+
+def test_the_table_of_layers_is_the_contract() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = {each["name"]: each for each in project["tool"]["importlinter"]["contracts"]}
+    layers = [set(layer.split(" : ")) for layer in contracts["Seven layers"]["layers"]]
+    rows = [row for row in page("docs/design.md").rows() if row[0].isdigit()]
+
+    assert [set(re.findall(r"`(\w+)(?:/|\.py)`", row[1])) for row in rows] == layers
 
 
 def test_the_figures_of_the_readme_are_the_measured_ones() -> None:
