@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Literal
 
+from holdfast.extras import how_to_install
+
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
@@ -48,8 +50,7 @@ class Traces:
             provider = _make_provider(environment)
         except ImportError as error:
             raise ExtraMissing(
-                f"OTEL_… variables ask for traces, but {error.name} is missing; "
-                "install it with: pip install 'holdfast[otel]'"
+                f"OTEL_… variables ask for traces, but {error.name} is missing: run {how_to_install('otel')}"
             ) from error
         self.begin(provider)
 

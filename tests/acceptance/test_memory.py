@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.settings import MOST_BYTES
+
 PAYLOAD_BYTES = 12_000_000
+# The largest that is taken, less what is stored around the state.
+LARGEST_BYTES = MOST_BYTES - 100_000
 MOST_TIMES_PAYLOAD = {"submit": 4.0, "drain": 3.0, "show": 4.0, "resume": 3.0}
 # A process that is started inherits the peak of the one that starts it, so that a small one must do that.
 LAUNCHER = """
@@ -20,14 +24,16 @@ print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
 
-def small_members() -> str:
-    item = '{{"id":"task-{0}","status":"completed","output":"what task {0} had to say","duration":{0}.25}}'
-    items = (item.format(number) for number in range(PAYLOAD_BYTES // 90))
+def small_members(size_bytes: int) -> str:
+    text = (
+        '{{"id":"task-{0:06}","status":"completed","output":"what {0:06} had to say","duration":1{0:06}.25}}'
+    )
+    items = (text.format(number) for number in range(size_bytes // 98))
     return '{"tasks":[' + ",".join(items) + "]}"
 
 
-def large_strings() -> str:
-    members = {f"output_{number}": "x" * (PAYLOAD_BYTES // 5) for number in range(5)}
+def large_strings(size_bytes: int) -> str:
+    members = {f"output_{number}": "x" * (size_bytes // 5 - 20) for number in range(5)}
     return json.dumps(members, separators=(",", ":"))
 
 
@@ -69,12 +75,12 @@ def peak_bytes(environment: dict[str, str], *words: str) -> int:
     [(small_members, "contents"), (small_members, "commit"), (large_strings, "commit")],
 )
 def test_large_checkpoint_takes_a_few_times_its_size_in_memory_on_every_way(
-    environment: dict[str, str], tmp_path: Path, write: Callable[[], str], write_mode: str
+    environment: dict[str, str], tmp_path: Path, write: Callable[[int], str], write_mode: str
 ) -> None:
     environment["HOLDFAST_WRITE_MODE"] = write_mode
     size_bytes = 0
     least: dict[str, int] = {}
-    for run_id, state in (("small", "{}"), ("large", write())):
+    for run_id, state in (("small", "{}"), ("large", write(PAYLOAD_BYTES))):
         document = tmp_path / f"{run_id}.json"
         document.write_text(state)
         size_bytes = document.stat().st_size
@@ -89,3 +95,20 @@ def test_large_checkpoint_takes_a_few_times_its_size_in_memory_on_every_way(
             assert peak <= base + MOST_TIMES_PAYLOAD[command] * size_bytes, (
                 f"{command}: {peak:,} bytes, {base:,} of them for a small one"
             )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no getrusage")
+@pytest.mark.parametrize("write", [small_members, large_strings])
+def test_save_of_the_largest_takes_less_than_four_times_its_size_in_memory(
+    environment: dict[str, str], tmp_path: Path, write: Callable[[int], str]
+) -> None:
+    documents = {"small": "{}", "large": write(LARGEST_BYTES)}
+    for run_id, state in documents.items():
+        (tmp_path / run_id).write_text(state)
+    peaks = [
+        peak_bytes(environment, "submit", str(tmp_path / run_id), "--run-id", run_id) for run_id in documents
+    ]
+
+    size_bytes = (tmp_path / "large").stat().st_size
+    assert size_bytes > 0.98 * MOST_BYTES
+    assert peaks[1] - peaks[0] <= MOST_TIMES_PAYLOAD["submit"] * size_bytes

@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 _FENCE = re.compile(r"^```(\w*)$")
 _NOT_RUN = re.compile(r"<!-- not run: (.+?) -->")
+_APART = "<!-- run apart, with an emulator as GitHub -->"
 _HEADING = re.compile(r"^#{1,6} (.+)$")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -17,12 +18,13 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its language, its lines, the line where it begins, and why it is not run, if so."""
+    """One fenced block: its language, its lines, the line where it begins, and how it is run."""
 
     language: str
     lines: tuple[str, ...]
     line: int
-    not_run: str | None
+    not_run: str | None = None
+    is_apart: bool = False
 
     @property
     def text(self) -> str:
@@ -84,8 +86,10 @@ def anchor_of(heading: str) -> str:
 
 
 def every_page() -> list[Page]:
-    paths = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "fixtures/README.md", ROOT / "CHANGELOG.md"]
-    return [Page(path) for path in (*paths, *sorted((ROOT / "docs").rglob("*.md")))]
+    others = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "fixtures/README.md")
+    return [
+        Page(path) for path in (*(ROOT / name for name in others), *sorted((ROOT / "docs").rglob("*.md")))
+    ]
 
 
 def page(name: str) -> Page:
@@ -100,13 +104,9 @@ def _blocks(lines: list[str]) -> Iterator[Block]:
         if begun is None and fence:
             begun, inside = (fence[1], number), []
         elif begun is not None and line == "```":
-            yield Block(begun[0], tuple(inside), begun[1], _reason(lines[: begun[1] - 1]))
+            above = next((line for line in reversed(lines[: begun[1] - 1]) if line.strip()), "").strip()
+            not_run = _NOT_RUN.fullmatch(above)
+            yield Block(begun[0], tuple(inside), begun[1], not_run[1] if not_run else None, above == _APART)
             begun = None
         elif begun is not None:
             inside.append(line)
-
-
-def _reason(before: list[str]) -> str | None:
-    above = next((line for line in reversed(before) if line.strip()), "")
-    match = _NOT_RUN.fullmatch(above.strip())
-    return match[1] if match else None

@@ -97,6 +97,7 @@ class Shell:
             "GIT_CONFIG_GLOBAL": str(git_config),
             "GIT_CONFIG_NOSYSTEM": "1",
             "HOLDFAST_PORT": "0",
+            "BROWSER": "true",
         }
 
     def run(self, command: Command) -> tuple[int, str]:
@@ -168,7 +169,7 @@ class Shell:
         return ended.returncode, ended.stdout.decode()
 
     def _serve(self, text: str, command: Command) -> str:
-        """Start a server on a free port, and take its first line as all that it prints."""
+        """Start a server on a free port, and take its first line as all that it prints; logs go to pytest."""
         free = re.sub(r"--port \d+", "--port 0", text)
         server = subprocess.Popen(
             ["bash", "-c", f"exec {free}"],
@@ -176,7 +177,6 @@ class Shell:
             env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
             text=True,
         )
         self.servers.append(server)

@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -12,7 +13,9 @@ from holdfast.cli import build_parser
 from holdfast.cli.arguments import SETTINGS
 from holdfast.errors import RefusalKind
 from holdfast.format.triggers import Priority, Trigger
+from holdfast.library import Holdfast
 from holdfast.metrics import Metrics
+from holdfast.n8n import NAMES, read_workflow
 from holdfast.presentation.exits import ExitCode
 from holdfast.settings import MOST_BYTES, Settings, names_of_settings, variables_of
 from holdfast.settings.kinds import MEGABYTE
@@ -125,6 +128,21 @@ def test_the_page_of_the_sidecar_has_every_metric() -> None:
     assert {name for name in names if f"`{name}`" not in page("docs/sidecar.md").text} == set()
 
 
+def test_the_page_of_the_library_names_every_method() -> None:
+    methods = {name for name in dir(Holdfast) if not name.startswith("_")}
+    named = {
+        name for code in page("docs/library.md").code for name in re.findall(r"(?:^|hf\.)(\w+)(?=\(|$)", code)
+    }
+
+    assert methods - named == set()
+
+
+def test_the_page_on_n8n_publishes_every_workflow_but_the_example() -> None:
+    published = set(re.findall(r"\bHoldfast\w+", page("docs/n8n.md").text))
+
+    assert published == {json.loads(read_workflow(name))["id"] for name in NAMES if "example" not in name}
+
+
 def test_the_format_page_has_every_trigger_under_its_priority() -> None:
     rows = {row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in page("docs/format.md").rows()}
 
@@ -186,6 +204,15 @@ def test_the_map_of_the_code_has_every_folder_and_no_other() -> None:
     package = ROOT / "src/holdfast"
 
     assert named == {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
+
+
+def test_the_table_of_layers_is_the_contract() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = {each["name"]: each for each in project["tool"]["importlinter"]["contracts"]}
+    layers = [set(layer.split(" : ")) for layer in contracts["Seven layers"]["layers"]]
+    rows = [row for row in page("docs/design.md").rows() if row[0].isdigit()]
+
+    assert [set(re.findall(r"`(\w+)(?:/|\.py)`", row[1])) for row in rows] == layers
 
 
 def test_the_figures_of_the_readme_are_the_measured_ones() -> None:

@@ -17,7 +17,7 @@ from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import draft_from_text
 from holdfast.settings import Settings
 from holdfast.settings.file import read_settings_file
-from tests.docs.pages import Block, Page, every_page
+from tests.docs.pages import ROOT, Block, Page, every_page
 from tests.docs.parts import real_parts
 from tests.docs.shell import Command, Shell, is_as_shown, read_commands
 
@@ -26,7 +26,7 @@ PAGES = every_page()
 WITH_PARTS = {"docs/scaling.md"}
 # What shows a layout, a picture or another program's file; nothing in it is for a shell.
 SHOWN_ONLY = {"text", "ini", "mermaid"}
-MOST_NOT_RUN = 10
+MOST_NOT_RUN = 6
 
 _PRINTED = re.compile(r"# => (.*)$", re.MULTILINE)
 
@@ -65,6 +65,24 @@ def test_few_blocks_are_not_run_and_each_says_why() -> None:
     assert all(len(reason) > 10 for reason in reasons)
 
 
+def test_what_is_not_run_names_scripts_and_options_that_there_are() -> None:
+    lines = [
+        line.partition("#")[0]
+        for page in PAGES
+        for block in page.blocks
+        if block.not_run
+        for line in block.lines
+    ]
+    calls = [line.split() for line in lines if line.startswith("./scripts/")]
+
+    assert calls
+    for script, *words in calls:
+        text = (ROOT / script).read_text("utf-8")
+        sources = [*(ROOT / "scripts").rglob("*.py")]
+        for option in (word for word in words if word.startswith("--")):
+            assert option in text or any(option in source.read_text("utf-8") for source in sources), option
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -81,7 +99,7 @@ def test_what_is_not_as_shown_is_noticed(command: Command, shell: Shell) -> None
 
 
 def test_python_that_prints_something_else_is_noticed(shell: Shell) -> None:
-    block = Block("python", ("print(1)  # => 2",), 1, None)
+    block = Block("python", ("print(1)  # => 2",), 1)
 
     with pytest.raises(AssertionError, match="printed"):
         _execute(block, shell, {}, "here")
@@ -89,7 +107,7 @@ def test_python_that_prints_something_else_is_noticed(shell: Shell) -> None:
 
 def test_a_checkpoint_that_would_be_refused_is_noticed() -> None:
     with pytest.raises(InvalidCheckpoint, match="not a trigger"):
-        _parse(Block("json", ('{"trigger": "whim", "state": {}}',), 1, None), "here")
+        _parse(Block("json", ('{"trigger": "whim", "state": {}}',), 1), "here")
 
 
 def _run(page: Page, block: Block, shell: Shell, names: dict[str, Any]) -> None:
@@ -98,6 +116,8 @@ def _run(page: Page, block: Block, shell: Shell, names: dict[str, Any]) -> None:
         case "console":
             for command in read_commands(block.lines):
                 _check(command, shell, place)
+        case "sh" if block.is_apart:
+            _run_apart(block, shell, place)
         case "sh":
             _check(Command(block.text.strip(), ()), shell, place)
         case "python":
@@ -111,6 +131,25 @@ def _run(page: Page, block: Block, shell: Shell, names: dict[str, Any]) -> None:
         case language:
             assert language in SHOWN_ONLY, f"{place}: nothing checks a block of {language!r}"
             assert not any(line.startswith("$ ") for line in block.lines), f"{place}: make it console"
+
+
+def _run_apart(block: Block, shell: Shell, place: str) -> None:
+    """Save with the settings that a block exports, and go on without them."""
+    before = dict(shell.environment)
+    text = block.text.strip().replace("…", "0")
+    emulator = (
+        "holdfast emulator --port 8799 --root ~/apart-github --repo $HOLDFAST_REPO --token $HOLDFAST_TOKEN &"
+    )
+    for command in (
+        Command(text, ()),
+        Command(emulator, ("Serving … at http://127.0.0.1:8799 …",)),
+        Command("export HOLDFAST_API_URL=http://127.0.0.1:8799 HOLDFAST_DATA_DIR=~/apart", ()),
+        Command(
+            "echo '{}' | holdfast submit - --run-id apart --wait", ("…", "status           verified", "…")
+        ),
+    ):
+        _check(command, shell, place)
+    shell.environment = before
 
 
 def _check(command: Command, shell: Shell, place: str) -> None:

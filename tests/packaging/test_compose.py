@@ -8,6 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from holdfast.settings import Settings, unknown_variables
+from tests.docs.pages import page
 
 ROOT = Path(__file__).parents[2]
 SIDECARS = ["holdfast", "holdfast-2", "holdfast-3"]
@@ -79,6 +80,14 @@ def test_the_profile_scaled_adds_to_what_is_always_started_and_no_port_is_publis
     for name in always:  # what is not started must not be waited for
         for needed, how in services[name]["depends_on"].items():
             assert needed in always or how["required"] is False
+
+
+def test_the_page_of_the_sidecar_sets_what_the_file_needs() -> None:
+    needed = set(re.findall(r"\$\{(\w+):\?", (ROOT / "fixtures" / "compose.yaml").read_text("utf-8")))
+    (block,) = [block for block in page("docs/sidecar.md").blocks if "docker compose" in block.text]
+
+    assert needed
+    assert needed <= set(re.findall(r"(\w+)=", block.text))
 
 
 def test_the_scaled_profile_is_one_queue_three_sidecars_and_n8n_in_queue_mode(compose: Any) -> None:

@@ -1,6 +1,7 @@
 """The wheel is whole, and works in an environment that held nothing before."""
 
 import json
+import os
 import subprocess
 import sys
 import venv
@@ -11,6 +12,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 import holdfast
+from tests.docs.pages import page
 
 ROOT = Path(__file__).resolve().parents[2]
 CONSTRAINTS = ROOT / "scripts" / "constraints.txt"
@@ -71,6 +73,25 @@ def test_a_fresh_installation_imports_the_package_and_its_github_client(user_env
     assert version == holdfast.__version__
     assert Path(place).is_relative_to(user_environment)
     assert Path(place).with_name("py.typed").is_file()
+
+
+def test_the_readme_says_how_to_install_it(tmp_path: Path) -> None:
+    (block,) = [block for block in page("README.md").blocks if "git clone" in block.text]
+    clone = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{ROOT}.insteadOf"}
+    clone["GIT_CONFIG_VALUE_0"] = "https://github.com/OWNER/holdfast"
+    ended = subprocess.run(
+        ["bash", "-e", "-c", f"{block.text}\nholdfast --version"],
+        cwd=tmp_path,
+        env={**os.environ, **clone},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert holdfast.__version__ in ended.stdout
 
 
 def test_the_command_tells_the_version_of_the_package(user_environment: Path) -> None:

@@ -211,7 +211,7 @@ def test_without_the_extra_the_variables_are_answered_with_what_to_install(
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
     fresh = Traces()
 
-    with pytest.raises(ExtraMissing, match=r"pip install 'holdfast\[otel\]'"):
+    with pytest.raises(ExtraMissing, match=r"pip install '\.\[otel\]'"):
         fresh.set_up({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"})
     assert not fresh.is_on
 

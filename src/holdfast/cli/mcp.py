@@ -8,18 +8,19 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING
 
 from holdfast.cli.arguments import Commands, open_session
+from holdfast.extras import how_to_install
 from holdfast.presentation.exits import CommandFailed, ExitCode
 from holdfast.presentation.render import Screen
 
 if TYPE_CHECKING:
     from holdfast.library import Holdfast
 
-_DESCRIPTION = """\
+_DESCRIPTION = f"""\
 Offer Holdfast to an agent by the Model Context Protocol, over standard input and output.
 
 Save and resume runs, look at checkpoints, compare them, go back to one. Logs go to standard error. What is
 saved is on this disk at once; it is drained when the agent disconnects, or before by a sidecar. Needs
-pip install holdfast[mcp]."""
+{how_to_install("mcp")}."""
 
 
 def register(commands: Commands) -> None:
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     try:
         from holdfast.mcp.server import build_server
     except ModuleNotFoundError as error:
-        raise CommandFailed(f"{error.name} is not installed; run pip install 'holdfast[mcp]'") from error
+        raise CommandFailed(f"{error.name} is not installed: run {how_to_install('mcp')}") from error
 
     with open_session(arguments) as session:
         with _protocol_alone():

@@ -1,6 +1,6 @@
 """A checkpoint saver for LangGraph: a thread is a run, and every step of a graph a checkpoint of it.
 
-Needs `pip install holdfast[langgraph]`.
+Needs the extra `langgraph`.
 """
 
 from holdfast.langgraph.saver import HoldfastSaver

@@ -1,1 +1,1 @@
-"""The tools of Holdfast for agents, over the Model Context Protocol. Needs `pip install holdfast[mcp]`."""
+"""The tools of Holdfast for agents, over the Model Context Protocol. Needs the extra `mcp`."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from holdfast.errors import InvalidSettings
+from holdfast.extras import how_to_install
 
 if TYPE_CHECKING:
     from holdfast.queue.postgres import Database
@@ -17,6 +18,6 @@ def load_database(url: str, *, is_embedded: bool) -> "Database":
     try:
         from holdfast.queue.postgres import Database
     except ImportError:
-        advice = "pip install 'holdfast[postgres]'"
+        advice = f"run {how_to_install('postgres')}"
         raise InvalidSettings([f"HOLDFAST_DATABASE_URL: its driver is not installed: {advice}"]) from None
     return Database(url)

@@ -24,6 +24,8 @@ from holdfast.queue.salvage import REPORT
 from holdfast.queue.sqlite_file import connected
 
 VERSION = "0.1.0"
+# It was never released: this is the last commit that reads the format.
+COMMIT = "35eec774db32"
 
 _SEAL_BYTES = 32
 _BLOCK_BYTES = 4096
@@ -82,8 +84,9 @@ def find(folder: Path) -> EarlierSpool | None:
 def _refusal(folder: Path, what: str) -> str:
     return (
         f"{folder} holds {what} in the format of Holdfast {VERSION}, which this version does not read; "
-        f"empty it with `holdfast drain` of version {VERSION} (pip install holdfast=={VERSION}), after "
-        "`holdfast spool restore` if some are set aside, then start this version again"
+        f"empty it with `holdfast drain` of version {VERSION} (in a clone: `git checkout {COMMIT}`, then "
+        "`pip install .`), after `holdfast spool restore` if some are set aside, then start this "
+        "version again"
     )
 
 

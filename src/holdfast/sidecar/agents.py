@@ -8,6 +8,7 @@ from typing import Protocol
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from holdfast.extras import how_to_install
 from holdfast.library import Holdfast
 from holdfast.sidecar.bodies import check_headers
 from holdfast.sidecar.problems import Problem
@@ -59,7 +60,7 @@ class AgentEndpoint:
             return await asyncio.shield(self._starting)
         except ModuleNotFoundError as error:
             self._starting = None
-            detail = "The tools for agents are not installed here: pip install 'holdfast[mcp]'."
+            detail = f"The tools for agents are not installed here: run {how_to_install('mcp')}."
             raise Problem(404, "not_installed", detail) from error
 
     async def _start(self) -> ToolServer:

@@ -14,7 +14,7 @@ from holdfast.settings.kinds import MEGABYTE
 
 MOST_TOGETHER = 256
 MOST_BYTES_TOGETHER = 64 * MEGABYTE
-# Whoever was just answered mostly sends its next checkpoint at once. To wait so long for it halves the commits
+# Whoever was just answered mostly sends its next one at once. To wait so long for it halves the commits
 # under load, and with them a fifth of the processor time; PostgreSQL's own `commit_delay` does the same.
 GATHERING_S = 0.001
 
@@ -27,7 +27,7 @@ _Waiting = tuple[Draft, Settle]
 class GroupCommit:
     """Commits for many requests at once, in one thread. A lone request is committed at once.
 
-    Where as many as were answered last are on their way again, a commit waits for them, `gathering_s` at most.
+    A commit waits for as many as were answered last, `gathering_s` at most: they mostly come again at once.
     `on_committed` is told, in that thread, what became of those that were committed together.
     """
 

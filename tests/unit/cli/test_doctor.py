@@ -206,6 +206,7 @@ def test_whatever_hangs_is_found_and_keeps_none_of_the_others(
     assert failed(ended, "can be reached") == ["database", "spool", *shards]
 
 
+@pytest.mark.slow
 def test_a_key_file_that_hangs_is_found(
     holdfast: Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

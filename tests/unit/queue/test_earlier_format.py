@@ -4,6 +4,7 @@ import hashlib
 import json
 import sqlite3
 import struct
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from holdfast.errors import CheckpointChanged, SpoolUnwritable
 from holdfast.queue.contract import LOST
+from holdfast.queue.earlier_format import COMMIT, VERSION
 from holdfast.queue.salvage import REPORT
 from tests.fakes.spooling import FakeEntry, open_spool
 
@@ -192,6 +194,24 @@ def test_spool_with_checkpoints_is_refused_and_left_as_it_is(
             open_spool(tmp_path)
 
     assert content_of(tmp_path) == before
+
+
+def test_refusal_names_the_commit_that_reads_the_format(tmp_path: Path) -> None:
+    make_rows(tmp_path, {WAITING: b"1"})
+
+    with pytest.raises(SpoolUnwritable, match=f"git checkout {COMMIT}"):
+        open_spool(tmp_path)
+
+    shown = subprocess.run(
+        ["git", "show", f"{COMMIT}:src/holdfast/version.py"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if shown.returncode:
+        pytest.skip("this is no clone with the whole history")
+    assert f'"{VERSION}"' in shown.stdout
 
 
 def test_journal_without_a_database_is_not_thrown_away(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     with running_sidecar(tmp_path, load_tools=load) as sidecar:
         answer = sidecar.client.post("/mcp", json=LISTING, headers=ACCEPT)
         assert answer.status_code == 404
-        assert "pip install 'holdfast[mcp]'" in answer.json()["detail"]
+        assert "pip install '.[mcp]'" in answer.json()["detail"]
 
 
 @pytest.mark.slow

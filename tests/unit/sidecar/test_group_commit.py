@@ -11,6 +11,7 @@ from holdfast.format.checkpoint import Draft, draft_from_mapping
 from holdfast.format.receipt import Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority
 from holdfast.sidecar.group_commit import GroupCommit, Outcome
+from tests.fakes.heard import heard_events
 from tests.fakes.spooling import new_id
 
 
@@ -153,7 +154,9 @@ def test_one_that_cannot_be_told_does_not_keep_the_others_from_being_told() -> N
         intake.close()
         return answer
 
-    assert asyncio.run(scene()).status is Progress.SPOOLED
+    with heard_events() as heard:
+        assert asyncio.run(scene()).status is Progress.SPOOLED
+        heard.wait_for("answer_failed")
 
 
 def test_closing_commits_what_waits() -> None:

@@ -600,8 +600,10 @@ def test_an_answer_that_cannot_be_written_is_a_500(sidecar: RunningSidecar, seen
     with closing(connect(sidecar)) as connection:
         for _ in range(count - 1):
             _send_and_read(connection, post(run_id))
-        with patch("holdfast.sidecar.quick_lane._write", side_effect=RuntimeError("nobody foresaw this")):
+        flaw = RuntimeError("nobody foresaw this")
+        with patch("holdfast.sidecar.quick_lane._write", side_effect=flaw), heard_events() as heard:
             broken = _send_and_read(connection, post(run_id))[0]
+            heard.wait_for("request_failed", exc_info=flaw)
         after, _, receipt = _send_and_read(connection, post(run_id))
 
     # What is on disk stays there: the client may send it again.

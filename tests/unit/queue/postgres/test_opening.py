@@ -74,7 +74,7 @@ def test_real_database_that_goes_away_and_comes_back_gets_everything_once(open_a
 def test_without_the_driver_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "holdfast.queue.postgres", None)
 
-    with pytest.raises(InvalidSettings, match=r"pip install 'holdfast\[postgres\]'"):
+    with pytest.raises(InvalidSettings, match=r"pip install '\.\[postgres\]'"):
         load_database("postgresql://me@host/work", is_embedded=False)
 
 
