@@ -40,6 +40,7 @@ NOT_FOR_THE_ACTION = frozenset(
         "rich",
         "starlette",
         "uvicorn",
+        "uvloop",
     }
 )
 

@@ -20,7 +20,7 @@ from benchmarks.states import encode, make_state
 from benchmarks.workshop import Workshop
 
 NAME = "shared"
-CLIENTS = 32
+CLIENTS = 50  # as many as load a sidecar in scripts/sidecar-load
 PROCESSES = 2
 BARE = "bare INSERT … COMMIT"
 ONE, THREE = "one replica", "three replicas"
