@@ -20,7 +20,7 @@ from benchmarks.states import encode, make_state
 from benchmarks.workshop import Workshop
 
 NAME = "shared"
-CLIENTS = 50  # as many as load a sidecar in scripts/sidecar-load
+CLIENTS = 96  # 32 for each of three replicas
 PROCESSES = 2
 BARE = "bare INSERT … COMMIT"
 ONE, THREE = "one replica", "three replicas"
