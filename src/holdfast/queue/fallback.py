@@ -299,8 +299,10 @@ class FallbackQueue(CommonQueue):
 
     def _go_on_numbering(self, new_items: Sequence[NewItem]) -> None:
         """See to it that the numbers given here follow those that the database gave through this replica."""
-        for run_id in self._highest.keys() & {each.run_id for each in new_items}:
-            self._local.learn_sequence(run_id, self._highest.pop(run_id))
+        run_ids = {each.run_id for each in new_items}
+        self._local.learn_sequences(
+            {run_id: number for run_id in run_ids if (number := self._highest.pop(run_id, 0))}
+        )
 
     def _start_mover(self) -> None:
         with self._lock:

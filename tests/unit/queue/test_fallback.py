@@ -10,7 +10,7 @@ import structlog
 
 from holdfast.errors import CheckpointChanged, DatabaseAway, SpoolFull
 from holdfast.format.paths import Layout
-from holdfast.format.receipt import Persistence, Progress
+from holdfast.format.receipt import Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority
 from holdfast.queue import QueueLimits, SqliteQueue
 from holdfast.queue import fallback as module
@@ -325,6 +325,19 @@ def test_numbers_go_on_while_the_database_is_away(open_both: Open) -> None:
     shared.is_away = False
     queue.move()
     assert [item.sequence for item in shared.pending()] == [1, 2, 3, 4]
+
+
+def test_numbers_of_many_runs_are_learned_at_once(open_both: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, shared = open_both()
+    queue.put_all([JsonEntry(run_id=f"run-{n}") for n in range(20)])
+    shared.is_away = True
+    folder = queue._local._folder
+
+    with patch.object(folder, "change", wraps=folder.change) as change:
+        receipts = queue.put_all([JsonEntry(run_id=f"run-{n}") for n in range(20)])
+
+    assert {each.sequence_number for each in receipts if isinstance(each, Receipt)} == {2}
+    assert change.call_count == 2
 
 
 def test_full_shared_queue_leaves_the_rest_here(open_both: Open) -> None:
