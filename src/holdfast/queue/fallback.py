@@ -5,11 +5,11 @@ last of them has moved, new ones queue up behind them, so that no run overtakes 
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
-from holdfast.errors import DatabaseAway, SpoolError
+from holdfast.errors import DatabaseAway, SpoolError, SpoolFull
 from holdfast.format.receipt import Delivery, Persistence, QueueItem, Receipt
 from holdfast.logs import log
 from holdfast.queue.common import CommonQueue
@@ -46,6 +46,8 @@ class FallbackQueue(CommonQueue):
         self._opening = threading.Lock()
         self._moving = threading.Lock()
         self._mover: threading.Thread | None = None
+        self._draining: int | None = None
+        """The thread of this process that drains, if there is one."""
         self._closed = threading.Event()
         self._wake: Wake | None = None
         self._is_local = local.status(0.0).depth > 0
@@ -210,7 +212,7 @@ class FallbackQueue(CommonQueue):
         self._reach().forget(*names)
 
     def drainer(self) -> AbstractContextManager[None]:
-        return self._reach().drainer()
+        return self._drain_with(self._reach().drainer())
 
     def drained_by(self) -> str | None:
         try:
@@ -241,15 +243,14 @@ class FallbackQueue(CommonQueue):
         """Move what waits here to the shared queue, and return how many that were. Raises DatabaseAway."""
         moved = 0
         with self._moving:
-            # Forgets nothing, but shows that the database takes writes again: a standby answers, too.
-            self._reach().forget()
-            self._note_back()
+            self._look_for_return()
             while True:
                 with self._lock:
                     # Decided while nothing can be put here: from now on, new ones may go there directly.
                     batch = first_batch(self._local, self._local.pending())
                     if not batch:
                         self._is_local = False
+                        self._note_back()  # who failed before it was back may have said so only now
                         break
                 reached = self._reach()
                 moved += len(move_batch(self._local, reached, batch, persistence=Persistence.DELAYED))
@@ -258,9 +259,16 @@ class FallbackQueue(CommonQueue):
         return moved
 
     def _whole(self) -> Queue:
-        """Return the shared queue, with everything in it that waited here."""
+        """Return the shared queue, with everything in it that waited here.
+
+        For the drainer a full one is whole as it is: what waits here came later, and needs room there.
+        """
         if self._is_local:
-            self.move()
+            try:
+                self.move()
+            except SpoolFull:
+                if self._draining != threading.get_ident():
+                    raise
         return self._reach()
 
     def _reach(self) -> Queue:
@@ -273,16 +281,32 @@ class FallbackQueue(CommonQueue):
                         self._shared.listen(self._wake)
         return self._shared
 
+    @contextmanager
+    def _drain_with(self, right: AbstractContextManager[None]) -> Iterator[None]:
+        with right:
+            self._draining = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._draining = None
+
     def _note_away(self, error: DatabaseAway) -> None:
-        if self._away is None:
+        with self._lock:
+            was_there, self._away = self._away is None, error
+            self._is_local = True
+        if was_there:
             log.error(
                 "database_away",
                 cause=str(error),
                 advice="Checkpoints are kept on the local disk and move over once it is back.",
             )
-        self._away = error
-        self._is_local = True
         self._start_mover()
+
+    def _look_for_return(self) -> None:
+        """Note that the database is back. Raises DatabaseAway if it is not."""
+        # Forgets nothing, but shows that the database takes writes again: a standby answers, too.
+        self._reach().forget()
+        self._note_back()
 
     def _note_back(self) -> None:
         if self._away:
@@ -324,11 +348,14 @@ class FallbackQueue(CommonQueue):
     def _try_to_move(self) -> bool:
         """Move what waits here, if the database is back; return whether it did."""
         try:
+            self._look_for_return()
             self._reach().check_room()
             self.move()
         except SpoolError as error:
-            if isinstance(error, DatabaseAway):
-                self._away = error
+            with self._lock:
+                # If nothing waits here any more, another thread has found it back since.
+                if isinstance(error, DatabaseAway) and self._is_local:
+                    self._away = error
             return False
         except Exception:
             log.exception("moving_failed")

@@ -1,6 +1,7 @@
 """While the database is away, checkpoints wait on the local disk; then each moves over once, in order."""
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -351,6 +352,77 @@ def test_full_shared_queue_leaves_the_rest_here(open_both: Open) -> None:
 
     assert shared.status(0.0).depth == 2
     assert [item.checkpoint_id for item in queue._local.pending()] == [e.checkpoint_id for e in entries[2:]]
+
+
+def test_full_shared_queue_is_drained_and_then_takes_the_rest(open_both: Open) -> None:
+    queue, shared = open_both(is_away=True, limits=QueueLimits(max_items=2, min_free_bytes=0))
+    entries = [JsonEntry() for _ in range(3)]
+    queue.put_all(entries)
+    shared.is_away = False
+
+    with queue.drainer():
+        first = queue.pending()
+        shared.discard(item.checkpoint_id for item in first)
+        rest = queue.pending()
+
+    assert [item.checkpoint_id for item in first + rest] == [entry.checkpoint_id for entry in entries]
+
+
+def test_who_does_not_drain_is_told_that_not_all_of_it_can_be_seen(open_both: Open) -> None:
+    queue, shared = open_both(is_away=True, limits=QueueLimits(max_items=2, min_free_bytes=0))
+    queue.put_all([JsonEntry() for _ in range(3)])
+    shared.is_away = False
+
+    with queue.drainer(), ThreadPoolExecutor(1) as elsewhere, pytest.raises(SpoolFull):
+        elsewhere.submit(queue.pending).result()
+    with pytest.raises(SpoolFull):
+        queue.pending()
+
+
+def test_database_that_is_back_but_full_is_not_said_to_be_away(open_both: Open) -> None:
+    queue, shared = open_both(limits=QueueLimits(max_items=1, min_free_bytes=0))
+    queue.put(JsonEntry())
+    shared.is_away = True
+    queue.put(JsonEntry())
+    shared.is_away = False
+
+    assert not queue._try_to_move()
+
+    assert queue.trouble() == "1 checkpoints that were kept on the local disk move to the database"
+
+
+def test_outage_that_is_noted_once_it_is_over_is_not_told_for_ever(
+    open_both: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, _ = open_both()
+    queue._note_away(AWAY)
+    note_back, late = queue._note_back, iter([AWAY])
+
+    def note_both() -> None:
+        note_back()
+        for error in late:  # of one whose look had failed before
+            queue._note_away(error)
+
+    monkeypatch.setattr(queue, "_note_back", note_both)
+
+    queue.move()
+
+    assert not queue._is_local
+    assert queue.trouble() is None
+
+
+def test_try_that_failed_before_another_found_the_database_back_tells_nothing(open_both: Open) -> None:
+    queue, shared = open_both()
+    queue._note_away(AWAY)
+
+    def fail() -> None:
+        queue.move()  # in another thread
+        raise AWAY
+
+    with patch.object(shared, "check_room", fail):
+        assert not queue._try_to_move()
+
+    assert queue.trouble() is None
 
 
 def test_what_only_the_database_knows_is_not_guessed(open_both: Open) -> None:
