@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
-from holdfast.errors import DatabaseAway, SpoolError, SpoolFull
+from holdfast.errors import DatabaseAway, SpoolError, SpoolFull, SpoolUnwritable
 from holdfast.format.receipt import Delivery, Persistence, QueueItem, Receipt
 from holdfast.logs import log
 from holdfast.queue.common import CommonQueue
@@ -42,7 +42,8 @@ class FallbackQueue(CommonQueue):
         self._local = local
         self._shared: Queue | None = None
         self._away: DatabaseAway | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._is_locked = False
         self._opening = threading.Lock()
         self._moving = threading.Lock()
         self._mover: threading.Thread | None = None
@@ -83,7 +84,7 @@ class FallbackQueue(CommonQueue):
             else:
                 self._remember(outcomes)
                 return outcomes
-        with self._lock:
+        with self._alone():
             self._go_on_numbering(new_items)
             outcomes = self._local.put_all(new_items, persistence=Persistence.DELAYED, are_new=are_new)
             self._is_local = True
@@ -164,7 +165,7 @@ class FallbackQueue(CommonQueue):
     def restore(self, checkpoint_id: str) -> Receipt:
         if not self._local.is_kept_aside(checkpoint_id):
             return self._reach().restore(checkpoint_id)
-        with self._lock:
+        with self._alone():
             receipt = self._local.restore(checkpoint_id)
             self._is_local = True
         self._start_mover()
@@ -245,7 +246,7 @@ class FallbackQueue(CommonQueue):
         with self._moving:
             self._look_for_return()
             while True:
-                with self._lock:
+                with self._alone():
                     # Decided while nothing can be put here: from now on, new ones may go there directly.
                     batch = first_batch(self._local, self._local.pending())
                     if not batch:
@@ -290,8 +291,20 @@ class FallbackQueue(CommonQueue):
             finally:
                 self._draining = None
 
-    def _note_away(self, error: DatabaseAway) -> None:
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads out. Raises SpoolUnwritable in a signal handler of a thread that is here."""
         with self._lock:
+            if self._is_locked:
+                raise SpoolUnwritable("this thread is just saving; save again when it has done so")
+            self._is_locked = True
+            try:
+                yield
+            finally:
+                self._is_locked = False
+
+    def _note_away(self, error: DatabaseAway) -> None:
+        with self._alone():
             was_there, self._away = self._away is None, error
             self._is_local = True
         if was_there:
@@ -301,6 +314,11 @@ class FallbackQueue(CommonQueue):
                 advice="Checkpoints are kept on the local disk and move over once it is back.",
             )
         self._start_mover()
+
+    def _note_still_away(self, error: DatabaseAway) -> None:
+        with self._alone():
+            if self._is_local:  # else another thread has found it back since
+                self._away = error
 
     def _look_for_return(self) -> None:
         """Note that the database is back. Raises DatabaseAway if it is not."""
@@ -329,7 +347,7 @@ class FallbackQueue(CommonQueue):
         )
 
     def _start_mover(self) -> None:
-        with self._lock:
+        with self._alone():
             if self._mover:
                 return
             self._mover = threading.Thread(target=self._move_until_done, name="holdfast-mover", daemon=True)
@@ -337,7 +355,7 @@ class FallbackQueue(CommonQueue):
 
     def _move_until_done(self) -> None:
         while True:
-            with self._lock:
+            with self._alone():
                 # Decided while nothing can be put here, so that nothing is left without a mover.
                 if not self._is_local or self._closed.is_set():
                     self._mover = None
@@ -352,10 +370,8 @@ class FallbackQueue(CommonQueue):
             self._reach().check_room()
             self.move()
         except SpoolError as error:
-            with self._lock:
-                # If nothing waits here any more, another thread has found it back since.
-                if isinstance(error, DatabaseAway) and self._is_local:
-                    self._away = error
+            if isinstance(error, DatabaseAway):
+                self._note_still_away(error)
             return False
         except Exception:
             log.exception("moving_failed")

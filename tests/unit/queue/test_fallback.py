@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 import structlog
 
-from holdfast.errors import CheckpointChanged, DatabaseAway, SpoolFull
+from holdfast.errors import CheckpointChanged, DatabaseAway, SpoolFull, SpoolUnwritable
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority
@@ -423,6 +423,25 @@ def test_try_that_failed_before_another_found_the_database_back_tells_nothing(op
         assert not queue._try_to_move()
 
     assert queue.trouble() is None
+
+
+def test_signal_handler_of_a_thread_that_saves_here_is_refused_and_does_not_hang(open_both: Open) -> None:
+    queue, _ = open_both(is_away=True)
+    put_all, refusals = queue._local.put_all, []
+
+    def interrupted(*arguments: Any, **named: Any) -> list[PutOutcome]:
+        try:
+            queue.put(JsonEntry())  # as the handler does, in between
+        except SpoolUnwritable as error:
+            refusals.append(str(error))
+        return put_all(*arguments, **named)
+
+    with patch.object(queue._local, "put_all", interrupted):
+        receipt = queue.put(JsonEntry())
+
+    assert receipt.status is Progress.SPOOLED
+    assert refusals == ["this thread is just saving; save again when it has done so"]
+    assert queue._local.status(0.0).depth == 1
 
 
 def test_what_only_the_database_knows_is_not_guessed(open_both: Open) -> None:
