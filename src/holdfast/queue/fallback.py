@@ -264,6 +264,11 @@ class FallbackQueue(CommonQueue):
 
         For the drainer a full one is whole as it is: what waits here came later, and needs room there.
         """
+        if not self._is_local and self._local.status(0.0).depth:
+            # Another process of this machine found the database away, and may have ended since.
+            with self._alone():
+                self._is_local = True
+            self._start_mover()
         if self._is_local:
             try:
                 self.move()
@@ -348,7 +353,7 @@ class FallbackQueue(CommonQueue):
 
     def _start_mover(self) -> None:
         with self._alone():
-            if self._mover:
+            if self._mover and self._mover.is_alive():  # not the one of the process that we were forked from
                 return
             self._mover = threading.Thread(target=self._move_until_done, name="holdfast-mover", daemon=True)
             self._mover.start()

@@ -1,5 +1,6 @@
 """While the database is away, checkpoints wait on the local disk; then each moves over once, in order."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -62,6 +63,7 @@ class Shared(SqliteQueue):
             raise AWAY
 
 
+START_MOVER = FallbackQueue._start_mover
 Open = Callable[..., tuple[FallbackQueue, Shared]]
 
 
@@ -442,6 +444,32 @@ def test_signal_handler_of_a_thread_that_saves_here_is_refused_and_does_not_hang
     assert receipt.status is Progress.SPOOLED
     assert refusals == ["this thread is just saving; save again when it has done so"]
     assert queue._local.status(0.0).depth == 1
+
+
+def test_what_another_process_of_this_machine_left_here_moves_over(open_both: Open) -> None:
+    queue, _ = open_both()
+    other, away = open_both()
+    away.is_away = True
+    left = other.put(JsonEntry())
+
+    assert [item.checkpoint_id for item in queue.pending()] == [left.checkpoint_id]
+
+    assert queue._local.status(0.0).depth == 0
+    assert queue.put(JsonEntry()).persistence is Persistence.NORMAL
+
+
+def test_forked_process_has_a_mover_of_its_own(open_both: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, shared = open_both()
+    monkeypatch.setattr(FallbackQueue, "_start_mover", START_MOVER)
+    monkeypatch.setattr(module, "TRY_EVERY_S", 0.01)
+    shared.is_away = True
+    queue._mover = threading.Thread()  # as a thread looks that went on in the other process
+    receipt = queue.put(JsonEntry())
+    shared.is_away = False
+
+    queue._mover.join()
+
+    assert [item.checkpoint_id for item in shared.pending()] == [receipt.checkpoint_id]
 
 
 def test_what_only_the_database_knows_is_not_guessed(open_both: Open) -> None:
