@@ -24,6 +24,11 @@ class HeardEvents:
             self._news.notify_all()
         raise structlog.DropEvent
 
+    def names(self) -> set[str]:
+        """Return the names of all events so far."""
+        with self._news:
+            return {event["event"] for event in self._events}
+
     def wait_for(self, name: str, **fields: object) -> dict[str, Any]:
         """Return the first event with this name and these fields, as soon as there is one."""
         wanted = {"event": name, **fields}.items()

@@ -91,7 +91,7 @@ def _store(
             session, screen, tidies=False
         ), False  # the other process may have ended with something left
     except SpoolBusy as error:
-        return DrainResult(0, len(session.assembly.spool.pending()), str(error)), True
+        return DrainResult(0, session.assembly.spool.status(0.0).depth, str(error)), True
 
 
 def _judge(receipt: "Receipt", result: "DrainResult", screen: Screen, *, is_busy: bool) -> ExitCode:

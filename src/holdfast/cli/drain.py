@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
             verified = done
 
         def result_so_far(reason: str) -> DrainResult:
-            return DrainResult(verified, len(session.assembly.spool.pending()), reason)
+            return DrainResult(verified, session.assembly.spool.status(0.0).depth, reason)
 
         last_words.tell = lambda: _report(result_so_far(_HANGING), session, screen, stop)
         try:
@@ -73,7 +73,8 @@ def drain(
     from holdfast.errors import Stopped
 
     spool = session.assembly.spool
-    depth = len(spool.pending())
+    # A list cannot be had of a database that has no room for what waits on this disk, until it is drained.
+    depth = spool.status(0.0).depth
     if not depth:
         return DrainResult(0, 0)
     shards = session.assembly.shards
@@ -93,7 +94,7 @@ def drain(
         try:
             return session.holdfast.drain(timeout_s=timeout_s, tidies=tidies)
         except Stopped as error:
-            return DrainResult(sum(done.values()), len(spool.pending()), str(error))
+            return DrainResult(sum(done.values()), spool.status(0.0).depth, str(error))
 
 
 def _report(result: "DrainResult", session: Session, screen: Screen, stop: threading.Event) -> ExitCode:

@@ -5,11 +5,11 @@ last of them has moved, new ones queue up behind them, so that no run overtakes 
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
-from holdfast.errors import DatabaseAway, SpoolError
+from holdfast.errors import DatabaseAway, SpoolError, SpoolFull, SpoolUnwritable
 from holdfast.format.receipt import Delivery, Persistence, QueueItem, Receipt
 from holdfast.logs import log
 from holdfast.queue.common import CommonQueue
@@ -42,10 +42,13 @@ class FallbackQueue(CommonQueue):
         self._local = local
         self._shared: Queue | None = None
         self._away: DatabaseAway | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._is_locked = False
         self._opening = threading.Lock()
         self._moving = threading.Lock()
         self._mover: threading.Thread | None = None
+        self._draining: int | None = None
+        """The thread of this process that drains, if there is one."""
         self._closed = threading.Event()
         self._wake: Wake | None = None
         self._is_local = local.status(0.0).depth > 0
@@ -81,7 +84,7 @@ class FallbackQueue(CommonQueue):
             else:
                 self._remember(outcomes)
                 return outcomes
-        with self._lock:
+        with self._alone():
             self._go_on_numbering(new_items)
             outcomes = self._local.put_all(new_items, persistence=Persistence.DELAYED, are_new=are_new)
             self._is_local = True
@@ -162,7 +165,7 @@ class FallbackQueue(CommonQueue):
     def restore(self, checkpoint_id: str) -> Receipt:
         if not self._local.is_kept_aside(checkpoint_id):
             return self._reach().restore(checkpoint_id)
-        with self._lock:
+        with self._alone():
             receipt = self._local.restore(checkpoint_id)
             self._is_local = True
         self._start_mover()
@@ -210,7 +213,7 @@ class FallbackQueue(CommonQueue):
         self._reach().forget(*names)
 
     def drainer(self) -> AbstractContextManager[None]:
-        return self._reach().drainer()
+        return self._drain_with(self._reach().drainer())
 
     def drained_by(self) -> str | None:
         try:
@@ -241,15 +244,14 @@ class FallbackQueue(CommonQueue):
         """Move what waits here to the shared queue, and return how many that were. Raises DatabaseAway."""
         moved = 0
         with self._moving:
-            # Forgets nothing, but shows that the database takes writes again: a standby answers, too.
-            self._reach().forget()
-            self._note_back()
+            self._look_for_return()
             while True:
-                with self._lock:
+                with self._alone():
                     # Decided while nothing can be put here: from now on, new ones may go there directly.
                     batch = first_batch(self._local, self._local.pending())
                     if not batch:
                         self._is_local = False
+                        self._note_back()  # who failed before it was back may have said so only now
                         break
                 reached = self._reach()
                 moved += len(move_batch(self._local, reached, batch, persistence=Persistence.DELAYED))
@@ -258,9 +260,21 @@ class FallbackQueue(CommonQueue):
         return moved
 
     def _whole(self) -> Queue:
-        """Return the shared queue, with everything in it that waited here."""
+        """Return the shared queue, with everything in it that waited here.
+
+        For the drainer a full one is whole as it is: what waits here came later, and needs room there.
+        """
+        if not self._is_local and self._local.status(0.0).depth:
+            # Another process of this machine found the database away, and may have ended since.
+            with self._alone():
+                self._is_local = True
+            self._start_mover()
         if self._is_local:
-            self.move()
+            try:
+                self.move()
+            except SpoolFull:
+                if self._draining != threading.get_ident():
+                    raise
         return self._reach()
 
     def _reach(self) -> Queue:
@@ -273,16 +287,49 @@ class FallbackQueue(CommonQueue):
                         self._shared.listen(self._wake)
         return self._shared
 
+    @contextmanager
+    def _drain_with(self, right: AbstractContextManager[None]) -> Iterator[None]:
+        with right:
+            self._draining = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._draining = None
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other threads out. Raises SpoolUnwritable in a signal handler of a thread that is here."""
+        with self._lock:
+            if self._is_locked:
+                raise SpoolUnwritable("this thread is just saving; save again when it has done so")
+            self._is_locked = True
+            try:
+                yield
+            finally:
+                self._is_locked = False
+
     def _note_away(self, error: DatabaseAway) -> None:
-        if self._away is None:
+        with self._alone():
+            was_there, self._away = self._away is None, error
+            self._is_local = True
+        if was_there:
             log.error(
                 "database_away",
                 cause=str(error),
                 advice="Checkpoints are kept on the local disk and move over once it is back.",
             )
-        self._away = error
-        self._is_local = True
         self._start_mover()
+
+    def _note_still_away(self, error: DatabaseAway) -> None:
+        with self._alone():
+            if self._is_local:  # else another thread has found it back since
+                self._away = error
+
+    def _look_for_return(self) -> None:
+        """Note that the database is back. Raises DatabaseAway if it is not."""
+        # Forgets nothing, but shows that the database takes writes again: a standby answers, too.
+        self._reach().forget()
+        self._note_back()
 
     def _note_back(self) -> None:
         if self._away:
@@ -299,19 +346,21 @@ class FallbackQueue(CommonQueue):
 
     def _go_on_numbering(self, new_items: Sequence[NewItem]) -> None:
         """See to it that the numbers given here follow those that the database gave through this replica."""
-        for run_id in self._highest.keys() & {each.run_id for each in new_items}:
-            self._local.learn_sequence(run_id, self._highest.pop(run_id))
+        run_ids = {each.run_id for each in new_items}
+        self._local.learn_sequences(
+            {run_id: number for run_id in run_ids if (number := self._highest.pop(run_id, 0))}
+        )
 
     def _start_mover(self) -> None:
-        with self._lock:
-            if self._mover:
+        with self._alone():
+            if self._mover and self._mover.is_alive():  # not the one of the process that we were forked from
                 return
             self._mover = threading.Thread(target=self._move_until_done, name="holdfast-mover", daemon=True)
             self._mover.start()
 
     def _move_until_done(self) -> None:
         while True:
-            with self._lock:
+            with self._alone():
                 # Decided while nothing can be put here, so that nothing is left without a mover.
                 if not self._is_local or self._closed.is_set():
                     self._mover = None
@@ -322,11 +371,12 @@ class FallbackQueue(CommonQueue):
     def _try_to_move(self) -> bool:
         """Move what waits here, if the database is back; return whether it did."""
         try:
+            self._look_for_return()
             self._reach().check_room()
             self.move()
         except SpoolError as error:
             if isinstance(error, DatabaseAway):
-                self._away = error
+                self._note_still_away(error)
             return False
         except Exception:
             log.exception("moving_failed")

@@ -267,8 +267,17 @@ class SqliteQueue(CommonQueue):
         return highest
 
     def learn_sequence(self, run_id: str, sequence: int) -> None:
-        if self.known_sequence(run_id) < sequence:
-            self._folder.change(lambda database: raise_runs(database, [(run_id, sequence, 0)]))
+        self.learn_sequences({run_id: sequence})
+
+    def learn_sequences(self, sequences: Mapping[str, int]) -> None:
+        """Do what `learn_sequence` does, for many runs as one transaction."""
+        higher = [
+            (run_id, sequence, 0)
+            for run_id, sequence in sequences.items()
+            if self.known_sequence(run_id) < sequence
+        ]
+        if higher:
+            self._folder.change(lambda database: raise_runs(database, higher))
 
     def note(self, name: str, value: bytes) -> None:
         self._folder.change(lambda database: write_notes(database, [(name, value)]))

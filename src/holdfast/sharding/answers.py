@@ -81,7 +81,7 @@ def drain_shards(shards: Sequence["Assembly"], terms: DrainTerms) -> "DrainResul
     again = _drain_at_once(late, terms)
     outcomes = [*(result for shard, result in results.items() if shard not in again), *again.values()]
     verified = sum(_verified(result) for result in (*results.values(), *again.values()))
-    return _conclude(outcomes, verified, sum(len(shard.spool.pending()) for shard in shards))
+    return _conclude(outcomes, verified, sum(shard.spool.status(0.0).depth for shard in shards))
 
 
 def _drain_at_once(

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from heapq import nsmallest
 from math import inf
+from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from holdfast.logs import log
 from holdfast.sidecar.problems import TITLES, Problem, unavailable
@@ -112,6 +113,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._is_in_body = False
         self._flaw = ""
         self._head_timer: asyncio.TimerHandle | None = None
+        self.begun: RequestResponseCycle | None = None
         if not self.limits.admit(self.connections, self.loop):
             # Connections come and go, sooner than GitHub does.
             detail = "Too many requests are under way; try again."
@@ -122,6 +124,11 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.stop_expecting()
         super().connection_lost(exc)
+        # uvicorn tells the newest of several requests that came together, but the oldest is to be answered,
+        # and uvloop takes nothing for a connection that is lost.
+        if self.begun is not None and not self.begun.response_complete:
+            self.begun.disconnected = True
+            self.begun.message_event.set()
 
     def pace(self, now: float) -> float:
         """Return how many bytes a second have come since something was waited for."""
@@ -173,6 +180,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._is_in_body, self._idle_bytes = False, 0
         self.limits.awaited.pop(self, None)
         super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.begun = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

@@ -60,6 +60,7 @@ class QuickProtocol(LimitedProtocol):
         self._wait_the_usual_way()  # the next request may have been started just now
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.begun = cycle
         failure, self._failure = self._failure, None
         is_open = failure is None and not self.flow.write_paused
         if not (is_open and self.lane.is_open_to(cast("dict[str, Any]", cycle.scope))):

@@ -41,7 +41,7 @@ DRAINER_GRACE_S = 6.0
 ANSWERS_GRACE_S = 1
 KEEP_ALIVE_S = 75
 BACKLOG = 4096
-# So many are taken in at once, before those that are in have their turn again.
+# So many are taken in at once by asyncio, before those that are in have their turn; uvloop takes in one.
 TAKEN_AT_ONCE = 32
 # Files, sockets to GitHub and the like, beside the connections of clients.
 SPARE_FILES = 200
@@ -167,7 +167,7 @@ async def _run(
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started and not serving.done():
         await asyncio.sleep(0.01)
-    listener.listen(BACKLOG)  # asyncio has made it as short as what it takes at once
+    listener.listen(BACKLOG)  # the event loop has made it as short as TAKEN_AT_ONCE
     on_ready(url_of(listener))
     log.info("sidecar_started", url=url_of(listener))
     await asyncio.wait({stopped, serving}, return_when=asyncio.FIRST_COMPLETED)

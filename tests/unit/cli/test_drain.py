@@ -13,8 +13,10 @@ import pytest
 
 from holdfast.assembly import Assembly
 from holdfast.cli.drain import drain
+from holdfast.drain.worker import DrainResult
 from holdfast.emulator import Call, Rule
-from holdfast.errors import Stopped
+from holdfast.errors import SpoolFull, Stopped
+from holdfast.format.receipt import QueueItem
 from holdfast.presentation.exits import CommandFailed
 from holdfast.presentation.render import Screen
 from holdfast.presentation.session import Session, open_with
@@ -128,6 +130,22 @@ def test_a_stop_in_the_middle_of_a_write_leaves_it_spooled(
         result = drain(session, Screen(is_json=True))
 
     assert (result.verified, result.left, result.reason) == (0, 1, "asked to stop")
+
+
+def test_spool_that_cannot_be_listed_before_it_is_drained_is_drained(
+    holdfast: Holdfast, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(holdfast, "a")
+
+    def refuse(now: float | None = None) -> list[QueueItem]:
+        raise SpoolFull("the database has no room for what waits on this disk")
+
+    with open_session(data_dir) as session:
+        monkeypatch.setattr(session.assembly.spool, "pending", refuse)
+        monkeypatch.setattr(session.holdfast, "drain", lambda **_: DrainResult(1, 0))
+        result = drain(session, Screen(is_json=True))
+
+    assert (result.verified, result.left) == (1, 0)
 
 
 PATCHED = (

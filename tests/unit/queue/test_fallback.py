@@ -1,6 +1,8 @@
 """While the database is away, checkpoints wait on the local disk; then each moves over once, in order."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -8,9 +10,9 @@ from unittest.mock import patch
 import pytest
 import structlog
 
-from holdfast.errors import CheckpointChanged, DatabaseAway, SpoolFull
+from holdfast.errors import CheckpointChanged, DatabaseAway, SpoolFull, SpoolUnwritable
 from holdfast.format.paths import Layout
-from holdfast.format.receipt import Persistence, Progress
+from holdfast.format.receipt import Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority
 from holdfast.queue import QueueLimits, SqliteQueue
 from holdfast.queue import fallback as module
@@ -61,6 +63,7 @@ class Shared(SqliteQueue):
             raise AWAY
 
 
+START_MOVER = FallbackQueue._start_mover
 Open = Callable[..., tuple[FallbackQueue, Shared]]
 
 
@@ -327,6 +330,19 @@ def test_numbers_go_on_while_the_database_is_away(open_both: Open) -> None:
     assert [item.sequence for item in shared.pending()] == [1, 2, 3, 4]
 
 
+def test_numbers_of_many_runs_are_learned_at_once(open_both: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, shared = open_both()
+    queue.put_all([JsonEntry(run_id=f"run-{n}") for n in range(20)])
+    shared.is_away = True
+    folder = queue._local._folder
+
+    with patch.object(folder, "change", wraps=folder.change) as change:
+        receipts = queue.put_all([JsonEntry(run_id=f"run-{n}") for n in range(20)])
+
+    assert {each.sequence_number for each in receipts if isinstance(each, Receipt)} == {2}
+    assert change.call_count == 2
+
+
 def test_full_shared_queue_leaves_the_rest_here(open_both: Open) -> None:
     queue, shared = open_both(is_away=True, limits=QueueLimits(max_items=2, min_free_bytes=0))
     entries = [JsonEntry() for _ in range(4)]
@@ -338,6 +354,122 @@ def test_full_shared_queue_leaves_the_rest_here(open_both: Open) -> None:
 
     assert shared.status(0.0).depth == 2
     assert [item.checkpoint_id for item in queue._local.pending()] == [e.checkpoint_id for e in entries[2:]]
+
+
+def test_full_shared_queue_is_drained_and_then_takes_the_rest(open_both: Open) -> None:
+    queue, shared = open_both(is_away=True, limits=QueueLimits(max_items=2, min_free_bytes=0))
+    entries = [JsonEntry() for _ in range(3)]
+    queue.put_all(entries)
+    shared.is_away = False
+
+    with queue.drainer():
+        first = queue.pending()
+        shared.discard(item.checkpoint_id for item in first)
+        rest = queue.pending()
+
+    assert [item.checkpoint_id for item in first + rest] == [entry.checkpoint_id for entry in entries]
+
+
+def test_who_does_not_drain_is_told_that_not_all_of_it_can_be_seen(open_both: Open) -> None:
+    queue, shared = open_both(is_away=True, limits=QueueLimits(max_items=2, min_free_bytes=0))
+    queue.put_all([JsonEntry() for _ in range(3)])
+    shared.is_away = False
+
+    with queue.drainer(), ThreadPoolExecutor(1) as elsewhere, pytest.raises(SpoolFull):
+        elsewhere.submit(queue.pending).result()
+    with pytest.raises(SpoolFull):
+        queue.pending()
+
+
+def test_database_that_is_back_but_full_is_not_said_to_be_away(open_both: Open) -> None:
+    queue, shared = open_both(limits=QueueLimits(max_items=1, min_free_bytes=0))
+    queue.put(JsonEntry())
+    shared.is_away = True
+    queue.put(JsonEntry())
+    shared.is_away = False
+
+    assert not queue._try_to_move()
+
+    assert queue.trouble() == "1 checkpoints that were kept on the local disk move to the database"
+
+
+def test_outage_that_is_noted_once_it_is_over_is_not_told_for_ever(
+    open_both: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, _ = open_both()
+    queue._note_away(AWAY)
+    note_back, late = queue._note_back, iter([AWAY])
+
+    def note_both() -> None:
+        note_back()
+        for error in late:  # of one whose look had failed before
+            queue._note_away(error)
+
+    monkeypatch.setattr(queue, "_note_back", note_both)
+
+    queue.move()
+
+    assert not queue._is_local
+    assert queue.trouble() is None
+
+
+def test_try_that_failed_before_another_found_the_database_back_tells_nothing(open_both: Open) -> None:
+    queue, shared = open_both()
+    queue._note_away(AWAY)
+
+    def fail() -> None:
+        queue.move()  # in another thread
+        raise AWAY
+
+    with patch.object(shared, "check_room", fail):
+        assert not queue._try_to_move()
+
+    assert queue.trouble() is None
+
+
+def test_signal_handler_of_a_thread_that_saves_here_is_refused_and_does_not_hang(open_both: Open) -> None:
+    queue, _ = open_both(is_away=True)
+    put_all, refusals = queue._local.put_all, []
+
+    def interrupted(*arguments: Any, **named: Any) -> list[PutOutcome]:
+        try:
+            queue.put(JsonEntry())  # as the handler does, in between
+        except SpoolUnwritable as error:
+            refusals.append(str(error))
+        return put_all(*arguments, **named)
+
+    with patch.object(queue._local, "put_all", interrupted):
+        receipt = queue.put(JsonEntry())
+
+    assert receipt.status is Progress.SPOOLED
+    assert refusals == ["this thread is just saving; save again when it has done so"]
+    assert queue._local.status(0.0).depth == 1
+
+
+def test_what_another_process_of_this_machine_left_here_moves_over(open_both: Open) -> None:
+    queue, _ = open_both()
+    other, away = open_both()
+    away.is_away = True
+    left = other.put(JsonEntry())
+
+    assert [item.checkpoint_id for item in queue.pending()] == [left.checkpoint_id]
+
+    assert queue._local.status(0.0).depth == 0
+    assert queue.put(JsonEntry()).persistence is Persistence.NORMAL
+
+
+def test_forked_process_has_a_mover_of_its_own(open_both: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, shared = open_both()
+    monkeypatch.setattr(FallbackQueue, "_start_mover", START_MOVER)
+    monkeypatch.setattr(module, "TRY_EVERY_S", 0.01)
+    shared.is_away = True
+    queue._mover = threading.Thread()  # as a thread looks that went on in the other process
+    receipt = queue.put(JsonEntry())
+    shared.is_away = False
+
+    queue._mover.join()
+
+    assert [item.checkpoint_id for item in shared.pending()] == [receipt.checkpoint_id]
 
 
 def test_what_only_the_database_knows_is_not_guessed(open_both: Open) -> None:

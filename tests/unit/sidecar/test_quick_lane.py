@@ -549,6 +549,41 @@ def test_a_client_that_has_gone_has_what_is_not_parsed_stored(tmp_path: Path, se
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("query", "taken_in"), [("", 2), ("?wait=verified&timeout=0", 1)])
+def test_a_client_that_has_gone_after_several_requests_is_no_failure(
+    tmp_path: Path, query: str, taken_in: int
+) -> None:
+    """While one of them is in the lane, nothing is read, so that the loss shows with the next one."""
+    has_lost, lose = threading.Event(), QuickProtocol.connection_lost
+
+    def note_loss(protocol: QuickProtocol, error: Exception | None) -> None:
+        lose(protocol, error)
+        has_lost.set()
+
+    with running_sidecar(tmp_path) as sidecar, closing(connect(sidecar)) as connection:
+        put_all = sidecar.assembly.spool.put_all
+
+        def put(*arguments: Any, **named: Any) -> Any:
+            connection.close()
+            begun.append(1)
+            assert len(begun) < taken_in or has_lost.wait(LONGEST_S)
+            return put_all(*arguments, **named)
+
+        begun: list[int] = []
+        with (
+            patch.object(QuickProtocol, "connection_lost", note_loss),
+            patch.object(sidecar.assembly.spool, "put_all", put),
+            heard_events() as heard,
+        ):
+            connection.sendall(post("gone", query=query) * (taken_in + 1))
+            assert has_lost.wait(LONGEST_S)
+            ((status, _, receipt),) = exchange(sidecar, post("gone"))
+
+    assert (status, receipt["sequence_number"]) == (202, taken_in + 1)
+    assert not heard.names() & {"answer_failed", "request_failed"}
+
+
+@pytest.mark.slow
 def test_no_more_heads_are_kept_in_mind_than_a_limit(tmp_path: Path, seen: Seen) -> None:
     runs = ("one", "two", "three", "two", "one")
     with patch("holdfast.sidecar.quick_lane.MOST_KNOWN_HEADS", 2), running_sidecar(tmp_path) as sidecar:
