@@ -212,9 +212,10 @@ class Worker:
         if outage and not state.ignores_outage and outage.applies(now, self.credentials()):
             return PassResult(state, outage.wait_s(now), outage.sentence)
         self.contents.orphans.sweep()
-        pending, unplaced = self.sort_out(self.spool.pending())
+        waiting = self.spool.pending()
+        pending, unplaced = self.sort_out(waiting)
         if not pending:
-            return PassResult(state, RELEASE_PAUSE_S if unplaced else None, unplaced)
+            return self._end_without_work(state, unplaced, has_handed_on=bool(waiting))
         if (block := state.block) and block.applies(now, self.credentials(), critical_ids(pending)):
             return PassResult(state, block.until - now, block.reason)
         if outage and outage.is_probed_first and (error := self._probe()):
@@ -229,6 +230,14 @@ class Worker:
         if error := steps.carry_out_all(plan.steps, is_over):
             return self._halted(state, error)
         return PassResult(state, plan.wait_s, plan.reason)
+
+    def _end_without_work(self, state: DrainState, unplaced: str, *, has_handed_on: bool) -> PassResult:
+        """Return how a pass ends that finds nothing to write here; `unplaced` says why there may be more."""
+        if unplaced:
+            return self._stay_away(state, Unavailable("", unplaced))
+        if has_handed_on:
+            self._set_outage(None)  # every shard has told which runs it holds
+        return PassResult(state, None)
 
     def _why_released(self, pending: Sequence[QueueItem]) -> str:
         """Return why what is left, all of which has a backoff, could not be stored just now."""

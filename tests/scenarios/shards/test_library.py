@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 
 from holdfast.errors import DecisionRefused, SpoolUnwritable, UnknownRun
-from holdfast.format.receipt import Progress
+from holdfast.format.receipt import Persistence, Progress
 from holdfast.queue.sqlite_queue import SqliteQueue
 from tests.fakes.app import APP_ID, key_pair, registration
 from tests.fakes.postgres import postgres_url
@@ -135,14 +135,19 @@ def test_a_new_run_waits_while_nobody_knows_whether_another_shard_has_it(
     with github.open(tmp_path / "data", shards) as holdfast:
         holdfast.save(run_id, {"n": 0})
         left = holdfast.drain()
+    with github.open(tmp_path / "data", shards) as holdfast:
+        status, later = holdfast.status(), holdfast.save(run_id, {"n": 1})
 
         assert left.left == 1
         assert "acme/late" in left.reason or "another shard" in left.reason
+        assert "another shard" in status["last_error"]
+        assert later.persistence is Persistence.DELAYED
     assert github.runs(ONE) == set()
 
     github.emulator.create_repository("acme/late")
     with github.open(tmp_path / "data", shards) as holdfast:
         assert holdfast.drain().left == 0
+        assert holdfast.status()["last_error"] is None
     assert github.runs(ONE) == {run_id}
 
 

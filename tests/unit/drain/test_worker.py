@@ -115,6 +115,24 @@ def test_outage_is_met_with_growing_pauses_and_then_drained(
     check_run(repository)
 
 
+def test_what_nobody_can_place_is_an_outage_until_it_is_handed_on(workshop: Workshop) -> None:
+    workshop.save()
+    workshop.worker.sort_out = lambda _: ([], "nobody knows where it belongs")
+
+    result = workshop.worker.drain(is_paced=True)
+
+    outage = parse_outage(workshop.spool.notes().get(OUTAGE_NOTE))
+    assert outage
+    assert "nobody knows where it belongs" in outage.sentence
+    assert result.reason == outage.sentence
+
+    workshop.clock.sleep(outage.retry_at - workshop.clock.now())
+    workshop.worker.sort_out = lambda _: ([], "")
+    workshop.worker.drain(is_paced=True)
+
+    assert OUTAGE_NOTE not in workshop.spool.notes()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("error", [DOWN, NO_AUTH, Conflict("x", "again and again", "stale_file")])
 def test_drain_goes_on_after_the_clock_was_ahead_and_set_back(
