@@ -727,3 +727,16 @@ def test_journeys_tell_how_far_each_has_come_the_newest_first(spool: Queue, cloc
     assert (oldest.checkpoint_id, oldest.progress) == (first.checkpoint_id, Progress.VERIFIED)
     assert (oldest.arrived_at, oldest.changed_at, oldest.size_bytes) == (1000.0, 1005.0, 7)
     assert [each.run_id for each in spool.journeys(most=2)] == ["other", "build-1"]
+
+
+def test_verified_checkpoints_are_counted_by_when_that_was(open_queue: OpenQueue, clock: VirtualClock) -> None:
+    spool = open_queue()
+    spool.put_all([FakeEntry(run_id=f"build-{number}") for number in range(5)])
+    for item in spool.pending()[:4]:
+        clock.time += 10
+        spool.acknowledge({item.checkpoint_id: delivery(item.sequence)})
+    other = open_queue()
+
+    assert other.verified_between(1000.0, 1040.0) == 4
+    assert other.verified_between(1020.0, 1030.0) == 2
+    assert other.verified_between(1041.0, 2000.0) == 0

@@ -272,6 +272,13 @@ class Queue(Protocol):
         """
         ...
 
+    def verified_between(self, begin: float, end: float) -> int:
+        """Return how many checkpoints were verified from one moment to another, as far as receipts tell.
+
+        That costs what lies in between, and not what is known.
+        """
+        ...
+
     def known_sequence(self, run_id: str) -> int:
         """Return the highest sequence number of a run that is known here; 0 for an unknown run."""
         ...

@@ -197,6 +197,9 @@ class FallbackQueue(CommonQueue):
         except DatabaseAway:
             return local
 
+    def verified_between(self, begin: float, end: float) -> int:
+        return self._reach().verified_between(begin, end)
+
     def known_sequence(self, run_id: str) -> int:
         return self._whole().known_sequence(run_id)
 

@@ -262,6 +262,13 @@ class SqliteQueue(CommonQueue):
         rows = self._folder.look(lambda database: database.execute(statement, wanted).fetchall())
         return list(map(make_journey, rows))
 
+    def verified_between(self, begin: float, end: float) -> int:
+        wanted = (begin, end)
+        (count,) = self._folder.look(
+            lambda database: database.execute(tables.COUNT_VERIFIED_BETWEEN, wanted).fetchone()
+        )
+        return int(count)
+
     def known_sequence(self, run_id: str) -> int:
         highest, _ = self._folder.look(lambda database: read_numbers(database, run_id))
         return highest

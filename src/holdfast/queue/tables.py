@@ -104,6 +104,7 @@ SELECT_JOURNEYS = (
 SELECT_JOURNEYS_OF_RUN = SELECT_JOURNEYS.replace("order by", "where run_id = ? order by")
 SELECT_NUMBER = "select 1 from item where run_id = ? and sequence = ?"
 COUNT_VERIFIED = "select count(*) from item where status = 'verified'"
+COUNT_VERIFIED_BETWEEN = f"{COUNT_VERIFIED} and changed_at between ? and ?"
 SELECT_OLD = (
     "select arrival, run_id, sequence from item where status = 'verified' and changed_at < ?"
     " order by changed_at limit ?"

@@ -137,6 +137,9 @@ class ShardedQueue:
         found = (each for queue in self._open_all() for each in queue.journeys(run_id, most=most))
         return sorted(found, key=lambda each: each.arrived_at, reverse=True)[:most]
 
+    def verified_between(self, begin: float, end: float) -> int:
+        return sum(queue.verified_between(begin, end) for queue in self._open_all())
+
     def known_sequence(self, run_id: str) -> int:
         return max(queue.known_sequence(run_id) for queue in self._open_all())
 

@@ -85,12 +85,3 @@ class Watch:
         for kind, data in changes_between(self.samples[-1] if self.samples else None, sample):
             self._publish(kind, data)
         self.samples.append(sample)
-
-    def rate_per_minute(self, within_s: float = 300.0) -> float | None:
-        """Return how many checkpoints a minute were verified lately; None if that is not known yet."""
-        if len(self.samples) < 2:
-            return None
-        newest = self.samples[-1]
-        oldest = next(each for each in self.samples if newest.at - each.at <= within_s)
-        elapsed_s = newest.at - oldest.at
-        return (newest.verified - oldest.verified) / elapsed_s * 60 if elapsed_s > 0 else None

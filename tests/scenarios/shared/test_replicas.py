@@ -85,6 +85,17 @@ def test_every_replica_tells_the_same_and_who_drains(replicas: list[RunningSidec
         assert f"Drained by {drainer}" in page
 
 
+def test_every_dashboard_tells_how_much_is_verified_whoever_drains(replicas: list[RunningSidecar]) -> None:
+    body = {"trigger": "manual", "phase": "p", "state": {}}
+    for number, replica in enumerate(replicas):
+        replica.client.post(f"/v1/runs/build-{number}/checkpoints?wait=verified", json=body)
+
+    pages = [replica.client.get("/").text for replica in replicas]
+
+    for page in pages:
+        assert "<dt>verified a minute</dt><dd>0.6</dd>" in page, "three in five minutes"
+
+
 def test_a_critical_checkpoint_ends_a_pause_of_the_drainer_on_another_machine(
     tmp_path: Path, github: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +123,7 @@ def test_sidecar_accepts_while_the_database_is_away_and_says_so(tmp_path: Path, 
             readiness = sidecar.client.get("/readyz").json()
             status = sidecar.client.get("/v1/status").json()
             plan = sidecar.client.get("/v1/runs/build-1/resume")
+            page = sidecar.client.get("/").text
             server.start()
             body = {"trigger": "manual", "phase": "p", "state": {}}
             verified = sidecar.client.post("/v1/runs/build-1/checkpoints?wait=verified", json=body)
@@ -123,6 +135,7 @@ def test_sidecar_accepts_while_the_database_is_away_and_says_so(tmp_path: Path, 
             assert readiness["trouble"] == status["last_error"]
             assert (plan.status_code, plan.json()["code"]) == (503, "database_away")
             assert plan.headers["Retry-After"]
+            assert "<dt>verified a minute</dt><dd>–</dd>" in page
             assert verified.status_code == 201
             listed = sidecar.client.get("/v1/runs/build-1/checkpoints").json()["checkpoints"]
             ids = [delayed.json()["checkpoint_id"], verified.json()["checkpoint_id"]]

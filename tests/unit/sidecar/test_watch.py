@@ -39,7 +39,7 @@ def test_changes_become_events() -> None:
     ]
 
 
-def test_samples_are_kept_and_the_rate_is_told() -> None:
+def test_samples_are_kept() -> None:
     times = iter((0.0, 30.0, 60.0))
     counts = iter((0, 5, 20))
     published: list[tuple[str, Mapping[str, Any]]] = []
@@ -49,13 +49,11 @@ def test_samples_are_kept_and_the_rate_is_told() -> None:
         return {"spool": spool, "budget": {"last_remaining": None, "is_low": False}, "last_error": None}
 
     watch = Watch(look, lambda: next(counts), lambda *event: published.append(event), lambda: next(times))
-    assert watch.rate_per_minute() is None
     for _ in range(3):
         asyncio.run(watch.look())
 
     assert [each.at for each in watch.samples] == [0.0, 30.0, 60.0]
-    assert watch.rate_per_minute() == 20.0
-    assert watch.rate_per_minute(within_s=30.0) == 30.0
+    assert [each.verified for each in watch.samples] == [0, 5, 20]
     assert published == []
 
 

@@ -290,6 +290,10 @@ class PostgresQueue(CommonQueue):
     def journeys(self, run_id: str | None = None, *, most: int) -> list[Journey]:
         return list(map(make_journey, self._look(statements.SELECT_JOURNEYS, self._target, run_id, most)))
 
+    def verified_between(self, begin: float, end: float) -> int:
+        ((count,),) = self._look(statements.COUNT_VERIFIED_BETWEEN, self._target, begin, end)
+        return int(count)
+
     def known_sequence(self, run_id: str) -> int:
         rows = self._look(statements.SELECT_RUNS, self._target, [run_id])
         return max((highest for _, highest, _ in rows), default=0)

@@ -161,6 +161,7 @@ SELECT_TAKEN = (
     " as wanted (run_id, sequence) using (run_id, sequence) where i.target = %s"
 )
 COUNT_VERIFIED = "select count(*) from holdfast_item where target = %s and status = 'verified'"
+COUNT_VERIFIED_BETWEEN = f"{COUNT_VERIFIED} and changed_at between %s and %s"
 DELETE_OLD = (
     "delete from holdfast_item where arrival in (select arrival from holdfast_item where target = %s"
     " and status = 'verified' and changed_at < %s order by changed_at limit %s for update skip locked)"

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.errors import HoldfastError, UnknownRun
+from holdfast.errors import DatabaseAway, HoldfastError, UnknownRun
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.index import Index
 from holdfast.format.receipt import Receipt
@@ -32,6 +32,8 @@ MOST_SHOWN_BYTES = 512 * 1024
 
 # Pages that follow along ask for the same thing at the same time.
 FRAGMENT_S = 2.0
+# Long enough for the pauses between two writes.
+RATE_OVER_S = 300.0
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -113,14 +115,26 @@ class DashboardPages:
 
     async def _now(self) -> dict[str, Any]:
         status = await self._service.call_local(self._holdfast.status)
-        watch = self._service.watch
         limits = {"minute": self._settings.content_per_minute, "hour": self._settings.content_per_hour}
         return {
             "status": status,
-            "depth": views.draw_depth(list(watch.samples)),
-            "rate": watch.rate_per_minute(),
+            "depth": views.draw_depth(list(self._service.watch.samples)),
+            "is_shared": self._settings.database_url is not None,
+            "rate": await self._service.call_local(self._verified_per_minute),
             "gauges": views.budget_gauges(status["budget"], limits),
         }
+
+    def _verified_per_minute(self) -> float | None:
+        """Return how many checkpoints a minute were verified lately, by whichever process; None if unknown.
+
+        The spool is asked, and not what this process has counted: another one may drain.
+        """
+        now = self._service.assembly.clock.now()
+        try:
+            count = self._service.assembly.spool.verified_between(now - RATE_OVER_S, now)
+        except DatabaseAway:
+            return None
+        return count / RATE_OVER_S * 60
 
     async def runs(self, request: Request) -> Response:
         """Show the runs, page by page."""

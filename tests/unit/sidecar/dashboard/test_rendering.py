@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from holdfast.sidecar.dashboard.drawings import Gauge
+from holdfast.sidecar.dashboard.drawings import Gauge, draw_line
 from holdfast.sidecar.dashboard.rendering import HEADERS, render
 
 SPOOL = {"depth": 1200, "bytes": 5_000_000, "oldest_age_s": 90.0, "set_aside": 0}
 
 
-def overview(**changes: Any) -> str:
+def overview(*, is_shared: bool = False, **changes: Any) -> str:
     status = {
         "spool": SPOOL,
         "budget": {"blocked_until": None},
@@ -19,7 +19,8 @@ def overview(**changes: Any) -> str:
     }
     values: dict[str, Any] = {
         "status": status,
-        "depth": None,
+        "depth": draw_line([(0.0, 3.0), (5.0, 1.0)]),
+        "is_shared": is_shared,
         "rate": 12.34,
         "reviews": [],
         "reviews_unknown": "",
@@ -35,6 +36,11 @@ def test_the_overview_has_the_spool_its_rate_and_the_budget_with_its_reset() -> 
         assert told in text
     assert "No run waits for a person." in text
     assert "Nothing reaches GitHub" not in text
+
+
+def test_the_chart_of_a_shared_queue_is_said_to_be_what_this_replica_saw() -> None:
+    assert "Waiting, over the last hour: 1 now, 3 at most" in overview()
+    assert "Waiting, over the last hour, as this replica saw it: 1 now, 3 at most" in overview(is_shared=True)
 
 
 def test_an_outage_is_told_with_what_to_do_and_when_the_next_try_is() -> None:
