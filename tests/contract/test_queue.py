@@ -729,7 +729,9 @@ def test_journeys_tell_how_far_each_has_come_the_newest_first(spool: Queue, cloc
     assert [each.run_id for each in spool.journeys(most=2)] == ["other", "build-1"]
 
 
-def test_verified_checkpoints_are_counted_by_when_that_was(open_queue: OpenQueue, clock: VirtualClock) -> None:
+def test_verified_checkpoints_are_counted_by_when_that_was(
+    open_queue: OpenQueue, clock: VirtualClock
+) -> None:
     spool = open_queue()
     spool.put_all([FakeEntry(run_id=f"build-{number}") for number in range(5)])
     for item in spool.pending()[:4]:

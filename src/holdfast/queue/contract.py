@@ -17,6 +17,19 @@ Wake = Callable[[bool], None]
 """Is told that something was put, and whether a critical checkpoint may be among it."""
 
 
+class Settled(NamedTuple):
+    """The newest checkpoint of a run that was verified or refused."""
+
+    progress: Progress
+    run_id: str
+    checkpoint_id: str
+    sequence: int
+
+
+Hear = Callable[[Sequence[Settled]], None]
+"""Is told what another process has brought to GitHub, or set aside."""
+
+
 class QueueLimits(NamedTuple):
     """How much the queue takes, and what must stay free on its disk so that draining stays possible."""
 
@@ -311,8 +324,11 @@ class Queue(Protocol):
         """Return who drains now, and where; None if nobody does, or nobody knows."""
         ...
 
-    def listen(self, wake: Wake) -> None:
-        """Have `wake` called when another process has put something, as far as that can be heard."""
+    def listen(self, wake: Wake, hear: Hear) -> None:
+        """Have `wake` called when another process has put something, as far as that can be heard.
+
+        And `hear`, when another one has settled something.
+        """
         ...
 
     def write_back(self) -> None:

@@ -15,6 +15,7 @@ from holdfast.logs import log
 from holdfast.queue.common import CommonQueue
 from holdfast.queue.contract import (
     Backoff,
+    Hear,
     Journey,
     NewItem,
     PutOutcome,
@@ -50,7 +51,7 @@ class FallbackQueue(CommonQueue):
         self._draining: int | None = None
         """The thread of this process that drains, if there is one."""
         self._closed = threading.Event()
-        self._wake: Wake | None = None
+        self._listening: tuple[Wake, Hear] | None = None
         self._is_local = local.status(0.0).depth > 0
         self._highest: dict[str, int] = {}
         """The highest number of each run that went to the database last, for the case that it goes away."""
@@ -224,10 +225,10 @@ class FallbackQueue(CommonQueue):
         except DatabaseAway:
             return None
 
-    def listen(self, wake: Wake) -> None:
-        self._wake = wake
+    def listen(self, wake: Wake, hear: Hear) -> None:
+        self._listening = wake, hear
         if self._shared:
-            self._shared.listen(wake)
+            self._shared.listen(wake, hear)
 
     def write_back(self) -> None:
         if self._is_local:
@@ -286,8 +287,8 @@ class FallbackQueue(CommonQueue):
             with self._opening:
                 if self._shared is None:
                     self._shared = self._open_shared()
-                    if self._wake:
-                        self._shared.listen(self._wake)
+                    if self._listening:
+                        self._shared.listen(*self._listening)
         return self._shared
 
     @contextmanager

@@ -27,6 +27,7 @@ from holdfast.queue.contract import (
     DAMAGED,
     LONGEST_BACKOFF_S,
     Backoff,
+    Hear,
     Journey,
     NewItem,
     PutOutcome,
@@ -319,7 +320,7 @@ class SqliteQueue(CommonQueue):
     def drained_by(self) -> str | None:
         return None
 
-    def listen(self, wake: Wake) -> None:
+    def listen(self, wake: Wake, hear: Hear) -> None:
         """Do nothing: who drains looks by itself, which costs little."""
 
     def write_back(self) -> None:

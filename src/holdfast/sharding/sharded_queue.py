@@ -10,6 +10,7 @@ from holdfast.errors import HoldfastError, UnknownRun
 from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
 from holdfast.queue.contract import (
     Backoff,
+    Hear,
     Journey,
     NewItem,
     PutOutcome,
@@ -180,9 +181,9 @@ class ShardedQueue:
         drainers = dict.fromkeys(name for queue in self._open_all() if (name := queue.drained_by()))
         return "; ".join(drainers) or None
 
-    def listen(self, wake: Wake) -> None:
+    def listen(self, wake: Wake, hear: Hear) -> None:
         for queue in self._open_all():
-            queue.listen(wake)
+            queue.listen(wake, hear)
 
     def write_back(self) -> None:
         for queue in self._open_all():

@@ -17,6 +17,7 @@ from holdfast.format.triggers import Priority
 from holdfast.library import Holdfast
 from holdfast.logs import log
 from holdfast.metrics import Metrics
+from holdfast.queue.contract import Settled
 from holdfast.retention.sweep import SweepReport, try_sweep
 from holdfast.sidecar.bodies import BodyReader
 from holdfast.sidecar.courtesy import Courtesy
@@ -135,7 +136,7 @@ class Service:
         self.intake.start()
         self._write_back.start()
         self.drainer.start()
-        self.assembly.spool.listen(lambda is_urgent: self.drainer.wake(is_urgent=is_urgent))
+        self.assembly.spool.listen(lambda is_urgent: self.drainer.wake(is_urgent=is_urgent), self._heard)
         for shard in self.assembly.shards:
             if schedule := shard.schedule:
                 threading.Thread(target=schedule.run, name="holdfast-sweeper", daemon=True).start()
@@ -264,6 +265,12 @@ class Service:
                 self.metrics.verified_after_seconds.observe(max(0.0, now - item.arrived_at))
         for item in {item.run_id: item for item in items}.values():
             self._tell(progress.value, item.run_id, item.checkpoint_id, item.sequence)
+
+    def _heard(self, settled: Sequence[Settled]) -> None:
+        """Tell of what another process has settled in the queue that we share."""
+        for each in settled:
+            self._tell(each.progress.value, each.run_id, each.checkpoint_id, each.sequence)
+        self.announce()
 
     def _tell(self, kind: str, run_id: str, checkpoint_id: str, sequence: int) -> None:
         newest = {"run_id": run_id, "checkpoint_id": checkpoint_id, "sequence_number": sequence}

@@ -96,6 +96,22 @@ def test_every_dashboard_tells_how_much_is_verified_whoever_drains(replicas: lis
         assert "<dt>verified a minute</dt><dd>0.6</dd>" in page, "three in five minutes"
 
 
+def test_every_replica_tells_its_followers_what_is_verified(replicas: list[RunningSidecar]) -> None:
+    with ExitStack() as stack:
+        followed = [
+            stack.enter_context(replica.client.stream("GET", "/v1/events")).iter_lines()
+            for replica in replicas
+        ]
+        for lines in followed:
+            next(lines)
+        checkpoint_id = replicas[0].submit("build-1").json()["checkpoint_id"]
+
+        for lines in followed:
+            while next(lines) != "event: verified":
+                pass
+            assert checkpoint_id in next(lines)
+
+
 def test_a_critical_checkpoint_ends_a_pause_of_the_drainer_on_another_machine(
     tmp_path: Path, github: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,7 +151,7 @@ def test_sidecar_accepts_while_the_database_is_away_and_says_so(tmp_path: Path, 
             assert readiness["trouble"] == status["last_error"]
             assert (plan.status_code, plan.json()["code"]) == (503, "database_away")
             assert plan.headers["Retry-After"]
-            assert "<dt>verified a minute</dt><dd>–</dd>" in page
+            assert "<dt>verified a minute</dt><dd>\N{EN DASH}</dd>" in page
             assert verified.status_code == 201
             listed = sidecar.client.get("/v1/runs/build-1/checkpoints").json()["checkpoints"]
             ids = [delayed.json()["checkpoint_id"], verified.json()["checkpoint_id"]]

@@ -18,12 +18,14 @@ from holdfast.queue.contract import (
     DAMAGED,
     LONGEST_BACKOFF_S,
     Backoff,
+    Hear,
     Journey,
     NewItem,
     PutOutcome,
     Quarantined,
     QueueLimits,
     QueueStatus,
+    Settled,
     Wake,
 )
 from holdfast.queue.postgres import statements
@@ -181,15 +183,21 @@ class PostgresQueue(CommonQueue):
         self._change(work)
 
     def acknowledge(self, outcomes: Mapping[str, Delivery]) -> None:
-        def work(change: Change) -> None:
+        def work(change: Change) -> list[Settled]:
             rows = change.lock_rows(outcomes)
             rows = [row for row in rows if row.status != Progress.VERIFIED]
             aside = [row.size for row in rows if row.status == Progress.REFUSED]
             waiting = [row.size for row in rows if row.status != Progress.REFUSED]
             change.deliver(statements.SET_VERIFIED, rows, outcomes, Progress.VERIFIED)
             change.count(-len(waiting), -sum(waiting), -len(aside), -sum(aside))
+            return [
+                Settled(
+                    Progress.VERIFIED, row.run_id, row.checkpoint_id, outcomes[row.checkpoint_id].sequence
+                )
+                for row in rows
+            ]
 
-        self._change(work)
+        self._news.tell_settled(self._change(work))
 
     def release(self, items: Sequence[QueueItem], reason: str, *, not_before: float) -> None:
         ids = [item.checkpoint_id for item in items]
@@ -201,13 +209,15 @@ class PostgresQueue(CommonQueue):
         return Backoff(row.attempts, row.not_before, row.reason or "") if row and row.attempts else None
 
     def set_aside(self, item: QueueItem, reason: str) -> None:
-        def work(change: Change) -> None:
+        def work(change: Change) -> list[Settled]:
             row = change.lock_known(item.checkpoint_id)
-            if row.status not in _SETTLED:
-                change.set_status(row, Progress.REFUSED, _clean(reason))
-                change.count(-1, -row.size, +1, +row.size)
+            if row.status in _SETTLED:
+                return []
+            change.set_status(row, Progress.REFUSED, _clean(reason))
+            change.count(-1, -row.size, +1, +row.size)
+            return [Settled(Progress.REFUSED, row.run_id, row.checkpoint_id, row.sequence)]
 
-        self._change(work)
+        self._news.tell_settled(self._change(work))
 
     def set_aside_entries(self) -> list[Quarantined]:
         rows = [ItemRow._make(row) for row in self._look(statements.SELECT_SET_ASIDE, self._target)]
@@ -339,8 +349,8 @@ class PostgresQueue(CommonQueue):
         holder = self._lease.holder()
         return holder.name if holder else None
 
-    def listen(self, wake: Wake) -> None:
-        self._news.listen(wake)
+    def listen(self, wake: Wake, hear: Hear) -> None:
+        self._news.listen(wake, hear)
 
     def write_back(self) -> None:
         """Do nothing: the database sees to its log itself."""

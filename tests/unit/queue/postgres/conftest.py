@@ -32,7 +32,7 @@ def open_shared(url: str, tmp_path: Path) -> Iterator[OpenShared]:
     """Return what opens the shared queue; each opening stands for a replica."""
     opened: list[PostgresQueue] = []
 
-    def open_it(target: str = "target", clock: Clock | None = None) -> PostgresQueue:
+    def open_it(target: str = "target", clock: Clock | None = None, url: str = url) -> PostgresQueue:
         queue = PostgresQueue.open(
             Database(url),
             target,
