@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Truncate,
         WrongLength,
     )
+    from holdfast.emulator.installations import Installation, parse_installation, register_app
     from holdfast.emulator.journal import Journal, JournalEntry
     from holdfast.emulator.options import EmulatorOptions, Switches
     from holdfast.emulator.repository import RepositoryUnusable
@@ -51,6 +52,7 @@ _HOMES = {
     ),
     "journal": ("Journal", "JournalEntry"),
     "apps": ("AppRegistration",),
+    "installations": ("Installation", "parse_installation", "register_app"),
     "options": ("EmulatorOptions", "Switches"),
     "repository": ("RepositoryUnusable",),
     "server": ("EmulatorServer",),
@@ -71,6 +73,7 @@ __all__ = [
     "EmulatorServer",
     "EmulatorTransport",
     "HeadMoves",
+    "Installation",
     "Journal",
     "JournalEntry",
     "LateWrite",
@@ -83,6 +86,8 @@ __all__ = [
     "Truncate",
     "WrongLength",
     "parse_fault",
+    "parse_installation",
+    "register_app",
     "serve",
 ]
 

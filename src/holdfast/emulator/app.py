@@ -9,6 +9,7 @@ from email.utils import formatdate
 from typing import Any
 
 from holdfast.emulator import control
+from holdfast.emulator.apps import Caller
 from holdfast.emulator.distortion import distort, early_answer
 from holdfast.emulator.exchange import Answer, Refusal, Request, not_found
 from holdfast.emulator.faults import (
@@ -21,12 +22,12 @@ from holdfast.emulator.faults import (
     is_write,
     read_document,
 )
-from holdfast.emulator.gate import check_request
+from holdfast.emulator.gate import check_request, find_caller
 from holdfast.emulator.journal import Journal, JournalEntry
 from holdfast.emulator.limits import Cost, Limits
 from holdfast.emulator.options import EmulatorOptions, Switches
 from holdfast.emulator.routes import Route, find_route
-from holdfast.emulator.shelf import ServedRepository, Shelf, lookup
+from holdfast.emulator.shelf import ServedRepository, Shelf, Sight, lookup
 from holdfast.emulator.visit import StaleView, Visit
 
 _REPOSITORY_PATH = re.compile(r"/repos/(?P<full_name>[^/]+/[^/]+)(?P<rest>/.*)?", re.DOTALL)
@@ -94,15 +95,16 @@ class Emulator:
         request_id = self._next_request_id()
         found = find_route(request.method, request.decoded_path)
         cost = _cost_of(request, found[0] if found else None)
-        answer = early_answer(effects)
+        caller = find_caller(request, options)
+        answer = early_answer(effects) or self._admit(request, cost, request_id, caller)
         if answer is None:
-            answer = self._admit(request, cost, request_id) or self._serve(request, effects, found, cost)
+            answer = self._serve(request, effects, found, cost, caller)
         for effect in effects:
             if isinstance(effect, Call) and effect.after:
                 effect.after(request)
         answer = answer.with_headers(
             {
-                **self.limits.headers(options, now, cost.resource),
+                **self.limits.headers(options, now, cost.resource, caller),
                 "x-github-request-id": request_id,
                 "x-github-media-type": "github.v3; format=json",
                 "date": formatdate(now, usegmt=True),
@@ -112,16 +114,16 @@ class Emulator:
         if options.token_expires and answer.status != 401:
             answer = answer.with_headers({"github-authentication-token-expiration": options.token_expires})
         answer = distort(answer, effects)
-        self._note(request, answer, cost, now)
+        self._note(request, answer, cost, now, caller)
         return answer
 
-    def _admit(self, request: Request, cost: Cost, request_id: str) -> Answer | None:
+    def _admit(self, request: Request, cost: Cost, request_id: str, caller: Caller) -> Answer | None:
         """Return the answer to a request that gets no further than the door; None for others."""
         try:
             check_request(request, self._options, self._switches)
         except Refusal as refusal:
             return refusal.answer()
-        return self.limits.admit(self._options, self._options.now(), cost, request_id)
+        return self.limits.admit(self._options, self._options.now(), cost, request_id, caller)
 
     def _serve(
         self,
@@ -129,10 +131,12 @@ class Emulator:
         effects: Sequence[Effect],
         found: tuple[Route, dict[str, str]] | None,
         cost: Cost,
+        caller: Caller,
     ) -> Answer:
         options, now = self._options, self._options.now()
+        sight = Sight(self._shelf, caller.account)
         try:
-            served = self._find_repository(request)
+            served = self._find_repository(request, sight)
             if found is None:
                 raise not_found()
             route, params = found
@@ -140,9 +144,9 @@ class Emulator:
                 request=request,
                 options=options,
                 switches=self._switches,
-                shelf=self._shelf,
+                shelf=sight,
                 now=now,
-                rate_overview=lambda: self.limits.overview(options, now),
+                rate_overview=lambda: self.limits.overview(options, now, caller),
                 params=params,
                 served=served,
                 stale=_stale_view(effects),
@@ -151,15 +155,15 @@ class Emulator:
             answer = route.handler(visit)
         except Refusal as refusal:
             return refusal.answer()
-        return self._conditional(request, answer, cost)
+        return self._conditional(request, answer, cost, caller)
 
-    def _find_repository(self, request: Request) -> ServedRepository | None:
+    def _find_repository(self, request: Request, sight: Sight) -> ServedRepository | None:
         """Return the repository that a path names, None if it names none; may refuse or redirect."""
         named = _REPOSITORY_PATH.fullmatch(request.decoded_path)
         if named is None:
             return None
         full_name, renamed = named.group("full_name"), self._switches.renamed
-        served = self._shelf.find(full_name, renamed)
+        served = sight.find(full_name, renamed)
         if served is None or self._switches.repository_gone:
             raise not_found()
         if lookup(renamed, full_name):
@@ -178,7 +182,7 @@ class Emulator:
             path = f"/repos/{served.full_name}{numbered.group('rest') or ''}" if served else path
         return request if path == request.path else replace(request, path=path)
 
-    def _conditional(self, request: Request, answer: Answer, cost: Cost) -> Answer:
+    def _conditional(self, request: Request, answer: Answer, cost: Cost, caller: Caller) -> Answer:
         """Add an ETag to what was read, and answer 304 if the caller has it already, at no charge."""
         if request.method not in {"GET", "HEAD"} or answer.status != 200:
             return answer
@@ -193,7 +197,7 @@ class Emulator:
         known = [tag.strip() for tag in request.headers.get("if-none-match", "").split(",")]
         if headers["etag"] in known or f'"{digest}"' in known:
             if not cost.is_free:
-                self.limits.refund(cost.resource)
+                self.limits.refund(cost.resource, caller)
             return Answer(304, b"", headers)
         return answer.with_headers(headers)
 
@@ -216,7 +220,7 @@ class Emulator:
             self._requests += 1
             return f"EMU0:{self._requests:08X}"
 
-    def _note(self, request: Request, answer: Answer, cost: Cost, now: float) -> None:
+    def _note(self, request: Request, answer: Answer, cost: Cost, now: float, caller: Caller) -> None:
         self.journal.add(
             JournalEntry(
                 time=now,
@@ -228,6 +232,7 @@ class Emulator:
                 bytes_in=len(request.body),
                 bytes_out=len(answer.sent_body),
                 ending=answer.ending,
+                caller=caller.name,
             )
         )
 

@@ -25,13 +25,58 @@ _TOKEN = re.compile(r"ghs_(?P<installation>\d+)_(?P<expires>\d+)_(?P<proof>[0-9a
 
 
 @dataclass(frozen=True)
+class Caller:
+    """Whose limits a request uses up, and the one account whose repositories it sees, if it is not all.
+
+    `limit` is how many calls an hour it has; None if the options say it.
+    """
+
+    name: str
+    account: str | None = None
+    limit: int | None = None
+
+
+ANYONE = Caller("user ID 1")
+
+
+@dataclass(frozen=True)
 class AppRegistration:
-    """An App: who it is, the key that checks its signature, and the installation in each account."""
+    """An App: who it is, a key that checks its signature, and the installation in each account.
+
+    `limits` has the calls an hour of the installations that have another number than the options say.
+    """
 
     app_id: int
     public_key: str
     installations: Mapping[str, int]
+    limits: Mapping[int, int] = field(default_factory=dict)
     secret: bytes = field(default_factory=lambda: token_bytes(32), repr=False)
+
+    def check_key(self) -> None:
+        """Raise ValueError if the key is none; a private one has the public one in it."""
+        from joserfc.errors import JoseError
+        from joserfc.jwk import RSAKey
+
+        try:
+            RSAKey.import_key(self.public_key)
+        except (JoseError, ValueError, TypeError) as error:
+            raise ValueError(f"this is no RSA key in PEM: {type(error).__name__}") from None
+
+    @property
+    def callers(self) -> list[Caller]:
+        """Everyone who calls in the name of this App: its installations."""
+        return [
+            Caller(f"installation ID {number}", account, self.limits.get(number))
+            for account, number in self.installations.items()
+        ]
+
+    def caller_of(self, token: str, now: float) -> Caller | None:
+        """Return the installation that calls with a token; None if it is no token of this App."""
+        installation = self.installation_of(token, now)
+        numbers = self.installations.values()
+        return next(
+            (each for each, number in zip(self.callers, numbers, strict=True) if number == installation), None
+        )
 
     def make_token(self, installation: int, expires: int) -> str:
         """Return a token that tells by itself whom it is for, and until when."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from holdfast.emulator.apps import ANYONE
 from holdfast.emulator.exchange import Answer, JsonObject, Refusal, Request, json_answer, not_found
 from holdfast.emulator.fault_text import parse_fault
 from holdfast.emulator.options import EmulatorOptions, Switches
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 PREFIX = "/_emulator"
 _JSON_TYPES: dict[Any, Any] = {float: float | int, frozenset[str]: frozenset, Mapping[str, str]: dict}
-_FIXED = {"root", "repo", "clock", "api_versions"}
+_FIXED = {"root", "repo", "clock", "api_versions", "app"}
 
 
 def handle(emulator: "Emulator", request: Request) -> Answer:
@@ -100,8 +101,10 @@ def _change(emulator: "Emulator", body: JsonObject) -> None:
     emulator.switch(**_typed(Switches, body))
     if "remaining" in body:
         options = emulator.options
-        for resource in ("core", "graphql"):
-            emulator.limits.spend_primary(options, options.now(), resource, body["remaining"])
+        for caller in (ANYONE, *(options.app.callers if options.app else ())):
+            for resource in ("core", "graphql"):
+                left = body["remaining"]
+                emulator.limits.spend_primary(options, options.now(), resource, left, caller)
 
 
 def _typed(kind: type[EmulatorOptions | Switches], body: JsonObject) -> dict[str, Any]:

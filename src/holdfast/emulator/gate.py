@@ -2,7 +2,7 @@
 
 import re
 
-from holdfast.emulator.apps import check_jwt, is_for_apps
+from holdfast.emulator.apps import ANYONE, Caller, check_jwt, is_for_apps
 from holdfast.emulator.exchange import Refusal, Request
 from holdfast.emulator.options import EmulatorOptions, Switches
 
@@ -25,6 +25,21 @@ def check_request(request: Request, options: EmulatorOptions, switches: Switches
         _check_token(request, options, switches)
 
 
+def find_caller(request: Request, options: EmulatorOptions) -> Caller:
+    """Return who calls, as far as the request says it truly; whether it may is another question."""
+    app = options.app
+    if app is None:
+        return ANYONE
+    if is_for_apps(request):
+        return Caller(f"app ID {app.app_id}")
+    return app.caller_of(_token_of(request), options.now()) or ANYONE
+
+
+def _token_of(request: Request) -> str:
+    found = _CREDENTIALS.fullmatch(request.headers.get("authorization", "").strip())
+    return found.group("token") if found else ""
+
+
 def _check_token(request: Request, options: EmulatorOptions, switches: Switches) -> None:
     if switches.token_revoked:
         raise Refusal(401, "Bad credentials")
@@ -33,12 +48,10 @@ def _check_token(request: Request, options: EmulatorOptions, switches: Switches)
         return
     if options.token is None and options.app is None:
         return
-    credentials = request.headers.get("authorization")
-    if credentials is None:
+    if "authorization" not in request.headers:
         raise Refusal(401, "Requires authentication")
-    found = _CREDENTIALS.fullmatch(credentials.strip())
-    token = found.group("token") if found else ""
-    if options.app and options.app.installation_of(token, options.now()):
+    token = _token_of(request)
+    if options.app and options.app.caller_of(token, options.now()):
         return
     if not token or token != options.token:
         raise Refusal(401, "Bad credentials")

@@ -12,7 +12,10 @@ ENTRIES_KEPT = 100_000
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """One request and how it was answered; `ending` tells whether the answer left the server whole."""
+    """One request and how it was answered; `ending` tells whether the answer left the server whole.
+
+    `caller` is whose limits it used up.
+    """
 
     time: float
     method: str
@@ -23,6 +26,7 @@ class JournalEntry:
     bytes_in: int
     bytes_out: int
     ending: Ending
+    caller: str
 
 
 class Journal:

@@ -15,6 +15,7 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
+    more_repositories: Sequence[str] = (),
     faults: Sequence[Rule] = (),
     on_ready: Callable[[str], None] | None = None,
     on_request: Callable[[JournalEntry], None] | None = None,
@@ -28,6 +29,8 @@ def serve(
     emulator = Emulator(options)
     emulator.journal.listener = on_request
     try:
+        for full_name in more_repositories:
+            emulator.create_repository(full_name)
         for rule in faults:
             emulator.faults.add(rule)
         with EmulatorServer(emulator, host=host, port=port) as server:

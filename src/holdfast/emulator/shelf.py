@@ -121,6 +121,31 @@ class Shelf:
         return None
 
 
+@dataclass(frozen=True)
+class Sight:
+    """The shelf as far as a caller sees it: all of it, or what one account owns."""
+
+    shelf: Shelf
+    account: str | None = None
+
+    def find(self, full_name: str, renamed: Mapping[str, str]) -> ServedRepository | None:
+        """Do what the shelf does, for what is seen."""
+        return self._if_seen(self.shelf.find(full_name, renamed))
+
+    def find_node(self, node_id: str, renamed: Mapping[str, str]) -> ServedRepository | None:
+        """Do what the shelf does, for what is seen."""
+        return self._if_seen(self.shelf.find_node(node_id, renamed))
+
+    def find_ref(self, ref_id: str, renamed: Mapping[str, str]) -> tuple[ServedRepository, str] | None:
+        """Do what the shelf does, for what is seen."""
+        found = self.shelf.find_ref(ref_id, renamed)
+        return found if found and self._if_seen(found[0]) else None
+
+    def _if_seen(self, served: ServedRepository | None) -> ServedRepository | None:
+        is_foreign = served and self.account and served.owner.lower() != self.account.lower()
+        return None if is_foreign else served
+
+
 def lookup(renamed: Mapping[str, str], full_name: str) -> str | None:
     """Return the new name of a renamed repository."""
     return {old.lower(): new for old, new in renamed.items()}.get(full_name.lower())

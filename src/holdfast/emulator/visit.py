@@ -8,7 +8,7 @@ from holdfast.emulator.objects import EMPTY_TREE, CommitRecord, Person
 from holdfast.emulator.options import EmulatorOptions, Switches
 from holdfast.emulator.repository import GitRepository
 from holdfast.emulator.shapes import Links
-from holdfast.emulator.shelf import ServedRepository, Shelf
+from holdfast.emulator.shelf import ServedRepository, Sight
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Visit:
     request: Request
     options: EmulatorOptions
     switches: Switches
-    shelf: Shelf
+    shelf: Sight
     now: float
     rate_overview: Callable[[], dict[str, dict[str, int]]]
     params: Mapping[str, str] = field(default_factory=dict)
@@ -82,9 +82,10 @@ class Visit:
     def refuse_if_read_only(self) -> None:
         """Refuse a write that the token has no permission for."""
         if self.switches.read_only:
+            who = "integration" if self.shelf.account else "personal access token"
             raise Refusal(
                 403,
-                "Resource not accessible by personal access token",
+                f"Resource not accessible by {who}",
                 headers={"x-accepted-github-permissions": "contents=write"},
             )
 

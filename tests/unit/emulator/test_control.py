@@ -45,6 +45,7 @@ def test_journal_is_shown_and_cleared_and_does_not_list_itself(client: httpx.Cli
         "bytes_in": 0,
         "bytes_out": 2,
         "ending": "whole",
+        "caller": "user ID 1",
     }
     assert client.delete(f"{ROOT}/journal").status_code == 204
     assert client.get(f"{ROOT}/journal").json()["entries"] == []
