@@ -30,6 +30,7 @@ HoldfastError
     ├── Refused                  a person must act: token, permission, rules, content
     ├── Throttled                GitHub, or our own budget, says when to come back
     ├── Unavailable              no clear answer: the write may have landed
+    │   └── Silent                   no answer for as long as we wait: to ask again at once is of no use
     └── Unverified               what was written does not read back as it was sent
 """
 
@@ -266,7 +267,18 @@ class Throttled(GatewayError):
 
 
 class Unavailable(GatewayError):
-    """GitHub gave no clear answer; what was to be written may have been written."""
+    """GitHub gave no clear answer; what was to be written may have been written.
+
+    `is_late` says that there was none at all in the time that was given for it.
+    """
+
+    def __init__(self, path: str, reason: str, *, is_late: bool = False) -> None:
+        super().__init__(path, reason)
+        self.is_late = is_late
+
+
+class Silent(Unavailable):
+    """GitHub did not answer for as long as we wait, however often it was asked."""
 
 
 class Unverified(GatewayError):
