@@ -30,6 +30,7 @@ HoldfastError
     ├── Refused                  a person must act: token, permission, rules, content
     ├── Throttled                GitHub, or our own budget, says when to come back
     ├── Unavailable              no clear answer: the write may have landed
+    ├── ClaimNotShown            a checkpoint has the fence of a claim that is not there, or not yet
     └── Unverified               what was written does not read back as it was sent
 """
 
@@ -267,6 +268,14 @@ class Throttled(GatewayError):
 
 class Unavailable(GatewayError):
     """GitHub gave no clear answer; what was to be written may have been written."""
+
+
+class ClaimNotShown(GatewayError):
+    """A checkpoint of `run_id` has the fence of a claim that is not there, or not shown yet: look again."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__("", f"run {run_id!r} waits for a second look at its claim: {reason}")
+        self.run_id = run_id
 
 
 class Unverified(GatewayError):
