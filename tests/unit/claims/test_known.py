@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.claims.known import KnownClaims
 from holdfast.claims.lease import ClaimLease
-from holdfast.claims.server_time import DateReading
 from holdfast.claims.second_look import SECOND_LOOK_AFTER_S
+from holdfast.claims.server_time import DateReading
 from holdfast.clock import Stopwatch
 from holdfast.errors import ClaimNotShown, Fenced
 from holdfast.format.claim import Claim
