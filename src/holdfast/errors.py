@@ -34,7 +34,7 @@ HoldfastError
     └── Unverified               what was written does not read back as it was sent
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 ConflictKind = Literal["stale_file", "head_moved", "exists"]
 RefusalKind = Literal[
@@ -50,8 +50,20 @@ RefusalKind = Literal[
 ThrottleKind = Literal["primary", "secondary", "own_budget"]
 
 
+RemedyKind = Literal["runs", "checkpoints", "summary", "set_aside", "force", "review", "fork"]
+
+
+class Remedy(NamedTuple):
+    """What can be done about an error: each door has its own command or call for it."""
+
+    kind: RemedyKind
+    run_id: str = ""
+
+
 class HoldfastError(Exception):
     """The root of every error that Holdfast raises on purpose."""
+
+    remedy: Remedy | None = None
 
 
 class InvalidCheckpoint(HoldfastError):
@@ -141,9 +153,10 @@ class Stopped(HoldfastError):
 class DecisionRefused(HoldfastError):
     """The run is not such that this can be decided; `code` says why, for programs."""
 
-    def __init__(self, code: str, reason: str) -> None:
+    def __init__(self, code: str, reason: str, remedy: Remedy | None = None) -> None:
         super().__init__(reason)
         self.code = code
+        self.remedy = remedy
 
 
 class Claimed(HoldfastError):
@@ -176,6 +189,10 @@ class SweepBusy(HoldfastError):
 
 class UnknownRun(HoldfastError):
     """The run, or the checkpoint of it that was asked for, is neither stored nor spooled."""
+
+    def __init__(self, reason: str, remedy: Remedy | None = None) -> None:
+        super().__init__(reason)
+        self.remedy = remedy
 
 
 class RunArchived(UnknownRun):

@@ -92,16 +92,14 @@ def carry_review(before: Held | None, envelopes: Iterable[Envelope]) -> Held | N
     return before
 
 
-def tell_review(review: Review, run_id: str) -> str:
-    """Return in a sentence what a run waits for, and how a person decides that."""
-    advice = f"holdfast review {run_id} --decision continue, retry or stop"
-    return f"the run waits for a person since {review.since}, because {review.reason}: {advice}"
+def tell_review(review: Review) -> str:
+    """Return in a sentence what a run waits for."""
+    return f"the run waits for a person since {review.since}, because {review.reason}, until a review decides"
 
 
-def tell_stop(stop: Stop, run_id: str) -> str:
+def tell_stop(stop: Stop) -> str:
     """Return in a sentence that a run was stopped, and how its work can go on all the same."""
-    advice = f"begin another run with holdfast fork {run_id} AT NEW_RUN"
-    return f"the run was stopped by a review at {stop.since} and does not go on; {advice}"
+    return f"the run was stopped by a review at {stop.since} and does not go on; a fork of it can"
 
 
 def is_stopped(index: Index) -> bool:

@@ -52,7 +52,7 @@ def test_a_run_of_any_style_waits_until_a_review(
     assert (plan.resume_at, plan.needs_review, plan.retry_current) == ("human_review", True, False)
     assert plan.resumable
     assert plan.review == Review(kind, reason, "phase_2", opener.header.timestamp, opener.checkpoint_id)  # type: ignore[arg-type]
-    assert f"because {reason}: holdfast review r --decision" in plan.warnings[0]
+    assert f"because {reason}, until a review decides" in plan.warnings[0]
 
 
 @pytest.mark.parametrize("style", PROGRESS)
