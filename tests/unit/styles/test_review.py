@@ -7,7 +7,7 @@ from holdfast.format.index import Index
 from holdfast.format.review import Review, parse_held
 from holdfast.format.stored_file import entry_of
 from holdfast.styles.resume import ResumePlan, plan_resume
-from holdfast.styles.review import Past, carry_review, failed_gate, is_waiting, open_breaker
+from holdfast.styles.review import Past, carry_review, failed_gate, is_waiting, lost_review, open_breaker
 from tests.fakes.saved import stamped
 
 PROGRESS: dict[str, Any] = {
@@ -174,6 +174,24 @@ def test_an_index_that_does_not_say_it_tells_by_its_triggers() -> None:
 
     assert is_waiting(index)
     assert not is_waiting(reviewed)
+
+
+def test_a_review_keeps_the_agents_that_it_names() -> None:
+    header = stamped({}, trigger="error").header
+    lost = lost_review(["m", "n"], header)
+
+    assert lost.to_mapping()["agents"] == ["m", "n"]
+    assert lost.reason == "m, n failed too often"
+    assert parse_held(lost.to_mapping()) == lost
+    assert "agents" not in Review("gate", "no", "p", "", "x").to_mapping()
+
+
+@pytest.mark.parametrize("agents", [None, "m", {"m": 1}, [1, None]])
+def test_agents_of_a_review_that_make_no_sense_are_none(agents: Any) -> None:
+    held = parse_held({"kind": "escalation", "agents": agents})
+
+    assert isinstance(held, Review)
+    assert held.agents == ()
 
 
 @pytest.mark.parametrize("value", [None, [], {}, {"kind": "mood"}, {"kind": ["gate"]}])
