@@ -18,6 +18,7 @@ from holdfast.errors import (
     Fenced,
     HoldfastError,
     InvalidCheckpoint,
+    Remedy,
 )
 from holdfast.format.checkpoint import Draft, draft_from_mapping, draft_from_text
 from holdfast.format.header import RunStatus
@@ -183,9 +184,9 @@ class Saving(Reading):
 
         _, held = self._reader(parse_run_name(run_id)).load_reviewed(run_id)
         if isinstance(held, Stop):
-            raise DecisionRefused("stopped", tell_stop(held, run_id))
+            raise DecisionRefused("stopped", tell_stop(held), Remedy("fork", run_id))
         if is_end and isinstance(held, Review):
-            raise DecisionRefused("waits_for_review", tell_review(held, run_id))
+            raise DecisionRefused("waits_for_review", tell_review(held), Remedy("review", run_id))
 
     def import_spool(self, folder: Path) -> "ImportReport":
         """Take in what `export_spool` wrote, here or elsewhere; doing it again changes nothing."""
