@@ -220,7 +220,7 @@ class Holdfast(Saving):
         What waits for a review still does. Raises UnknownRun, IntegrityFailure, DecisionRefused if a review
         has stopped the run.
         """
-        from holdfast.decisions.branching import write_rollback
+        from holdfast.decisions.carrying import write_rollback
 
         self._refuse_stopped(run_id)
         target = self.checkpoint(parse_run_name(run_id), parse_place(at))
@@ -232,7 +232,7 @@ class Holdfast(Saving):
         Raises UnknownRun, IntegrityFailure, DecisionRefused if there is a run of the new name already, or if
         that checkpoint is the review that has stopped the run.
         """
-        from holdfast.decisions.branching import ends_run, write_fork
+        from holdfast.decisions.carrying import ends_run, write_fork
 
         source = self.checkpoint(parse_run_name(run_id), parse_place(at))
         if ends_run(source):

@@ -10,8 +10,7 @@ from holdfast.errors import Missing, Refused, Unavailable
 from holdfast.format.paths import Layout
 from holdfast.github.calls import Call, ResultT
 from holdfast.repository.sources import GitHubSource
-from holdfast.sharding.homes import RECENT_S, Homes
-from holdfast.sharding.rendezvous import rank
+from holdfast.sharding.homes import RECENT_S, Homes, rank
 from holdfast.sharding.stored_runs import TRY_AGAIN_S, StoredRuns
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway

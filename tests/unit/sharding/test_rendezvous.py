@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from holdfast.sharding.rendezvous import rank
+from holdfast.sharding.homes import rank
 
 SHARDS = ["acme/one", "acme/two", "acme/three"]
 RUNS = [f"run-{number}" for number in range(3000)]

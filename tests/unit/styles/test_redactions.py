@@ -1,6 +1,6 @@
 """What was taken out is told to the one who resumes."""
 
-from holdfast.styles.redactions import tell_redacted
+from holdfast.styles.resume import tell_redacted
 from tests.fakes.saved import stamped
 
 
