@@ -34,7 +34,7 @@ from holdfast.github.history_calls import (
     ReadReplacedHead,
 )
 from holdfast.github.inspection import ReadRepository, RepositoryRecord
-from holdfast.github.records import File, HeadReading, Listing, ListingEntry, Page, Signature
+from holdfast.github.results import File, HeadReading, Listing, ListingEntry, Page, Signature
 from holdfast.github.write_calls import (
     CommitFiles,
     CreateBranch,

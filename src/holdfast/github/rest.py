@@ -21,13 +21,13 @@ from holdfast.github.calls import (
     ReadHeadIfChanged,
     ReadTree,
 )
-from holdfast.github.records import (
+from holdfast.github.reply import Reply
+from holdfast.github.results import (
     File,
     HeadReading,
     Listing,
     ListingEntry,
 )
-from holdfast.github.reply import Reply
 
 ResultT = TypeVar("ResultT")
 

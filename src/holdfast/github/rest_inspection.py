@@ -22,9 +22,9 @@ from holdfast.github.inspection import (
     ReadViewer,
     RepositoryRecord,
 )
-from holdfast.github.records import Signature
 from holdfast.github.reply import Reply
 from holdfast.github.rest import Request, format_url_path, text_of
+from holdfast.github.results import Signature
 
 
 def _read_repository(_: ReadRepository) -> Request[RepositoryRecord]:

@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 from holdfast.disk import LOCK_TIMEOUT_S, UNCONFIRMED, DatabaseDamaged, StoreMoved, translate
 from holdfast.errors import DiskFailed, SpoolError, SpoolUnwritable
-from holdfast.queue.pages import PAGE_BYTES
+from holdfast.queue.sqlite_pages import PAGE_BYTES
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
