@@ -32,7 +32,7 @@ from holdfast.format.preserved_list import parse_preserved
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.format.stored_file import open_checkpoint, split_file
 from holdfast.github.calls import Gateway, ReadHead, ReadTree
-from holdfast.github.history_calls import ReadHistory
+from holdfast.github.inspection import ReadHistory
 from holdfast.github.listing import find_tree, read_whole_tree
 from holdfast.github.presence import GraphqlPresence
 from holdfast.github.results import ListingEntry
