@@ -16,10 +16,9 @@ from holdfast.github.calls import (
     ReadPage,
     ReadTree,
 )
-from holdfast.github.history_calls import CountCommits, ReadCommit, ReadHistory, ReadReplacedHead
-from holdfast.github.inspection import ReadRepository
+from holdfast.github.inspection import CountCommits, ReadCommit, ReadHistory, ReadReplacedHead, ReadRepository
 from holdfast.github.listing import read_snapshot
-from holdfast.github.records import File, Signature
+from holdfast.github.results import File, Signature
 from holdfast.github.write_calls import (
     CommitFiles,
     CreateBranch,

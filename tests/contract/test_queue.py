@@ -22,7 +22,7 @@ from holdfast.queue import Queue, QueueLimits, SqliteQueue
 from holdfast.queue.contract import LONGEST_BACKOFF_S
 from holdfast.queue.fallback import FallbackQueue
 from holdfast.queue.postgres import Database, PostgresQueue
-from holdfast.sharding.rendezvous import rank
+from holdfast.sharding.homes import rank
 from holdfast.sharding.sharded_queue import ShardedQueue
 from tests.fakes.clock import VirtualClock
 from tests.fakes.postgres import postgres_url

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.disk import make_private_folder
-from holdfast.errors import Refused, SpoolError
+from holdfast.errors import InvalidSettings, Refused, SpoolError
 from holdfast.format.paths import Layout
 from holdfast.github.tokens import TokenSource
 from holdfast.queue import Queue, QueueLimits, SqliteQueue
@@ -152,15 +152,14 @@ class Ground(ABC):
         return TokenSource(token.get_secret_value() if token else None, self.settings.token_file)
 
     def _app_tokens(self, app_id: str) -> TokenSource:
-        from holdfast.github.app_tokens import AppTokenSource
+        from holdfast.github.app import AppTokenSource
 
         account = self.repository.partition("/")[0]
         return AppTokenSource(app_id, account, lambda: self._app.fetch(), self.clock.now)
 
     @cached_property
     def _app(self) -> "GitHubApp":
-        from holdfast.github.app_refusals import read_private_key
-        from holdfast.github.app_signature import make_signer
+        from holdfast.github.app import make_signer, read_private_key
         from holdfast.github.client import GitHubApp
 
         settings = self.settings
@@ -261,8 +260,6 @@ class Ground(ABC):
     @cached_property
     def database(self) -> "Database":
         """Return the PostgreSQL that several machines share. Raises InvalidSettings without its driver."""
-        from holdfast.queue.driver import load_database
-
         url = self.settings.database_url
         database = load_database(url.get_secret_value() if url else "", is_embedded=self.settings.is_embedded)
         self._open.callback(database.close)
@@ -319,3 +316,19 @@ class Ground(ABC):
             ) from error
         self._open.callback(emulator.close)
         return self._open.enter_context(EmulatorServer(emulator))
+
+
+def load_database(url: str, *, is_embedded: bool) -> "Database":
+    """Return the database at `url`; nothing is connected yet. Raises InvalidSettings with what to do."""
+    if is_embedded:
+        raise InvalidSettings(
+            ["HOLDFAST_DATABASE_URL: set HOLDFAST_REPO, too: each machine has an embedded GitHub of its own"]
+        )
+    try:
+        from holdfast.queue.postgres import Database
+    except ImportError:
+        from holdfast.extras import how_to_install
+
+        advice = f"run {how_to_install('postgres')}"
+        raise InvalidSettings([f"HOLDFAST_DATABASE_URL: its driver is not installed: {advice}"]) from None
+    return Database(url)

@@ -20,7 +20,7 @@ from holdfast.format.run_snapshot import RunSnapshot, without_unproved
 from holdfast.github.calls import NO_GRAPHQL, ReadFile
 from holdfast.github.listing import read_snapshot
 from holdfast.github.presence import GraphqlPresence
-from holdfast.github.records import Snapshot
+from holdfast.github.results import Snapshot
 from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS, is_worth_repeating, repeat
 from holdfast.github.write_calls import CommitFiles, Revision
 from holdfast.logs import log

@@ -12,8 +12,7 @@ from githubkit.exception import GitHubException
 
 from holdfast.errors import Unavailable
 from holdfast.github.address import check_repository_name, server_of
-from holdfast.github.app_refusals import refuse_app
-from holdfast.github.app_tokens import InstallationToken
+from holdfast.github.app import InstallationToken, refuse_app
 from holdfast.github.patience import longest_wait_s
 from holdfast.github.wire_client import (
     API_VERSION,

@@ -13,7 +13,7 @@ from holdfast.github.calls import (
     ReadPage,
     ReadTree,
 )
-from holdfast.github.records import File, ListingEntry, Snapshot
+from holdfast.github.results import File, ListingEntry, Snapshot
 
 MOST_LISTED_FILES = 1000
 """How much of a folder GitHub lists by its contents."""

@@ -25,8 +25,7 @@ from holdfast.format.header import RunStatus
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority, Trigger
-from holdfast.library.open_library import parse_run_name
-from holdfast.library.reading import Reading
+from holdfast.library.reading import Reading, parse_run_name
 from holdfast.logs import log
 from holdfast.settings import MOST_BYTES, Settings
 from holdfast.tracing import traces

@@ -38,9 +38,9 @@ from holdfast.format.paths import Layout
 from holdfast.locks import locked, writers_kept_out
 from holdfast.logs import log
 from holdfast.queue import earlier_format, tables
-from holdfast.queue.pages import PAGE_BYTES
 from holdfast.queue.salvage import REPORT, Salvage, SalvageReport
 from holdfast.queue.sqlite_file import SqliteFile, Work, connected, read_once
+from holdfast.queue.sqlite_pages import PAGE_BYTES
 from holdfast.queue.tables import check_waiting
 
 T = TypeVar("T")

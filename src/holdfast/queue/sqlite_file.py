@@ -25,7 +25,7 @@ from holdfast.disk import (
     translate,
 )
 from holdfast.errors import DiskFailed, SpoolError, SpoolUnwritable
-from holdfast.queue.pages import PAGE_BYTES
+from holdfast.queue.sqlite_pages import PAGE_BYTES
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]

@@ -9,7 +9,7 @@ from holdfast.errors import Missing, Unavailable
 from holdfast.format.paths import INDEX, LATEST, SUMMARY
 from holdfast.github.calls import NO_GRAPHQL, ReadFile
 from holdfast.github.listing import read_snapshot, walk_to
-from holdfast.github.records import Snapshot
+from holdfast.github.results import Snapshot
 from holdfast.logs import log
 from holdfast.repository.sources import GitHubSource
 

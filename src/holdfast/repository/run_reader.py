@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import (
     HoldfastError,
+    IntegrityFailure,
+    KeyMissing,
     Missing,
     Refused,
     Remedy,
@@ -39,6 +41,7 @@ from holdfast.repository.past import SpooledPast, look_back
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, Files, GitHubSource
 from holdfast.repository.stored_run import StoredRun
+from holdfast.security.signatures import Forged, Unsigned
 from holdfast.security.trust import Trust
 from holdfast.styles.review import Past, find_review, open_reviewed
 
@@ -138,10 +141,8 @@ class RunReader:
         """Return what the signature of each stored checkpoint is worth, by id; nothing without a key."""
         if not self.trust.signatures.keys:
             return {}
-        from holdfast.repository.signature_marks import mark_signatures
-
         nothing: dict[str, str] = {}
-        return self._stored_beside_spool(run_id, mark_signatures, nothing, is_spooled=True)[0]
+        return self._stored_beside_spool(run_id, _mark_signatures, nothing, is_spooled=True)[0]
 
     def read_checkpoint(self, run_id: str, at: At | None = None) -> Envelope:
         """Return one checkpoint of a run, the newest good one unless its number or its id is given.
@@ -343,3 +344,25 @@ class RunReader:
                 yield envelope
         run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id, self.trust)
         yield from run.before(newest.sequence)
+
+
+def _mark_signatures(run: StoredRun) -> dict[str, str]:
+    """Return what the signature of each checkpoint of the index is worth: valid, missing or forged."""
+    run.fetch_all()
+    marks: dict[str, str] = {}
+    for candidate in run.candidates():
+        if candidate.entry is None:
+            continue
+        mark = "valid"
+        try:
+            run.open(candidate)
+        except Unsigned:
+            mark = "missing"
+        except Forged:
+            mark = "forged"
+        except KeyMissing:
+            pass  # signed, and sealed as well
+        except IntegrityFailure:
+            continue  # it is damaged: validate says how
+        marks[candidate.entry.checkpoint_id] = mark
+    return marks

@@ -15,7 +15,7 @@ from holdfast.github.patience import Patience, longest_wait_s
 from holdfast.library import Holdfast
 from holdfast.retention import Sweeper
 from holdfast.settings import Settings
-from holdfast.sharding.rendezvous import rank
+from holdfast.sharding.homes import rank
 from holdfast.sharding.sharded_assembly import ShardedAssembly
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway

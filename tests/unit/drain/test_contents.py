@@ -8,7 +8,7 @@ import pytest
 from holdfast.errors import Conflict, Missing, Refused, Unavailable
 from holdfast.format.receipt import Progress
 from holdfast.github.calls import ListFolder, ReadFile
-from holdfast.github.records import File
+from holdfast.github.results import File
 from holdfast.github.write_calls import DeleteFile, WriteFile
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway

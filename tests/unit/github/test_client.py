@@ -36,10 +36,9 @@ from holdfast.github.calls import (
     ReadTree,
 )
 from holdfast.github.client import GitHubClient
-from holdfast.github.history_calls import ReadCommit
-from holdfast.github.inspection import ReadRepository, RepositoryRecord
+from holdfast.github.inspection import ReadCommit, ReadRepository, RepositoryRecord
 from holdfast.github.patience import waiting_at_most
-from holdfast.github.records import HeadReading
+from holdfast.github.results import HeadReading
 from holdfast.github.write_calls import CreateBranch, DeleteFile, Revision, WriteCommit, WriteFile, WriteTree
 from tests.fakes.clock import VirtualClock
 

@@ -9,9 +9,7 @@ import pytest
 from holdfast.clock import SystemClock
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorTransport
 from holdfast.errors import InvalidSettings, Refused, Throttled, Unavailable
-from holdfast.github.app_refusals import read_private_key, refuse_app
-from holdfast.github.app_signature import make_signer
-from holdfast.github.app_tokens import AppTokenSource
+from holdfast.github.app import AppTokenSource, make_signer, read_private_key, refuse_app
 from holdfast.github.client import GitHubApp, GitHubClient
 from holdfast.github.inspection import ReadRepository
 from holdfast.github.patience import waiting_at_most

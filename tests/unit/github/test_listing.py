@@ -6,7 +6,7 @@ import pytest
 from holdfast.errors import Silent, Throttled
 from holdfast.github.calls import Call, ReadBlob, ReadPage
 from holdfast.github.listing import read_snapshot
-from holdfast.github.records import File, Page
+from holdfast.github.results import File, Page
 from holdfast.github.wrappers.budgeted import BudgetedGateway
 from holdfast.ratelimit.limits import Cost, Wait
 from holdfast.ratelimit.shared_file import FileRateLimiter
