@@ -37,7 +37,7 @@ def open_sqlite(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue
 
 
 def open_postgres(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue:
-    """Open the queue of the target that is named as the folder; those of its neighbours share its database."""
+    """Open the queue of the target that is named as the folder; its neighbours share the database."""
     database = Database(postgres_url(folder.parent))
     return PostgresQueue.open(
         database, folder.name, folder=folder, limits=limits, clock=clock, layout=Layout()

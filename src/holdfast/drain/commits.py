@@ -165,7 +165,7 @@ class CommitWriter(Writer):
                 raise Unverified(write.path, "what GitHub gives back is not what was sent")
 
     def _recall(self, items: Sequence[QueueItem]) -> bool:
-        """Whether it is known how our own commits left these runs. Should others have written, that shows."""
+        """Whether we know how our own last commit left these runs; if others wrote since, ours is refused."""
         lowest: dict[str, int] = {}
         for item in items:
             lowest[item.run_id] = min(item.sequence, lowest.get(item.run_id, item.sequence))

@@ -107,7 +107,7 @@ class ContentsWriter(Writer):
         return write_plan
 
     def _admit(self, view: RunSnapshot, write: PendingWrite, stamped: list[StampedItem]) -> list[StampedItem]:
-        """Return what may be written, with what an earlier attempt has written: that is finished."""
+        """Return what may be written. What an earlier attempt has written already always may."""
         if not write.files:
             return self.admit(view, stamped)
         envelopes = [each.envelope for each in stamped]

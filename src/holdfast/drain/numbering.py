@@ -184,11 +184,11 @@ def _later_entries(view: RunSnapshot, automatic: Sequence[QueueItem]) -> list[In
 
 
 def release_places(view: RunSnapshot, ranks: Mapping[str, int], tried: Container[str]) -> RunSnapshot:
-    """Return the view without entries that no stored index gives, and that come before their turn.
+    """Return the view without files of earlier attempts that would come before an older checkpoint.
 
     `ranks` are the arrival numbers of the checkpoints under way whose number nobody asked for. Where there is
-    no index yet, the files of an earlier attempt, by path in `tried`, would fix the numbers of some of them.
-    If one that came in before them has lost its own number, it would be left behind.
+    no index yet, the files of an earlier attempt, by path in `tried`, would fix the numbers of some of them,
+    and one that came in earlier, but has lost its own number, would come after them.
     """
     if view.is_index_stored:
         return view

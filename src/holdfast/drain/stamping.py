@@ -70,10 +70,10 @@ def stamp_items(
 def with_stored_latest(
     plan: WritePlan, view: RunSnapshot, read_blob: Callable[[str], bytes], layout: Layout
 ) -> WritePlan:
-    """Return the plan; if `latest.json` becomes a copy of what is stored already, with the bytes of that.
+    """Return the plan; where `latest.json` becomes a copy of a stored checkpoint, with the stored bytes.
 
-    To stamp it again may have given others: its members are stored by now, and would become parts. The copy
-    must be that of the file, though, and refer to no part that nobody writes.
+    Stamped again, the checkpoint may have other bytes: its members are stored by now, and become parts. But
+    the copy must equal the file, and refer to no part that this plan does not write.
     """
     newest = plan.merged.current
     entry = view.index.by_id.get(newest.checkpoint_id) if newest else None

@@ -84,8 +84,8 @@ class Verifier:
     def check_new_index(self, merged: Index, commit_sha: str) -> None:
         """Raise Conflict if a new `index.json`, written at this commit, names what was removed meanwhile.
 
-        Nothing guards an index that is new, while one that is replaced is the one that we know, and retention
-        changes it first. If anyone has written since its files were seen, they are looked for once more.
+        An index that is replaced is compared by its SHA, and retention changes it before it deletes files. A
+        new one has no such guard: if anyone has written since its files were seen, they are looked for again.
         """
         if not self.runs.is_certain(merged.run_id):
             self._check_named(merged, self.runs.list_files(merged.run_id, commit_sha, is_fresh=True))
@@ -94,7 +94,7 @@ class Verifier:
     def find_head(self, write_plan: WritePlan) -> str:
         """Return the newest commit. Raises Unverified if it does not show what was there already.
 
-        Then what we had seen was newer than the answer, which a server that lags behind has given.
+        Such an answer is older than what we have seen: the server lags behind.
         """
         run_id = write_plan.merged.run_id
         commit_sha = self.gateway.perform(ReadHead(self.branch))

@@ -130,7 +130,7 @@ def plan_write(
 def _segment_writes(view: RunSnapshot, merged: Index, layout: Layout) -> tuple[FileWrite, ...]:
     """Return the segments that are not stored yet.
 
-    What an earlier attempt has left in the place of one, which no index names, is replaced.
+    Where an earlier attempt has left another file that no index names, it is replaced.
     """
     stored = {segment.sha256 for segment in view.index.segments} if view.is_index_stored else set()
     writes = []
@@ -172,7 +172,7 @@ def _plan_files(
 
 
 def _light_groups(envelopes: Sequence[Envelope]) -> list[Sequence[Envelope]]:
-    """Return the envelopes in as many groups as it takes for each to be readable in one file."""
+    """Split the envelopes until each group, as one file, is light enough for readers."""
     if len(envelopes) < 2 or not is_heavier(b"".join(envelope.content for envelope in envelopes)):
         return [envelopes] if envelopes else []
     middle = len(envelopes) // 2

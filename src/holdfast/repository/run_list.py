@@ -107,7 +107,7 @@ def _find(source: GitHubSource, paths: Mapping[str, str]) -> dict[str, _Place]:
 
 
 def _find_by_itself(source: GitHubSource, path: str) -> _Place:
-    """Return what lies at a path that no query gives; nothing, until it is looked for again, if it fails."""
+    """Return what lies at a path that no query gives; nothing for now if GitHub does not answer."""
     try:
         return _Place(_find_one(source, path), source.head)
     except Unavailable as error:
