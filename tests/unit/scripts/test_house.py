@@ -78,6 +78,27 @@ def test_a_pure_module_is_listed() -> None:
     assert "list it in pyproject.toml" in found[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from datetime import datetime\nsince = datetime.now()", "2 is to be pure and uses datetime.now"),
+        ("import datetime\ntoday = datetime.date.today()", "2 is to be pure and uses date.today"),
+        ("from uuid import uuid4\n\nnew_id = uuid4().hex", "3 is to be pure and uses uuid4"),
+    ],
+)
+def test_a_pure_module_asks_neither_for_the_time_nor_for_chance(text: str, found: str) -> None:
+    (complaint,) = house.check_steadiness([module("drain.plan", text)], ["holdfast.drain.plan"])
+
+    assert found in complaint
+    assert list(house.check_steadiness([module("drain.worker", text)], ["holdfast.drain.plan"])) == []
+
+
+def test_a_pure_module_may_be_given_the_time() -> None:
+    text = "from datetime import datetime\nfrom uuid import UUID\nage = terms.now - since"
+
+    assert list(house.check_steadiness([module("drain.plan", text)], ["holdfast.drain"])) == []
+
+
 @pytest.mark.parametrize("name", ["errors", "cli.arguments", "emulator.routes"])
 def test_doors_and_single_modules_and_the_emulator_need_not_be_listed(name: str) -> None:
     assert list(house.check_purity([module(name, "import re")], [], IMPURE)) == []
