@@ -17,8 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RULES = Path(__file__).with_name("house.toml")
 PURITY = "Pure modules decide without I/O"
-# What time it is, and what is random, comes into a pure module as an argument. Modules that give nothing else,
-# such as `random`, are forbidden in pyproject.toml.
+# What time it is, and what is random, comes into a pure module as an argument. Modules that give nothing
+# else, such as `random`, are forbidden in pyproject.toml.
 UNSTEADY = frozenset({"datetime.now", "datetime.today", "datetime.utcnow", "date.today", "uuid1", "uuid4"})
 # What users touch acts by nature, and may happen to import nothing that does.
 DOORS = frozenset({"action", "cli", "n8n", "presentation", "sidecar"})
@@ -66,18 +66,21 @@ def read_modules(package: Path) -> list[Module]:
 
 
 def check_class_names(modules: Iterable[Module], known: Collection[str]) -> Iterator[str]:
-    """No class name means two things; those `known` are still to be renamed."""
+    """No class name means two things; those `known` are still to be renamed.
+
+    Names that differ by a leading underscore or by capitals alone are the same to who speaks them.
+    """
     places = defaultdict(list)
     for module in modules:
         if not module.is_emulator:
             for node in module.nodes:
                 if isinstance(node, ast.ClassDef):
-                    places[node.name].append(module.name)
+                    places[_spoken(node.name)].append(f"{node.name} is in {module.name}")
     for name, found in places.items():
-        if len(found) > 1 and name not in known:
-            yield f"class {name} is in {' and in '.join(found)}: rename all but one"
+        if len(found) > 1 and name not in map(_spoken, known):
+            yield f"class {' and '.join(found)}: rename all but one"
     for name in known:
-        if len(places[name]) < 2:
+        if len(places[_spoken(name)]) < 2:
             yield f"class {name} is there once: take it out of class_names_twice in {RULES.name}"
 
 
@@ -137,6 +140,10 @@ def check_words(contents: Mapping[str, bytes]) -> Iterator[str]:
             if found := pattern.search(content):
                 line = content.count(b"\n", 0, found.start()) + 1
                 yield f"{path}:{line} names {what}, {found[0].decode()!r}: leave it out"
+
+
+def _spoken(name: str) -> str:
+    return name.lstrip("_").lower()
 
 
 def _is_listed(module: Module, listed: Collection[str]) -> bool:

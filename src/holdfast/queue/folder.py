@@ -55,13 +55,13 @@ _OPEN_TIMEOUT_S = 60
 _TRIES = 3
 
 
-class _Thread(threading.local):
+class _ThreadState(threading.local):
     """What one thread is doing, whichever queue it does it to."""
 
     is_opening = False
 
 
-_thread = _Thread()
+_thread = _ThreadState()
 
 
 class QueueFolder:

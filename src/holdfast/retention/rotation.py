@@ -73,7 +73,7 @@ class Rotator:
             pass
         return report
 
-    def _plan(self, report: RotationReport) -> "tuple[_Step, FileChanges | None]":
+    def _plan(self, report: RotationReport) -> "tuple[_RotationStep, FileChanges | None]":
         if self.deadline.expired():
             raise Stopped("keys rotate goes on where it stopped when it is called again")
         head_sha = self.gateway.perform(ReadHead(self.branch))
@@ -81,10 +81,10 @@ class Rotator:
         view = self.runs.unfold(view, lambda index: index.segments, head_sha)
         if not view.blobs:
             raise UnknownRun(f"there is no run {report.run_id!r} in the repository; see holdfast runs")
-        step = _Step(self, view, head_sha)
+        step = _RotationStep(self, view, head_sha)
         return step, step.plan()
 
-    def _commit(self, report: RotationReport, step: "_Step", change: FileChanges | None) -> bool:
+    def _commit(self, report: RotationReport, step: "_RotationStep", change: FileChanges | None) -> bool:
         """Whether there was anything left to do."""
         report.left = step.left
         if change is None:
@@ -105,7 +105,7 @@ class Rotator:
         return PartChooser(Memory(), style, self.limit_bytes, self.least_part_bytes, sign=sign).stamp
 
 
-class _Step:
+class _RotationStep:
     """One commit: as many files of a run as fit in it. `left` has the reasons for what stays as it is."""
 
     def __init__(self, rotator: Rotator, view: RunSnapshot, ref: str) -> None:

@@ -34,10 +34,20 @@ def test_a_class_name_means_one_thing() -> None:
 
     (complaint,) = house.check_class_names(both, known=())
 
-    assert (
-        complaint == "class Entry is in holdfast.queue.tables and in holdfast.drain.plan: rename all but one"
+    assert complaint == (
+        "class Entry is in holdfast.queue.tables and Entry is in holdfast.drain.plan: rename all but one"
     )
     assert list(house.check_class_names(both, known=["Entry"])) == []
+
+
+@pytest.mark.parametrize("other", ["_Intake", "InTake"])
+def test_names_that_sound_the_same_are_the_same(other: str) -> None:
+    both = [module("queue.tables", "class Intake: ..."), module("drain.plan", f"class {other}: ...")]
+
+    (complaint,) = house.check_class_names(both, known=())
+
+    assert f"{other} is in holdfast.drain.plan" in complaint
+    assert list(house.check_class_names(both, known=["Intake"])) == []
 
 
 def test_the_emulator_has_names_of_its_own() -> None:
