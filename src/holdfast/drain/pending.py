@@ -82,9 +82,10 @@ class Unfinished:
 def plan_unfinished(
     writes: Sequence[PendingWrite], due: Sequence[QueueItem], waiting: Collection[str]
 ) -> Unfinished:
-    """Return the steps that finish what was begun; they come first, so that nothing is stored twice.
+    """Return the steps that finish what was begun, and the notes about nothing that still waits.
 
-    `due` may be written now; `waiting` are the ids of all checkpoints in the queue.
+    They come before all others, so that nothing is stored twice. `due` may be written now; `waiting` are the
+    ids of all checkpoints in the queue.
     """
     steps: list[Step] = []
     obsolete = []
