@@ -24,6 +24,12 @@ TRIED = {
         "tests/unit/drain/test_worker.py::test_long_outage_is_looked_at_once_in_half_a_minute",
         "tests/acceptance/test_sidecar.py::test_an_outage_is_told_as_delayed_persistence",
     ],
+    "GitHub takes requests and answers none": [
+        "tests/unit/cli/test_hanging_github.py::test_what_reads_gives_up_after_half_a_minute",
+        "tests/unit/cli/test_hanging_github.py::test_a_drain_ends_in_its_time_and_keeps_everything",
+        "tests/scenarios/drain/test_deadline.py::test_a_github_that_begins_to_hang_is_given_a_grace",
+        "tests/unit/cli/test_execution.py::test_an_outage_that_goes_on_delays_no_command_for_longer_than_a_look",
+    ],
     "someone else wrote first": [
         "tests/acceptance/test_storm.py::test_eight_writers_of_one_run_lose_nothing_and_agree_on_every_number",
     ],

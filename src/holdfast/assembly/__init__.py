@@ -61,12 +61,18 @@ class Assembly(Upkeep, Exclusion):
         from holdfast.drain.fencing import FenceGate
         from holdfast.drain.worker import Worker
         from holdfast.github.wrappers.budgeted import BudgetedGateway
+        from holdfast.github.wrappers.deadline import DeadlineGateway
         from holdfast.repository.branch import check_repository
 
         deadline, give_way = self._drain_deadline, self.give_way
         # The planner keeps the reserve for critical checkpoints, so the way must let them use it.
-        gateway = self._caching(self._gateway(deadline, may_use_reserve=True, give_way=give_way))
-        probed = BudgetedGateway(self.client, self.rate_limiter, self.clock.sleep)
+        # It may go on for long, and has pauses of its own after an outage: no question is spared for another.
+        straight = self._gateway(
+            deadline, may_use_reserve=True, give_way=give_way, patience=self._fresh_patience
+        )
+        gateway = self._caching(straight)
+        budgeted = BudgetedGateway(self.client, self.rate_limiter, self.clock.sleep)
+        probed = DeadlineGateway(budgeted, deadline)
         way = (gateway, self.spool, self._runs(gateway), self.layout, self.settings.branch)
         parts = (*way, deadline, self._server_clock)
         admit = FenceGate(self.spool, lambda run_id, fence: self.claims.check(run_id, fence))

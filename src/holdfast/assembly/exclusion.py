@@ -53,5 +53,8 @@ class Exclusion(WayToGitHub):
 
         dated = DatedGateway(open_client, self.clock)
         # A claim that is not renewed stops a workflow, so it may use what is kept for critical checkpoints.
-        gateway = self._gateway(self._deadline, may_use_reserve=True, client=dated)
+        # One that hung for a while is asked again at the next renewal, whoever else waits in vain.
+        gateway = self._gateway(
+            self._deadline, may_use_reserve=True, client=dated, patience=self._fresh_patience
+        )
         return GitHubJudge(gateway, dated, self.layout, self.settings.branch, self._deadline)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.emulator import EmulatorServer
     from holdfast.github.calls import Gateway, Meter
     from holdfast.github.client import GitHubApp
+    from holdfast.github.patience import Patience
     from holdfast.queue.postgres import Database
     from holdfast.ratelimit.limits import Limits
 
@@ -53,6 +54,7 @@ class Ground(ABC):
         breathe: Callable[[], None] = lambda: None,
         read_attempts: int | None = None,
         jitter: Callable[[], float] = random.random,
+        patience: "Patience | None" = None,
     ) -> None:
         traces.join_program()
         self.settings = settings
@@ -65,6 +67,7 @@ class Ground(ABC):
         self._given_gateway = gateway
         self._read_attempts = read_attempts
         self._jitter = jitter
+        self._patience = patience
         self._open = ExitStack()
         self._pid = os.getpid()
 

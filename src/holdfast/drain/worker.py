@@ -120,7 +120,8 @@ class Worker:
     ) -> DrainResult:
         """Write what is spooled. Waits for limits, outages and persons for `timeout_s` in all, no longer.
 
-        Unless that is 0, a call without an answer is not repeated after that either, and nothing is pruned.
+        Unless that is 0, no answer is waited for longer either, but for a short grace; after that a call
+        without an answer is not repeated, and nothing is pruned.
         If `is_paced`, a busy hour's checkpoints are collected for a while, for a worker that never ends.
         `is_done` ends it earlier; `wait` waits between two passes; unless it `tidies`, nothing is pruned or
         cleaned up. Raises SpoolBusy when another process is draining this spool.

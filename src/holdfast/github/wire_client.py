@@ -202,7 +202,8 @@ class WireClient(ABC):
             status, answered, body = self._wire.send(method, target, whole, content)
         except Unavailable as error:
             words = self._hide(error.reason)
-            raise Unavailable(call.subject, words) from (error.__cause__ if words == error.reason else None)
+            cause = error.__cause__ if words == error.reason else None
+            raise Unavailable(call.subject, words, is_late=error.is_late) from cause
         lower_case = {name.lower(): self._hide(value) for name, value in answered.items()}
         self._observe(Answer(call, status, lower_case, self._clock.now()))
         if self._meter:

@@ -40,7 +40,7 @@ from holdfast.logs import log
 from holdfast.queue import earlier_format, tables
 from holdfast.queue.pages import PAGE_BYTES
 from holdfast.queue.salvage import REPORT, Salvage, SalvageReport
-from holdfast.queue.sqlite_file import SqliteFile, Work, connected
+from holdfast.queue.sqlite_file import SqliteFile, Work, connected, read_once
 from holdfast.queue.tables import check_waiting
 
 T = TypeVar("T")
@@ -248,22 +248,27 @@ def make_database(path: Path) -> Path:
         _make_new(path)
     elif not path.stat().st_size:
         raise DatabaseDamaged(f"the spool in {path.parent} is empty, and none is ever made so")
-    with connected(path) as database:
-        (version,) = database.execute("pragma user_version").fetchone()
-        are_ours = tables.are_ours(database)
-        if are_ours != (version == tables.FORMAT):
-            raise DatabaseDamaged(f"the spool has format {version} and tables that do not belong to it")
-        if version not in (0, tables.FORMAT):
-            raise SpoolUnwritable(
-                f"the spool in {path.parent} has format {version}, and this Holdfast knows {tables.FORMAT}; "
-                "use the version that wrote it"
-            )
-        if version == 0 and database.execute("select 1 from sqlite_master").fetchone():
-            raise DatabaseDamaged(f"the spool in {path.parent} has lost its format")
-        if version == 0:
+    if not read_once(path, lambda database: _is_laid_out(database, path)):
+        with connected(path) as database:
             _lay_out(database)
-            confirm_folder(path.parent)
+        confirm_folder(path.parent)
     return path
+
+
+def _is_laid_out(database: sqlite3.Connection, path: Path) -> bool:
+    """Whether there are tables. Raises SpoolUnwritable, DatabaseDamaged if they are not as they should be."""
+    (version,) = database.execute("pragma user_version").fetchone()
+    are_ours = tables.are_ours(database)
+    if are_ours != (version == tables.FORMAT):
+        raise DatabaseDamaged(f"the spool has format {version} and tables that do not belong to it")
+    if version not in (0, tables.FORMAT):
+        raise SpoolUnwritable(
+            f"the spool in {path.parent} has format {version}, and this Holdfast knows {tables.FORMAT}; "
+            "use the version that wrote it"
+        )
+    if version == 0 and database.execute("select 1 from sqlite_master").fetchone():
+        raise DatabaseDamaged(f"the spool in {path.parent} has lost its format")
+    return bool(version)
 
 
 def _make_new(path: Path) -> None:

@@ -79,7 +79,7 @@ class RateLimiter(ABC):
         return self._change(spend_if_allowed)
 
     def blocked_by_urgency(self, need: Need) -> dict[bool, bool]:
-        """Return whether `need` has to wait now, under True for critical checkpoints, else under False."""
+        """Return, for critical checkpoints (True) and for others (False), whether `need` has to wait now."""
         budget, now = self.budget, self._clock.now()
         return {
             is_critical: budget.delay_for(need, now, is_critical=is_critical).seconds > 0

@@ -12,6 +12,7 @@ from holdfast.errors import (
     HoldfastError,
     Missing,
     Refused,
+    Remedy,
     Throttled,
     Unavailable,
     UnknownRun,
@@ -260,8 +261,8 @@ class RunReader:
                 log.warning("github_not_read", run_id=run_id, cause=str(error))
                 return use(cached)
             if isinstance(error, Missing):
-                unknown = f"there is no run {run_id!r}, neither stored nor spooled; see holdfast runs"
-                raise UnknownRun(unknown) from error
+                unknown = f"there is no run {run_id!r}, neither stored nor spooled"
+                raise UnknownRun(unknown, Remedy("runs")) from error
             raise
 
     def _stored_beside_spool(

@@ -10,6 +10,7 @@ from holdfast.cache.own_commits import Ends
 from holdfast.errors import (
     IntegrityFailure,
     NewerFormat,
+    Remedy,
     RunArchived,
     UnknownRun,
 )
@@ -231,9 +232,10 @@ class StoredRun:
         envelope = self._numbered(entry.sequence) if entry else None
         if envelope and envelope.checkpoint_id == checkpoint_id:
             return envelope
-        raise UnknownRun(
-            f"run {self.run_id!r} has no checkpoint {checkpoint_id}; see holdfast list {self.run_id}"
-        )
+        raise self._no_checkpoint(checkpoint_id)
+
+    def _no_checkpoint(self, at: At) -> UnknownRun:
+        return UnknownRun(f"run {self.run_id!r} has no checkpoint {at}", Remedy("checkpoints", self.run_id))
 
     def _find_entry(self, checkpoint_id: str) -> IndexEntry | None:
         """Return what the index says of a checkpoint; its segments are read only if it lists no such id."""
@@ -262,7 +264,7 @@ class StoredRun:
             return latest
         if failure:
             raise failure
-        raise UnknownRun(f"run {self.run_id!r} has no checkpoint {sequence}; see holdfast list {self.run_id}")
+        raise self._no_checkpoint(sequence)
 
     def before(self, sequence: int) -> Iterator[Envelope]:
         """Yield the good checkpoints with smaller numbers, the newest first."""
@@ -322,9 +324,9 @@ class StoredRun:
         if self.exists:
             return
         if SUMMARY in self.files:
-            left = f"of its checkpoints only a summary is left; see holdfast show {self.run_id}"
-            raise RunArchived(f"run {self.run_id!r} is archived: {left}")
-        raise UnknownRun(f"there is no run {self.run_id!r}, neither stored nor spooled; see holdfast runs")
+            reason = f"run {self.run_id!r} is archived: of its checkpoints only a summary is left"
+            raise RunArchived(reason, Remedy("summary", self.run_id))
+        raise UnknownRun(f"there is no run {self.run_id!r}, neither stored nor spooled", Remedy("runs"))
 
     def listing(self, newest: int | None = None) -> Index:
         """Return the whole index that the run has or ought to have. Raises UnknownRun.

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdfast.clock import Deadline
-from holdfast.errors import Conflict, GatewayError, IntegrityFailure, KeyMissing, Missing, Stopped, UnknownRun
+from holdfast.errors import (
+    Conflict,
+    GatewayError,
+    IntegrityFailure,
+    KeyMissing,
+    Missing,
+    Remedy,
+    Stopped,
+    UnknownRun,
+)
 from holdfast.format.checkpoint import Envelope, open_stored
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.incremental import Memory, PartChooser
@@ -80,7 +89,7 @@ class Rotator:
         snapshot = self.runs.read_at(report.run_id, head_sha)
         snapshot = self.runs.unfold(snapshot, lambda index: index.segments, head_sha)
         if not snapshot.blobs:
-            raise UnknownRun(f"there is no run {report.run_id!r} in the repository; see holdfast runs")
+            raise UnknownRun(f"there is no run {report.run_id!r} in the repository", Remedy("runs"))
         step = _RotationStep(self, snapshot, head_sha)
         return step, step.plan()
 

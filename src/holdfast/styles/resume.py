@@ -172,9 +172,9 @@ def plan_resume(
         *_lesson_changes(opened.state, active_lessons),
     ]
     if review:
-        every.insert(0, tell_review(review, opened.header.run_id))
+        every.insert(0, tell_review(review))
     if isinstance(held, Stop):
-        every.insert(0, tell_stop(held, opened.header.run_id))
+        every.insert(0, tell_stop(held))
     age_s = 0.0 if now is None else max(0.0, round(now - epoch(opened.header.timestamp), 3))
     every += _tell_age(age_s, old_after_s)
     plan = _compose(opened, _held(point, review), source, list(dict.fromkeys(every)))
