@@ -15,7 +15,7 @@ COMMANDS = "tests/unit/cli/test_operations.py"
 TRIED = {
     "What happens when": ["the rows below"],
     "a limit of GitHub is reached": [
-        "tests/unit/drain/test_worker.py::test_limit_is_waited_for_with_patience_five_minutes_at_a_time_and_without_a_call",
+        "tests/unit/drain/test_worker.py::test_limit_is_waited_for_within_the_timeout_five_minutes_at_a_time_and_without_a_call",
         "tests/unit/ratelimit/test_shared_file.py::test_wait_survives_a_restart_and_goes_on_where_it_was",
         "tests/unit/drain/test_worker.py::test_critical_goes_first",
     ],
@@ -101,7 +101,7 @@ TRIED = {
     "`invalid`": [f"{COMMANDS}::test_refusal_is_told_and_the_cure_of_the_page_helps"],
     "GitHub's limits": ["the limits below"],
     "requests an hour (5,000, or 1,000 for the token of a job)": [
-        "tests/unit/drain/test_worker.py::test_throttled_drain_ends_at_once_without_patience_and_says_why",
+        "tests/unit/drain/test_worker.py::test_throttled_drain_ends_at_once_without_a_timeout_and_says_why",
         "tests/unit/ratelimit/test_shared_file.py::test_budget_survives_a_restart",
     ],
     "requests that create content": [

@@ -11,6 +11,7 @@ from holdfast.github.calls import ReadHead
 from holdfast.github.patience import PATIENCE_S, Patience
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
+from holdfast.tracing import traces
 from tests.fakes.assembly import make_assembly
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
@@ -37,6 +38,17 @@ def test_way_of_each_to_github_has_at_most_six_wrappers(assembly: Assembly) -> N
     assert wrappers(sweeper.scanner.gateway) == CLEANER
     assert wrappers(sweeper.committer.gateway) == ["CachingGateway", *CLEANER]
     assert wrappers(assembly.preserved.gateway) == WRITER[1:]
+    assembly.close()
+
+
+def test_traces_make_no_way_to_github_any_deeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traces, "is_on", True)
+    given = {"repo": "octo/state", "data_dir": tmp_path, "token": "t", "branch": "main"}
+    assembly = Assembly(Settings.from_environment({}, given))
+    sweeper: Any = assembly.sweeper
+
+    assert wrappers(assembly.worker.contents.gateway) == WRITER
+    assert wrappers(sweeper.committer.gateway) == ["CachingGateway", *CLEANER]
     assembly.close()
 
 

@@ -138,7 +138,7 @@ class Ground(ABC):
         )
 
     def _is_actions_token(self) -> bool:
-        """Return whether the token is an Actions job's: those come as GITHUB_TOKEN and begin with ghs_."""
+        """Whether the token is an Actions job's: those come as GITHUB_TOKEN and begin with ghs_."""
         if self.settings.app_id or self.settings.sources.get("token") != "GITHUB_TOKEN":
             return False
         return (self.tokens.token() or "").startswith("ghs_")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from holdfast.assembly.ground import Ground
 from holdfast.clock import SHORT_PAUSE_S, Clock, Deadline
 from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH
-from holdfast.tracing import traces
 
 if TYPE_CHECKING:
     from holdfast.github.calls import Answer, Gateway
@@ -128,10 +127,6 @@ class WayToGitHub(Ground):
             timeout_s=timeout_s,
         )
         (closing or self._open).callback(client.close)
-        if traces.is_on:
-            from holdfast.github.wrappers.traced import TracedGateway
-
-            return TracedGateway(client)
         return client
 
     @contextmanager
@@ -167,8 +162,8 @@ class WayToGitHub(Ground):
         5. `BudgetedGateway`: each attempt waits for its turn, and spends budget.
         6. `SkipCiGateway`, on a branch that may hold code: our commits start no workflows.
 
-        Then the client; where traces are on, `TracedGateway` spans each request. The first two are put around
-        by who needs them; for readers all of it is made on first use (`DeferredGateway`).
+        Then the client. The first two are put around by who needs them; for readers all of it is made on
+        first use (`DeferredGateway`).
         """
         from holdfast.github.wrappers.budgeted import BudgetedGateway
         from holdfast.github.wrappers.deadline import DeadlineGateway

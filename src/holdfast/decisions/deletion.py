@@ -170,7 +170,7 @@ class Deletion:
         for write in pending_writes(self.spool.notes()):
             if write.run_id == run_id:
                 self.orphans().abandon(write)
-        self.cache.forget_view(run_id)
+        self.cache.forget_snapshot(run_id)
         # What was delivered meanwhile, and taken away by the commit.
         self.spool.forget_receipts(run_id)
         return self.spool.discard(self._waiting(run_id))

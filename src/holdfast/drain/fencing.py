@@ -15,7 +15,7 @@ Admit = Callable[[RunSnapshot, list[StampedItem]], list[StampedItem]]
 """Tells which checkpoints may become part of a run, in the order given."""
 
 
-def admit_all(_view: RunSnapshot, stamped: list[StampedItem]) -> list[StampedItem]:
+def admit_all(_snapshot: RunSnapshot, stamped: list[StampedItem]) -> list[StampedItem]:
     """Return all of them: nobody claims anything."""
     return stamped
 
@@ -31,22 +31,22 @@ class FenceGate:
     spool: Queue
     check: Callable[[str, int], None]
 
-    def __call__(self, view: RunSnapshot, stamped: list[StampedItem]) -> list[StampedItem]:
+    def __call__(self, snapshot: RunSnapshot, stamped: list[StampedItem]) -> list[StampedItem]:
         """Return those that may be written, and those that are stored already; the others are set aside.
 
         Raises ClaimNotShown if one must wait, once all were looked at: then the run waits, in its order.
         """
         if not any(each.envelope.header.fence for each in stamped):
             return stamped
-        highest = highest_fence(view.index.all_entries)
+        highest = highest_fence(snapshot.index.all_entries)
         admitted = []
         refusals: dict[int, Fenced | ClaimNotShown | None] = {}
         doubt: ClaimNotShown | None = None
         for each in stamped:
             fence = each.envelope.header.fence or 0
-            if fence and not view.index.has_id(each.item.checkpoint_id):
+            if fence and not snapshot.index.has_id(each.item.checkpoint_id):
                 if fence not in refusals:
-                    refusals[fence] = self._refuse(view.run_id, fence, highest)
+                    refusals[fence] = self._refuse(snapshot.run_id, fence, highest)
                 refusal = refusals[fence]
                 if isinstance(refusal, ClaimNotShown):
                     doubt = doubt or refusal

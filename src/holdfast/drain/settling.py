@@ -156,7 +156,7 @@ class StepWriter:
                 return error
 
     def _isolate(self, step: Step, run_id: str, error: HoldfastError) -> GatewayError | None:
-        """Let one run wait for what stands in its way alone, and carry out the step without it."""
+        """Let the one run wait that has something in its way, and carry out the step for the others."""
         own = tuple(item for item in step.items if item.run_id == run_id)
         self._release(own or step.items, error)
         rest = tuple(item for item in step.items if item.run_id != run_id) if own else ()

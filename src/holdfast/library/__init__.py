@@ -117,7 +117,7 @@ class Holdfast(Saving):
     ) -> "DrainResult":
         shards = self._assembly.shards
         if len(shards) == 1:
-            return shards[0].worker.drain(patience_s=timeout_s, is_done=is_done, tidies=tidies)
+            return shards[0].worker.drain(timeout_s=timeout_s, is_done=is_done, tidies=tidies)
         ends_at = self._assembly.clock.now() + timeout_s
         return drain_shards(shards, DrainTerms(ends_at, is_done, tidies))
 

@@ -274,7 +274,7 @@ class Saving(Reading):
             )
 
     def _persistence(self, drafts: Sequence[Draft]) -> Persistence:
-        """Return whether the way to GitHub is open to all of `drafts`, from what the last drain found out.
+        """Return how `drafts` get to GitHub, at once or delayed, from what the last drain found out.
 
         The last of a limit is open to critical ones alone.
         """
@@ -293,7 +293,7 @@ class Saving(Reading):
 
 
 def _look_at_way(shard: Assembly) -> dict[bool, bool]:
-    """Return whether the way to GitHub is closed: True has the answer for critical checkpoints."""
+    """Return, for critical checkpoints (True) and for others (False), whether the way to GitHub is closed."""
     with suppress(DatabaseAway):  # told by the spool, which keeps them meanwhile, or refuses them
         if not (shard.spool.trouble() or OUTAGE_NOTE in shard.spool.notes()):
             return shard.rate_limiter.blocked_by_urgency(least_need(shard.settings.write_mode))

@@ -58,7 +58,8 @@ class CommonQueue(ABC):
 class NextNumbers:
     """Guesses at the next number of each run, from what this process has seen.
 
-    Not read: a save would wait for whoever is listing. A wrong guess costs making the body again, once.
+    They are not read, because a save would wait for whoever is listing. After a wrong guess the body is made
+    once more.
     """
 
     def __init__(self) -> None:

@@ -55,13 +55,13 @@ _OPEN_TIMEOUT_S = 60
 _TRIES = 3
 
 
-class _Thread(threading.local):
+class _ThreadState(threading.local):
     """What one thread is doing, whichever queue it does it to."""
 
     is_opening = False
 
 
-_thread = _Thread()
+_thread = _ThreadState()
 
 
 class QueueFolder:
@@ -222,7 +222,7 @@ class QueueFolder:
 
 @contextmanager
 def _opening_once() -> Iterator[None]:
-    """Raise SpoolUnwritable in a signal handler of a thread that is here: it would wait for itself."""
+    """Raise SpoolUnwritable in a signal handler that interrupts an opening: it would wait for itself."""
     if _thread.is_opening:
         raise SpoolUnwritable("this thread is just opening the spool; save again when it has done so")
     _thread.is_opening = True

@@ -155,7 +155,7 @@ def make_journey(columns: Sequence[Any]) -> Journey:
 def understand_all(
     rows: Iterable[tuple[Any, ...]], understand: Callable[[tuple[Any, ...]], QueueItem]
 ) -> tuple[ItemsByRow, frozenset[str]]:
-    """Return the items by their rows, which begin like an item, and the runs that a newer Holdfast has put.
+    """Return the items of these rows, by row, and the runs that have a checkpoint of a newer Holdfast.
 
     Such a run waits as a whole, so that its order stays: none of its items is among these.
     """

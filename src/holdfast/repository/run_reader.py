@@ -247,7 +247,7 @@ class RunReader:
     ) -> ResultT:
         """Return what `use` makes of the stored files of a run; of the local copy if GitHub is away.
 
-        Unless told, it asks GitHub once only, if the local copy has the newest checkpoint.
+        If it `is_hasty`, GitHub is asked only once; so it is, unless told, if the newest checkpoint is here.
         Raises UnknownRun if there is no such repository, GatewayError if nothing of the run is known here.
         """
         if is_hasty is None:
@@ -269,7 +269,7 @@ class RunReader:
     def _stored_beside_spool(
         self, run_id: str, use: Callable[[StoredRun], ResultT], nothing: ResultT, *, is_spooled: bool
     ) -> tuple[ResultT, list[str]]:
-        """Return what `use` makes of the stored files, and why that is `nothing` if it is.
+        """Return what `use` makes of the stored files, or `nothing`; and warnings if GitHub is away.
 
         Raises like `use_stored`, unless the run has checkpoints in the spool, which are an answer too.
         """
@@ -305,7 +305,7 @@ class RunReader:
         return prefer_aside(loaded, waiting)
 
     def _stored_fence(self, run_id: str) -> int:
-        """Return the highest fence that is stored, as far as that can be had at once."""
+        """Return the highest fence that is stored; 0 if that cannot be had at once."""
         try:
             return self.use_stored(run_id, StoredRun.highest_fence, is_hasty=True)
         except HoldfastError:
@@ -331,7 +331,7 @@ class RunReader:
     def _past_of(self, waiting: SpooledRun) -> Past:
         """Return what came before the newest of the spool: by the local copy, without asking GitHub.
 
-        Only where nothing of the run is known here, although it did not begin here, GitHub is asked.
+        GitHub is asked only if nothing of the run is known here, and it began elsewhere.
         """
         run = StoredRun(self._cached(), self.layout, waiting.run_id, self.trust)
         if not (run.find_ends().files or run.exists) and waiting.pending and waiting.pending[-1].sequence > 1:

@@ -208,7 +208,7 @@ class StoredRun:
             return 0
 
     def _is_late(self, envelope: Envelope, latest: Envelope | None) -> bool:
-        """Whether the run had been taken over by the time this checkpoint came; that is told."""
+        """Whether the run had been taken over by the time this checkpoint came; if so, a warning is added."""
         fence = envelope.header.fence
         if not fence:
             return False
@@ -282,7 +282,7 @@ class StoredRun:
         return find_candidates(self._named(is_whole=is_whole), self.files, self._numbers_in)
 
     def _named(self, *, is_whole: bool) -> list[Candidate]:
-        """Return the places that the index names; if it is lost and the files disagree, the one made anew."""
+        """Return the places that the index names; the rebuilt one if it is lost and files are rivals."""
         index = self.whole_index if is_whole else self.index
         entries: Iterable[IndexEntry] = index.all_entries if index else ()
         if index is None and has_rivals(self.files):
@@ -351,7 +351,7 @@ class StoredRun:
     def list_newest(self, count: int) -> Index:
         """Return the index with so many of the newest checkpoints at least. Raises UnknownRun.
 
-        One that has them, and names the checkpoint of `latest.json` as the newest, is taken at its word.
+        A stored index that has them, and whose newest is that of `latest.json`, is taken at its word.
         """
         index = self._sound_index()
         return index if index and (count <= len(index.entries) or index.is_whole) else self.listing(count)

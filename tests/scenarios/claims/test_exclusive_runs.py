@@ -209,7 +209,7 @@ def test_a_checkpoint_of_an_older_fence_that_is_stored_later_is_never_the_newest
     # A writer that knows of no claims, or was between its check and its write, stores one of the first.
     a.submit({"run_id": "r", "trigger": "manual", "state": {"by": "late"}, "fence": 1})
     worker = a._assembly.shards[0].worker
-    worker.contents.admit = worker.commits.admit = lambda _view, stamped: stamped
+    worker.contents.admit = worker.commits.admit = lambda _snapshot, stamped: stamped
     a.drain()
     assert len(stored(repository, "index.json")["checkpoints"]) == 3  # type: ignore[arg-type]
     assert stored(repository, "latest.json")["state_snapshot"] == {"by": "second"}

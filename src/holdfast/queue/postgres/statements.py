@@ -100,11 +100,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 # of the server, whatever its default is; and a process that freezes must not keep its locks for long.
 _SYNCED = """set_config('synchronous_commit',
     case current_setting('synchronous_commit') when 'remote_apply' then 'remote_apply' else 'on' end, true)"""
-_IMPATIENT = "set_config('lock_timeout', '8s', true)"
-TERMS = f"""select {_SYNCED}, {_IMPATIENT}, set_config('statement_timeout', '60s', true),
+_LOCK_TIMEOUT = "set_config('lock_timeout', '8s', true)"
+TERMS = f"""select {_SYNCED}, {_LOCK_TIMEOUT}, set_config('statement_timeout', '60s', true),
     set_config('idle_in_transaction_session_timeout', '8s', true)"""
 # The same for a statement that is a transaction of its own, which cannot be left amid.
-DURABLY = f"{_SYNCED} || {_IMPATIENT}"
+DURABLY = f"{_SYNCED} || {_LOCK_TIMEOUT}"
 BEGIN = f"begin; {TERMS}"
 # Advisory locks are told from those of other programs by their first number.
 LOCK_CLASS = 0x484F4C44
