@@ -16,7 +16,7 @@ from holdfast.errors import (
     UnknownRun,
 )
 from holdfast.format.paths import Layout
-from holdfast.format.receipt import Delivery, Persistence, Progress, Receipt
+from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.queue import Queue, QueueLimits, SqliteQueue
 from holdfast.queue.contract import LONGEST_BACKOFF_S
@@ -301,6 +301,26 @@ def test_renumbered_item_keeps_its_place_and_its_receipt_follows(spool: Queue) -
     assert (receipt.sequence_number, receipt.file_path) == (9, "checkpoints/build-1/cp_009_manual.json")
     assert spool.put(FakeEntry()).sequence_number == 10
     assert spool.status(0.0).bytes == 20 + 7 + 8
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda queue, item: queue.renumber(item, 9, b"9:"),
+        lambda queue, item: queue.discard([item.checkpoint_id]),
+        lambda queue, item: queue.hand_over([item.checkpoint_id]),
+    ],
+    ids=["renumber", "discard", "hand_over"],
+)
+def test_number_that_was_lost_is_given_to_nobody_who_asks_for_it(
+    spool: Queue, lose: Callable[[Queue, QueueItem], object]
+) -> None:
+    spool.put_all([FakeEntry(sequence=number) for number in (4, 6, 7)])
+    lose(spool, spool.pending()[1])
+
+    given = spool.put(FakeEntry(sequence=6)).sequence_number
+
+    assert given == max(item.sequence for item in spool.pending()) > 7
 
 
 def test_item_that_has_left_cannot_be_renumbered(spool: Queue) -> None:

@@ -54,7 +54,7 @@ class PostgresChange:
         self.execute(statements.SET_BACKOFF, values)
 
     def drop(self, rows: Sequence[ItemRow]) -> Sequence[ItemRow]:
-        self.raise_runs([(row.run_id, row.sequence, 0) for row in rows])
+        self.raise_runs([_number_of(row) for row in rows])
         self.execute(statements.DELETE_ITEMS, ([row.arrival for row in rows],))
         return rows
 
@@ -85,8 +85,14 @@ class PostgresChange:
             for row, new in zip(rows, changed, strict=True)
         ]
         self.execute(statement, (self.now, *body, *columns_of(values)))
-        moved = [(row, new) for row, new in zip(rows, changed, strict=True) if row.sequence != new.sequence]
-        self.raise_runs([(row.run_id, max(row.sequence, new.sequence), 0) for row, new in moved])
+        for row, new in zip(rows, changed, strict=True):
+            if row.sequence != new.sequence:
+                self.raise_runs([(new.run_id, new.sequence, 0), _number_of(row)])
+
+
+def _number_of(row: ItemRow) -> tuple[str, int, int]:
+    """Return what keeps the number that an item loses from being given again."""
+    return row.run_id, row.sequence, row.sequence
 
 
 def _clean(reason: str | None) -> str | None:
