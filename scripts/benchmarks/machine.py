@@ -29,7 +29,7 @@ def describe(disk: Path, memory: Path) -> dict[str, str]:
 
 
 def is_busy() -> bool:
-    """Tell whether others keep the cores from what is to be measured."""
+    """Whether others keep the cores from what is to be measured."""
     return os.getloadavg()[0] > (os.cpu_count() or 1) / 2
 
 

@@ -62,7 +62,7 @@ class Environment:
         self.stamp = folder / "stamp.json"
 
     def is_whole(self) -> bool:
-        """Tell whether it was made to the end and lost nothing since."""
+        """Whether it was made to the end and lost nothing since."""
         try:
             stamp = json.loads(self.stamp.read_text(encoding="utf-8"))
             return self.python.exists() and self._distributions().issuperset(stamp)

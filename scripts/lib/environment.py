@@ -68,7 +68,7 @@ def installed_distributions() -> set[str]:
 
 
 def is_current() -> bool:
-    """Tell whether the environment was made from today's sources for this Python and lost nothing since.
+    """Whether the environment was made from today's sources for this Python and lost nothing since.
 
     What someone added to it by hand does no harm.
     """
@@ -82,7 +82,7 @@ def is_current() -> bool:
 
 
 def has_working_python() -> bool:
-    """Tell whether the environment's own Python runs and finds its environment current."""
+    """Whether the environment's own Python runs and finds its environment current."""
     try:
         answer = subprocess.run([PYTHON, "-I", __file__, "--is-current"], capture_output=True, check=False)
     except OSError:

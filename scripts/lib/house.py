@@ -17,6 +17,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RULES = Path(__file__).with_name("house.toml")
 PURITY = "Pure modules decide without I/O"
+# What time it is, and what is random, comes into a pure module as an argument. Modules that give nothing
+# else, such as `random`, are forbidden in pyproject.toml.
+UNSTEADY = frozenset({"datetime.now", "datetime.today", "datetime.utcnow", "date.today", "uuid1", "uuid4"})
 # What users touch acts by nature, and may happen to import nothing that does.
 DOORS = frozenset({"action", "cli", "n8n", "presentation", "sidecar"})
 # A module with fewer of these hands on what others have decided.
@@ -63,18 +66,21 @@ def read_modules(package: Path) -> list[Module]:
 
 
 def check_class_names(modules: Iterable[Module], known: Collection[str]) -> Iterator[str]:
-    """No class name means two things; those `known` are still to be renamed."""
+    """No class name means two things; those `known` are still to be renamed.
+
+    Names that differ by a leading underscore or by capitals alone are the same to who speaks them.
+    """
     places = defaultdict(list)
     for module in modules:
         if not module.is_emulator:
             for node in module.nodes:
                 if isinstance(node, ast.ClassDef):
-                    places[node.name].append(module.name)
+                    places[_spoken(node.name)].append(f"{node.name} is in {module.name}")
     for name, found in places.items():
-        if len(found) > 1 and name not in known:
-            yield f"class {name} is in {' and in '.join(found)}: rename all but one"
+        if len(found) > 1 and name not in map(_spoken, known):
+            yield f"class {' and '.join(found)}: rename all but one"
     for name in known:
-        if len(places[name]) < 2:
+        if len(places[_spoken(name)]) < 2:
             yield f"class {name} is there once: take it out of class_names_twice in {RULES.name}"
 
 
@@ -96,9 +102,17 @@ def check_purity(
         package = module.place.parts[0]
         if module.place.name == "__init__.py" or len(module.place.parts) == 1 or package in DOORS:
             continue
-        is_listed = any(module.name == each or module.name.startswith(f"{each}.") for each in listed)
+        is_listed = _is_listed(module, listed)
         if not (is_listed or module.is_emulator or _reaches(module.name, graph, impure)):
             yield f'{module.name} is pure: list it in pyproject.toml under "{PURITY}", so that it stays so'
+
+
+def check_steadiness(modules: Iterable[Module], listed: Collection[str]) -> Iterator[str]:
+    """What a pure module decides depends on its arguments alone."""
+    for module in modules:
+        if _is_listed(module, listed):
+            for line, name in _unsteady(module):
+                yield f"{module.name}:{line} is to be pure and uses {name}: take that as an argument"
 
 
 def check_tests(
@@ -126,6 +140,22 @@ def check_words(contents: Mapping[str, bytes]) -> Iterator[str]:
             if found := pattern.search(content):
                 line = content.count(b"\n", 0, found.start()) + 1
                 yield f"{path}:{line} names {what}, {found[0].decode()!r}: leave it out"
+
+
+def _spoken(name: str) -> str:
+    return name.lstrip("_").lower()
+
+
+def _is_listed(module: Module, listed: Collection[str]) -> bool:
+    return any(module.name == each or module.name.startswith(f"{each}.") for each in listed)
+
+
+def _unsteady(module: Module) -> Iterator[tuple[int, str]]:
+    for node in module.nodes:
+        if isinstance(node, ast.Name | ast.Attribute):
+            ends = {".".join(ast.unparse(node).split(".")[-count:]) for count in (1, 2)}
+            if found := ends & UNSTEADY:
+                yield node.lineno, found.pop()
 
 
 def _imports(module: Module, ours: Collection[str]) -> set[str]:
@@ -174,6 +204,7 @@ def main() -> int:
         *check_class_names(modules, rules["class_names_twice"]),
         *check_noqa(modules, rules["noqa_limit"]),
         *check_purity(modules, purity["source_modules"], purity["forbidden_modules"]),
+        *check_steadiness(modules, purity["source_modules"]),
         *check_tests(modules, rules["tested_by"], tests),
         *check_words(contents),
     ]

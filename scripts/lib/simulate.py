@@ -23,7 +23,7 @@ from holdfast.drain.worker import LONGEST_SLEEP_IN_OUTAGE_S
 from holdfast.errors import Unavailable
 from holdfast.format.receipt import QueueItem
 from holdfast.ratelimit.limits import Cost
-from holdfast.sharding.rendezvous import rank
+from holdfast.sharding.homes import rank
 from tests.fakes.drain_simulation import REQUEST_S, START, CountingGitHub, Simulation, make_item
 
 Mode = Literal["contents", "commit"]

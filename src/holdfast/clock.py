@@ -14,6 +14,8 @@ from holdfast.errors import Stopped
 SHORT_PAUSE_S = 2.5
 # Enough to verify and index the checkpoint under way, and within the 7.5 s that a cancelled job has.
 GRACE_S = 4.0
+# As long as GitHub has not answered yet, a drain that was given less time waits that long for an answer.
+LEAST_WAIT_S = 2.0
 _STEP_S = 0.05
 _BOOT_TIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
@@ -85,6 +87,7 @@ class Deadline:
     random_share: Callable[[], float] = lambda: 1.0
     _ends_at: float = inf
     _grace_ends_at: float | None = None
+    _is_answered: bool = False
 
     def expired(self) -> bool:
         """Whether nothing may be repeated any more."""
@@ -97,6 +100,19 @@ class Deadline:
     def is_late(self) -> bool:
         """Whether the time is over."""
         return self.clock.now() >= self._ends_at
+
+    def longest_wait_s(self) -> float:
+        """Return how long an answer may be waited for.
+
+        A GitHub that has answered since the time began gets the grace for each further answer, also after
+        the time: work gets done by it. One that has not is waited for until the end.
+        """
+        least_s = self.grace_s if self._is_answered else LEAST_WAIT_S
+        return max(self._ends_at - self.clock.now(), least_s)
+
+    def note_answer(self) -> None:
+        """Take note that GitHub answers."""
+        self._is_answered = True
 
     def check_grace(self) -> None:
         """Raise Stopped once the grace after an order to stop is over."""
@@ -134,6 +150,7 @@ class Deadline:
     def until(self, moment: float) -> Iterator[None]:
         """Have the time end at `moment` meanwhile."""
         before, self._ends_at = self._ends_at, moment
+        self._is_answered = False
         try:
             yield
         finally:

@@ -13,6 +13,8 @@ from weakref import WeakSet
 from holdfast.errors import DiskFailed, SpoolDamaged, SpoolError, SpoolUnwritable
 
 LOCK_TIMEOUT_S = 10
+NO_ROOM_TO_SHARE = sqlite3.SQLITE_IOERR_SHMSIZE
+"""SQLite's code where the disk has no room for the file that lets several use a database."""
 UNCONFIRMED = "the disk failed to confirm a write; check the disk, then start Holdfast again"
 
 
@@ -103,8 +105,11 @@ def _opened(folder: Path) -> Iterator[int]:
 
 def translate(error: BaseException, folder: Path) -> SpoolError:
     """Return our error for one of SQLite or of the system, in a sentence that says what to do."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = getattr(error, "sqlite_errorcode", 0)
     text = str(error)
+    if code == NO_ROOM_TO_SHARE or (code == sqlite3.SQLITE_CANTOPEN and _takes_no_files(folder)):
+        code, text = sqlite3.SQLITE_FULL, "the disk is full"
+    code &= 0xFF
     if isinstance(error, OSError) and error.errno in _SQLITE_CODES:
         code, text = _SQLITE_CODES[error.errno], error.strerror or text
     is_garbled = isinstance(error, UnicodeDecodeError) or text.startswith(_GARBLED)
@@ -116,6 +121,15 @@ def translate(error: BaseException, folder: Path) -> SpoolError:
         if code in codes:
             return SpoolUnwritable(f"{folder}: {text}; {advice}")
     return SpoolUnwritable(f"{folder} cannot be used: {text or type(error).__name__}")
+
+
+def _takes_no_files(folder: Path) -> bool:
+    """Whether the disk has no room for the name of another file: SQLite says only that it cannot open one."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return not disk.f_bavail or (disk.f_files > 0 and not disk.f_favail)
 
 
 # What SQLite and its driver say of damage for which they have no code.

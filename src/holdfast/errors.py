@@ -30,10 +30,12 @@ HoldfastError
     ├── Refused                  a person must act: token, permission, rules, content
     ├── Throttled                GitHub, or our own budget, says when to come back
     ├── Unavailable              no clear answer: the write may have landed
+    │   └── Silent                   no answer for as long as we wait: to ask again at once is of no use
+    ├── ClaimNotShown            a checkpoint has the fence of a claim that is not there, or not yet
     └── Unverified               what was written does not read back as it was sent
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 ConflictKind = Literal["stale_file", "head_moved", "exists"]
 RefusalKind = Literal[
@@ -49,8 +51,20 @@ RefusalKind = Literal[
 ThrottleKind = Literal["primary", "secondary", "own_budget"]
 
 
+RemedyKind = Literal["runs", "checkpoints", "summary", "set_aside", "force", "review", "fork"]
+
+
+class Remedy(NamedTuple):
+    """What can be done about an error: each door has its own command or call for it."""
+
+    kind: RemedyKind
+    run_id: str = ""
+
+
 class HoldfastError(Exception):
     """The root of every error that Holdfast raises on purpose."""
+
+    remedy: Remedy | None = None
 
 
 class InvalidCheckpoint(HoldfastError):
@@ -140,9 +154,10 @@ class Stopped(HoldfastError):
 class DecisionRefused(HoldfastError):
     """The run is not such that this can be decided; `code` says why, for programs."""
 
-    def __init__(self, code: str, reason: str) -> None:
+    def __init__(self, code: str, reason: str, remedy: Remedy | None = None) -> None:
         super().__init__(reason)
         self.code = code
+        self.remedy = remedy
 
 
 class Claimed(HoldfastError):
@@ -175,6 +190,10 @@ class SweepBusy(HoldfastError):
 
 class UnknownRun(HoldfastError):
     """The run, or the checkpoint of it that was asked for, is neither stored nor spooled."""
+
+    def __init__(self, reason: str, remedy: Remedy | None = None) -> None:
+        super().__init__(reason)
+        self.remedy = remedy
 
 
 class RunArchived(UnknownRun):
@@ -266,7 +285,26 @@ class Throttled(GatewayError):
 
 
 class Unavailable(GatewayError):
-    """GitHub gave no clear answer; what was to be written may have been written."""
+    """GitHub gave no clear answer; what was to be written may have been written.
+
+    `is_late` says that there was none at all in the time that was given for it.
+    """
+
+    def __init__(self, path: str, reason: str, *, is_late: bool = False) -> None:
+        super().__init__(path, reason)
+        self.is_late = is_late
+
+
+class Silent(Unavailable):
+    """GitHub did not answer for as long as we wait, however often it was asked."""
+
+
+class ClaimNotShown(GatewayError):
+    """A checkpoint of `run_id` has the fence of a claim that is not there, or not shown yet: look again."""
+
+    def __init__(self, run_id: str, reason: str) -> None:
+        super().__init__("", f"run {run_id!r} waits for a second look at its claim: {reason}")
+        self.run_id = run_id
 
 
 class Unverified(GatewayError):

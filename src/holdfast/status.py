@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from holdfast.drain.outage import Outage, parse_outage
 from holdfast.drain.plan import forecast_drain_s, plan_drain
 from holdfast.errors import SpoolError
 from holdfast.format.receipt import QueueItem
-from holdfast.queue import QueueLimits, QueueStatus, SqliteQueue
+from holdfast.queue import Queue, QueueLimits, QueueStatus, SqliteQueue
+from holdfast.queue.room import too_full
 from holdfast.queue.rows import tell_newer
 from holdfast.ratelimit.budget import Budget
 from holdfast.ratelimit.record import report_budget
@@ -82,6 +84,8 @@ class Status:
     budget: Mapping[str, Any]
     disk_free_bytes: int
     last_error: str | None
+    saves_refused: str | None
+    """Why nothing more is accepted, such as a full disk; None while it is."""
     next_try: NextTry | None
     set_aside: list[RefusedCheckpoint]
     drained_by: str | None
@@ -107,8 +111,13 @@ def _look_at(assembly: Assembly, *, in_short: bool) -> Status:
     now = assembly.clock.now()
     if assembly.settings.database_url or (assembly.folder / _SPOOL).is_dir():
         return _look_at_spool(assembly, now, in_short=in_short)
-    _check_can_be_made(assembly.settings.data_dir.absolute())
-    return _status(assembly, _NOTHING, report_budget(Budget(assembly.limits), now))
+    settings = assembly.settings
+    _check_can_be_made(settings.data_dir.absolute())
+    limits, free_bytes = QueueLimits(min_free_bytes=settings.min_free_bytes), _free_bytes(settings.data_dir)
+    refused = (
+        None if free_bytes > limits.min_free_bytes else str(too_full(assembly.folder, free_bytes, limits))
+    )
+    return _status(assembly, _NOTHING, report_budget(Budget(assembly.limits), now), saves_refused=refused)
 
 
 def _merge(repository: str, shards: Sequence[Status]) -> Status:
@@ -117,12 +126,14 @@ def _merge(repository: str, shards: Sequence[Status]) -> Status:
     tries = [shard.next_try for shard in shards if shard.next_try]
     drainers = dict.fromkeys(shard.drained_by for shard in shards if shard.drained_by)
     errors = [f"{shard.repository}: {shard.last_error}" for shard in shards if shard.last_error]
+    refusals = dict.fromkeys(shard.saves_refused for shard in shards if shard.saves_refused)
     return replace(
         shards[0],
         repository=repository,
         spool=_add_up([shard.spool for shard in shards]),
         budget=tightest.budget,
         last_error="; ".join(errors) or None,
+        saves_refused="; ".join(refusals) or None,
         next_try=min(tries, key=lambda each: each.in_s, default=None),
         set_aside=[entry for shard in shards for entry in shard.set_aside][:SHOWN_SET_ASIDE],
         drained_by="; ".join(drainers) or None,
@@ -152,6 +163,7 @@ def _status(
     budget: Mapping[str, Any],
     *,
     last_error: str | None = None,
+    saves_refused: str | None = None,
     next_try: NextTry | None = None,
     set_aside: Sequence[RefusedCheckpoint] = (),
     drained_by: str | None = None,
@@ -164,6 +176,7 @@ def _status(
         budget=budget,
         disk_free_bytes=_free_bytes(assembly.settings.data_dir),
         last_error=last_error,
+        saves_refused=saves_refused,
         next_try=next_try,
         set_aside=list(set_aside),
         drained_by=drained_by,
@@ -189,20 +202,19 @@ def _free_bytes(folder: Path) -> int:
 def _look_at_spool(assembly: Assembly, now: float, *, in_short: bool) -> Status:
     spool = assembly.spool
     status = spool.status(now)
+    told = partial(_status, assembly, status, saves_refused=_saves_refused(spool))
     if trouble := spool.trouble():
-        return _status(assembly, status, assembly.rate_limiter.report(), last_error=trouble)
+        return told(assembly.rate_limiter.report(), last_error=trouble)
     outage = parse_outage(spool.notes().get(OUTAGE_NOTE))
     pending = [] if in_short else spool.pending()
     newer = spool.newer_runs()
     last_error = outage.sentence if outage else tell_newer(newer) if newer else None
     if in_short:
-        return _status(assembly, status, assembly.rate_limiter.report(), last_error=last_error)
+        return told(assembly.rate_limiter.report(), last_error=last_error)
     budget = assembly.rate_limiter.budget
     forecast_s = None if outage else forecast_drain_s(pending, budget, now, assembly.policy)
     aside = spool.set_aside_entries()[:SHOWN_SET_ASIDE] if status.set_aside else []
-    return _status(
-        assembly,
-        status,
+    return told(
         assembly.rate_limiter.report(spool_depth=status.depth, drain_forecast_s=forecast_s),
         last_error=last_error,
         next_try=_next_try(pending, outage, budget, now, assembly.policy),
@@ -212,6 +224,15 @@ def _look_at_spool(assembly: Assembly, now: float, *, in_short: bool) -> Status:
         ],
         drained_by=spool.drained_by(),
     )
+
+
+def _saves_refused(spool: Queue) -> str | None:
+    """Return what the next checkpoint would be refused with."""
+    try:
+        spool.check_room()
+    except SpoolError as error:
+        return str(error)
+    return None
 
 
 def _next_try(

@@ -493,7 +493,10 @@ def test_a_run_that_waits_for_a_person_says_so_and_the_command_runs(machine: Mac
     assert (ended.returncode, ended.stdout) == (0, b"built\n")
     assert ended.stderr.count(b"\n") == 1
     assert ended.stderr.startswith(b"holdfast: the run waits for a person since ")
-    assert b"because 5 errors: holdfast review nightly --decision continue" in ended.stderr
+    assert (
+        b"because 5 errors, until a review decides: holdfast review nightly --decision continue"
+        in ended.stderr
+    )
     assert machine.done()["build"] == "built\n"
 
 

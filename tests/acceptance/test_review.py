@@ -252,7 +252,7 @@ def test_a_run_that_was_stopped_stays_stopped_whatever_comes_after(step: tuple[H
 
     assert (plan.resumable, plan.status, plan.needs_review, plan.review) == (False, "failed", False, None)
     assert "was stopped by a review" in plan.warnings[0]
-    assert "holdfast fork r" in plan.warnings[0]
+    assert "a fork of it can" in plan.warnings[0]
     assert [(run.resumable, run.status) for run in hf.runs()] == [(False, "failed")]
     assert hf.runs(resumable=True) == hf.runs(review=True) == []
     with pytest.raises(DecisionRefused, match="does not wait"):
@@ -288,7 +288,7 @@ def test_a_run_that_was_stopped_is_not_rolled_back_but_forked(step: tuple[Holdfa
     save(trigger="escalation", phase="phase_2")
     hf.review("r", "stop")
 
-    with pytest.raises(DecisionRefused, match="holdfast fork r"):
+    with pytest.raises(DecisionRefused, match="a fork of it can"):
         hf.rollback("r", 1)
     with pytest.raises(DecisionRefused, match="an earlier one"):
         hf.fork("r", 3, "s")

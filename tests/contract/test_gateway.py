@@ -16,10 +16,9 @@ from holdfast.github.calls import (
     ReadPage,
     ReadTree,
 )
-from holdfast.github.history_calls import CountCommits, ReadCommit, ReadHistory, ReadReplacedHead
-from holdfast.github.inspection import ReadRepository
+from holdfast.github.inspection import CountCommits, ReadCommit, ReadHistory, ReadReplacedHead, ReadRepository
 from holdfast.github.listing import read_snapshot
-from holdfast.github.records import File, Signature
+from holdfast.github.results import File, Signature
 from holdfast.github.write_calls import (
     CommitFiles,
     CreateBranch,
@@ -54,7 +53,6 @@ def test_repository_names_its_default_branch_and_that_we_may_write(gateway: Gate
     assert record.html_url.endswith(record.full_name)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [
@@ -100,7 +98,6 @@ def test_written_file_is_read_by_branch_and_by_commit(started: Gateway) -> None:
     assert revision.blob_shas == {"runs/a/cp_001.json": by_branch.blob_sha}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "content", [b"", b"[]", b'{"message": "Not Found"}', b"\x00\xff\r\n", b"x" * 1_500_000]
 )
@@ -111,7 +108,6 @@ def test_content_comes_back_byte_for_byte(started: Gateway, content: bytes) -> N
     assert started.perform(ReadBlob(blob_sha(content))) == content
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["a b.json", "50%.json", "q?x=1.json", "h#1.json", "ünïcode.json", "a+b&c.json"]
 )
@@ -198,7 +194,6 @@ def test_delete_of_a_file_that_changed_is_a_conflict(started: Gateway) -> None:
     assert caught.value.kind == "stale_file"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [
@@ -241,7 +236,6 @@ def test_root_is_a_folder_too(started: Gateway) -> None:
     assert [entry.path for entry in started.perform(ListFolder("", "main")).entries] == ["README.md"]
 
 
-@pytest.mark.slow
 def test_folder_is_cut_off_at_a_thousand_entries_but_the_tree_is_not(started: Gateway) -> None:
     files: dict[str, str | None] = {f"runs/{number:04d}.json": str(number) for number in range(1001)}
     commit_sha = started.perform(WriteCommit(started.perform(WriteTree(files)), "Many"))
@@ -392,7 +386,6 @@ def test_snapshot_of_no_files_is_the_head(started: Gateway) -> None:
     assert read_snapshot(started, "main", ()).head_sha == started.perform(ReadHead("main"))
 
 
-@pytest.mark.slow
 def test_snapshot_holds_more_files_than_one_query_asks_for(started: Gateway) -> None:
     files = {f"runs/{number}.json": str(number).encode() for number in range(230)}
     head = started.perform(ReadHead("main"))
@@ -433,7 +426,6 @@ def test_write_and_delete_name_the_commit_that_they_were_made_on(started: Gatewa
     assert (written.parent_sha, deleted.parent_sha) == (before, written.commit_sha)
 
 
-@pytest.mark.slow
 def test_blobs_are_read_together_by_their_shas(started: Gateway) -> None:
     small, large = [b"{}", b'"\xc3\xa9"\n'], [b"\xff\x00 binary", b"x" * 700_000]
     for number, content in enumerate([*small, *large]):
@@ -453,7 +445,6 @@ def test_blob_that_is_not_there_is_missing_among_others_too(started: Gateway) ->
     assert caught.value.path == NO_SHA
 
 
-@pytest.mark.slow
 def test_history_is_read_in_pages_and_counted(started: Gateway) -> None:
     tree_sha = started.perform(ReadCommit(started.perform(ReadHead("main")))).tree_sha
     head = ""

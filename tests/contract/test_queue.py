@@ -16,13 +16,13 @@ from holdfast.errors import (
     UnknownRun,
 )
 from holdfast.format.paths import Layout
-from holdfast.format.receipt import Delivery, Persistence, Progress, Receipt
+from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.queue import Queue, QueueLimits, SqliteQueue
 from holdfast.queue.contract import LONGEST_BACKOFF_S
 from holdfast.queue.fallback import FallbackQueue
 from holdfast.queue.postgres import Database, PostgresQueue
-from holdfast.sharding.rendezvous import rank
+from holdfast.sharding.homes import rank
 from holdfast.sharding.sharded_queue import ShardedQueue
 from tests.fakes.clock import VirtualClock
 from tests.fakes.postgres import postgres_url
@@ -37,8 +37,11 @@ def open_sqlite(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue
 
 
 def open_postgres(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue:
-    database = Database(postgres_url(folder))
-    return PostgresQueue.open(database, "target", folder=folder, limits=limits, clock=clock, layout=Layout())
+    """Open the queue of the target that is named as the folder; its neighbours share the database."""
+    database = Database(postgres_url(folder.parent))
+    return PostgresQueue.open(
+        database, folder.name, folder=folder, limits=limits, clock=clock, layout=Layout()
+    )
 
 
 def open_fallback(folder: Path, limits: QueueLimits, clock: VirtualClock) -> Queue:
@@ -85,7 +88,7 @@ def clock() -> VirtualClock:
         pytest.param(open_postgres, id="postgres"),
         pytest.param(open_fallback, id="postgres with fallback"),
         pytest.param(open_shards, id="shards"),
-        pytest.param(open_shared_shards, id="shards in postgres with fallback", marks=pytest.mark.slow),
+        pytest.param(open_shared_shards, id="shards in postgres with fallback"),
     ]
 )
 def open_queue(request: pytest.FixtureRequest, tmp_path: Path, clock: VirtualClock) -> Iterator[OpenQueue]:
@@ -111,7 +114,6 @@ def delivery(sequence: int = 1) -> Delivery:
     return Delivery(sequence, path, blob_sha="b10b", commit_sha="c0ffee")
 
 
-@pytest.mark.slow
 def test_put_answers_with_a_receipt_and_keeps_the_bytes(spool: Queue) -> None:
     entry = FakeEntry(content=bytes(range(256)))
 
@@ -299,6 +301,26 @@ def test_renumbered_item_keeps_its_place_and_its_receipt_follows(spool: Queue) -
     assert (receipt.sequence_number, receipt.file_path) == (9, "checkpoints/build-1/cp_009_manual.json")
     assert spool.put(FakeEntry()).sequence_number == 10
     assert spool.status(0.0).bytes == 20 + 7 + 8
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        lambda queue, item: queue.renumber(item, 9, b"9:"),
+        lambda queue, item: queue.discard([item.checkpoint_id]),
+        lambda queue, item: queue.hand_over([item.checkpoint_id]),
+    ],
+    ids=["renumber", "discard", "hand_over"],
+)
+def test_number_that_was_lost_is_given_to_nobody_who_asks_for_it(
+    spool: Queue, lose: Callable[[Queue, QueueItem], object]
+) -> None:
+    spool.put_all([FakeEntry(sequence=number) for number in (4, 6, 7)])
+    lose(spool, spool.pending()[1])
+
+    given = spool.put(FakeEntry(sequence=6)).sequence_number
+
+    assert given == max(item.sequence for item in spool.pending()) > 7
 
 
 def test_item_that_has_left_cannot_be_renumbered(spool: Queue) -> None:
@@ -582,7 +604,6 @@ def test_two_that_put_by_turns_see_the_numbers_of_each_other(open_queue: OpenQue
     assert [item.sequence for item in other.pending()] == numbers
 
 
-@pytest.mark.slow
 def test_threads_that_put_at_once_get_distinct_numbers(open_queue: OpenQueue) -> None:
     queues = [open_queue(), open_queue()]
     start = threading.Barrier(8)
@@ -628,7 +649,6 @@ def test_checkpoint_said_to_be_new_that_is_known_is_answered_and_not_doubled(spo
     assert spool.status(0.0).depth == 1
 
 
-@pytest.mark.slow
 def test_large_body_comes_back_whole_and_can_be_renumbered(spool: Queue) -> None:
     content = bytes(range(256)) * 12_000
     spool.put(FakeEntry(content=content))

@@ -14,7 +14,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from holdfast.mcp.http import AgentServer
+from holdfast.mcp.server import AgentServer
 from holdfast.settings import unknown_variables
 from holdfast.settings.kinds import Secret
 from tests.docs.pages import page

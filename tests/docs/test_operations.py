@@ -15,7 +15,7 @@ COMMANDS = "tests/unit/cli/test_operations.py"
 TRIED = {
     "What happens when": ["the rows below"],
     "a limit of GitHub is reached": [
-        "tests/unit/drain/test_worker.py::test_limit_is_waited_for_with_patience_five_minutes_at_a_time_and_without_a_call",
+        "tests/unit/drain/test_worker.py::test_limit_is_waited_for_within_the_timeout_five_minutes_at_a_time_and_without_a_call",
         "tests/unit/ratelimit/test_shared_file.py::test_wait_survives_a_restart_and_goes_on_where_it_was",
         "tests/unit/drain/test_worker.py::test_critical_goes_first",
     ],
@@ -23,6 +23,12 @@ TRIED = {
         "tests/unit/drain/test_worker.py::test_outage_is_met_with_growing_pauses_and_then_drained",
         "tests/unit/drain/test_worker.py::test_long_outage_is_looked_at_once_in_half_a_minute",
         "tests/acceptance/test_sidecar.py::test_an_outage_is_told_as_delayed_persistence",
+    ],
+    "GitHub takes requests and answers none": [
+        "tests/unit/cli/test_hanging_github.py::test_what_reads_gives_up_after_half_a_minute",
+        "tests/unit/cli/test_hanging_github.py::test_a_drain_ends_in_its_time_and_keeps_everything",
+        "tests/scenarios/drain/test_deadline.py::test_a_github_that_begins_to_hang_is_given_a_grace",
+        "tests/unit/cli/test_execution.py::test_an_outage_that_goes_on_delays_no_command_for_longer_than_a_look",
     ],
     "someone else wrote first": [
         "tests/acceptance/test_storm.py::test_eight_writers_of_one_run_lose_nothing_and_agree_on_every_number",
@@ -95,7 +101,7 @@ TRIED = {
     "`invalid`": [f"{COMMANDS}::test_refusal_is_told_and_the_cure_of_the_page_helps"],
     "GitHub's limits": ["the limits below"],
     "requests an hour (5,000, or 1,000 for the token of a job)": [
-        "tests/unit/drain/test_worker.py::test_throttled_drain_ends_at_once_without_patience_and_says_why",
+        "tests/unit/drain/test_worker.py::test_throttled_drain_ends_at_once_without_a_timeout_and_says_why",
         "tests/unit/ratelimit/test_shared_file.py::test_budget_survives_a_restart",
     ],
     "requests that create content": [

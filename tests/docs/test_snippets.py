@@ -13,9 +13,11 @@ import pytest
 import structlog
 from ruamel.yaml import YAML
 
+from holdfast.cli import build_parser
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import draft_from_text
-from holdfast.settings import Settings
+from holdfast.presentation.exits import WrongUse
+from holdfast.settings import Settings, unknown_variables
 from holdfast.settings.file import read_settings_file
 from tests.docs.pages import ROOT, Block, Page, every_page
 from tests.docs.parts import real_parts
@@ -28,6 +30,8 @@ WITH_PARTS = {"docs/scaling.md"}
 SHOWN_ONLY = {"text", "ini", "mermaid"}
 MOST_NOT_RUN = 6
 
+# When, the settings, and the words of the command; what a shell does after it is not looked at.
+_SCHEDULED = re.compile(r"(?:[\d*/,-]+ +){5}((?:HOLDFAST_\w+=\S+ +)*)holdfast ([^|&;]+)")
 _PRINTED = re.compile(r"# => (.*)$", re.MULTILINE)
 
 
@@ -105,6 +109,19 @@ def test_python_that_prints_something_else_is_noticed(shell: Shell) -> None:
         _execute(block, shell, {}, "here")
 
 
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("* * * * holdfast drain", AssertionError),
+        ("* * * * * HOLDFAST_REPOSITORY=a/b holdfast drain", AssertionError),
+        ("* * * * * holdfast drain --until 3", WrongUse),
+    ],
+)
+def test_a_crontab_that_would_not_work_is_noticed(line: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        _parse_crontab(Block("crontab", (line,), 1), "here")
+
+
 def test_a_checkpoint_that_would_be_refused_is_noticed() -> None:
     with pytest.raises(InvalidCheckpoint, match="not a trigger"):
         _parse(Block("json", ('{"trigger": "whim", "state": {}}',), 1), "here")
@@ -128,9 +145,12 @@ def _run(page: Page, block: Block, shell: Shell, names: dict[str, Any]) -> None:
             assert YAML(typ="safe").load(block.text), place
         case "toml":
             _read_settings(block, shell)
+        case "crontab":
+            _parse_crontab(block, place)
         case language:
             assert language in SHOWN_ONLY, f"{place}: nothing checks a block of {language!r}"
             assert not any(line.startswith("$ ") for line in block.lines), f"{place}: make it console"
+            assert not any(map(_SCHEDULED.match, block.lines)), f"{place}: make it crontab"
 
 
 def _run_apart(block: Block, shell: Shell, place: str) -> None:
@@ -176,6 +196,17 @@ def _read_settings(block: Block, shell: Shell) -> None:
     path = shell.folder / "shown.toml"
     path.write_text(block.text, "utf-8")
     Settings.from_environment({}, file=read_settings_file(path))
+
+
+def _parse_crontab(block: Block, place: str) -> None:
+    """Each line of a crontab says when, and calls a command that there is, with settings that there are."""
+    for line in block.lines:
+        scheduled = _SCHEDULED.match(line)
+        assert scheduled, place
+        assignments, words = scheduled.groups()
+        settings = dict(each.split("=", 1) for each in assignments.split())
+        assert not unknown_variables(settings), place
+        build_parser().parse_args(words.split())
 
 
 def _parse(block: Block, place: str) -> None:

@@ -25,16 +25,17 @@ from holdfast.github.calls import (
     ReadPage,
     ReadTree,
 )
-from holdfast.github.history_calls import (
+from holdfast.github.inspection import (
     HISTORY_PAGE,
     CommitRecord,
     CountCommits,
     ReadCommit,
     ReadHistory,
     ReadReplacedHead,
+    ReadRepository,
+    RepositoryRecord,
 )
-from holdfast.github.inspection import ReadRepository, RepositoryRecord
-from holdfast.github.records import File, HeadReading, Listing, ListingEntry, Page, Signature
+from holdfast.github.results import File, HeadReading, Listing, ListingEntry, Page, Signature
 from holdfast.github.write_calls import (
     CommitFiles,
     CreateBranch,

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorServer
 from holdfast.library import Holdfast
 from holdfast.settings import Settings
-from holdfast.sharding.rendezvous import rank
+from holdfast.sharding.homes import rank
 from tests.fakes.repository import check_files, read_branch
 
 ONE, TWO, THREE = SHARDS = ("acme/one", "acme/two", "umbrella/three")

@@ -100,7 +100,7 @@ def finish(process: "subprocess.Popen[str]") -> tuple[int, str]:
 
 
 def ask_whether_current(root: Path) -> bool:
-    """Tell whether the environment under `root` takes itself for current."""
+    """Whether the environment under `root` takes itself for current."""
     python, script = root / ".venv" / "bin" / "python", root / "scripts" / "lib" / "environment.py"
     return (
         subprocess.run([python, "-I", "-S", script, "--is-current"], check=False, timeout=60).returncode == 0

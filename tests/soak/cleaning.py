@@ -294,7 +294,7 @@ class Place:
         self.worker.policy = replace(self.worker.policy, mode=mode)
         if self._batches:
             self.worker.policy = replace(self.worker.policy, singles_share=0.0)
-        self.worker.drain(patience_s=20.0)
+        self.worker.drain(timeout_s=20.0)
 
     def _save(self, run_id: str, choice: int) -> None:
         is_last = choice % 5 == 0
@@ -392,7 +392,7 @@ def finish(places: list[Place], world: Simulation) -> None:
         def finish() -> None:
             Doom(None)
             place.start()
-            place.worker.drain(patience_s=30 * DAY_S)
+            place.worker.drain(timeout_s=30 * DAY_S)
             with suppress(HoldfastError):  # GitHub may still ask us to stay away
                 place.sweeper.sweep()
 

@@ -218,7 +218,7 @@ class Workplace:
             self._life = self._life or self._start()
             worker = self._life.worker
             worker.policy = replace(worker.policy, mode=drain.mode)
-            worker.drain(patience_s=drain.patience_s)
+            worker.drain(timeout_s=drain.timeout_s)
         except SpoolBusy:
             return  # another machine drains
         except Killed:

@@ -159,7 +159,7 @@ class _Stage:
         modes = [
             machine.drains[-1].mode if machine.drains else "contents" for machine in self._schedule.machines
         ]
-        last = [Machine(drains=(Drain(mode, patience_s=ENOUGH_S),)) for mode in modes]
+        last = [Machine(drains=(Drain(mode, timeout_s=ENOUGH_S),)) for mode in modes]
         self._world.run(
             {f"machine-{number}": self._program(number, machine) for number, machine in enumerate(last)}
         )

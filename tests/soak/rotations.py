@@ -131,7 +131,7 @@ def _state(run: int, number: int) -> dict[str, Any]:
 
 
 def _rotate(environment: dict[str, str], emulator: Deadly, requests: int) -> bool:
-    """Return whether it came to its end before it was killed, which happens at this request."""
+    """Whether it came to its end before it was killed, which happens at this request."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
     command = [sys.executable, "-m", "holdfast", "keys", "rotate", "--all"]
     process = subprocess.Popen(

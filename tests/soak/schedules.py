@@ -70,7 +70,7 @@ class Drain:
     """A machine drains; if its process dies of it, the next drain begins with a restart."""
 
     mode: Mode = "contents"
-    patience_s: float = 0.0
+    timeout_s: float = 0.0
     after_s: float = 0.0
     dies: Death | None = None
 
@@ -150,7 +150,7 @@ def _drains() -> SearchStrategy[Drain]:
     return st.builds(
         Drain,
         mode=st.sampled_from(("contents", "commit", "contents")),
-        patience_s=st.sampled_from((5.0, 0.0, 100.0, 4000.0)),
+        timeout_s=st.sampled_from((5.0, 0.0, 100.0, 4000.0)),
         after_s=st.sampled_from(WAITS_BEFORE_DRAINS_S),
         dies=st.none() | st.none() | _deaths(20),
     )

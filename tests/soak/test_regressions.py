@@ -26,12 +26,12 @@ SCHEDULES = {
         faults=("any:500:nth=1:times=1",),
     ),
     "a request that GitHub carried out late brought back a file under a number that was lost": Schedule(
-        machines=(Machine((Drain(patience_s=100.0, after_s=0.1),)), Machine((Drain(after_s=0.3),))),
+        machines=(Machine((Drain(timeout_s=100.0, after_s=0.1),)), Machine((Drain(after_s=0.3),))),
         calls=(Submit(machine=0, checkpoint=0), Submit(machine=1, checkpoint=3)),
         faults=("put:late=100:nth=1",),
     ),
     "the late request came after the file had been deleted": Schedule(
-        machines=(Machine((Drain(patience_s=100.0, after_s=0.1),)), Machine((Drain(after_s=2.0),))),
+        machines=(Machine((Drain(timeout_s=100.0, after_s=0.1),)), Machine((Drain(after_s=2.0),))),
         calls=(Submit(machine=0, checkpoint=0), Submit(machine=1, checkpoint=3)),
         faults=("put:late=100:nth=1:times=1", "put:500:path=index.json:nth=1:times=2"),
     ),
@@ -66,7 +66,7 @@ SCHEDULES = {
     ),
     "a checkpoint that had to take a later number was left behind by the next one": Schedule(
         machines=(
-            Machine((Drain(patience_s=5.0, after_s=0.1), Drain(patience_s=5.0, after_s=0.1))),
+            Machine((Drain(timeout_s=5.0, after_s=0.1), Drain(timeout_s=5.0, after_s=0.1))),
             Machine(
                 (
                     Drain("commit", 5.0, 0.1, Death("before_request", 5)),
@@ -80,16 +80,16 @@ SCHEDULES = {
     ),
     "a checkpoint that lost its number before there was an index was left behind by the next one": Schedule(
         machines=(
-            Machine((Drain(patience_s=5.0, after_s=0.1), Drain(patience_s=5.0, after_s=0.1))),
-            Machine((Drain(patience_s=5.0, after_s=0.1), Drain(patience_s=5.0, after_s=0.1))),
+            Machine((Drain(timeout_s=5.0, after_s=0.1), Drain(timeout_s=5.0, after_s=0.1))),
+            Machine((Drain(timeout_s=5.0, after_s=0.1), Drain(timeout_s=5.0, after_s=0.1))),
         ),
         calls=(Submit(0, 0), Submit(0, 7), Submit(0, 9), Submit(1, 6), Submit(0, 1), Submit(1, 3)),
         faults=("any:500:nth=1:times=1", "any:500:nth=1:times=1"),
     ),
     "a checkpoint was moved behind one that came in later, and that another machine had indexed": Schedule(
         machines=(
-            Machine((Drain(patience_s=5.0, after_s=0.1),) * 2),
-            Machine((Drain(patience_s=5.0, after_s=0.1),) * 4),
+            Machine((Drain(timeout_s=5.0, after_s=0.1),) * 2),
+            Machine((Drain(timeout_s=5.0, after_s=0.1),) * 4),
         ),
         calls=(Submit(0, 0), Submit(1, 1), Exhaust(remaining=2), Submit(0, 0), Submit(1, 9), Submit(1, 3)),
         faults=("any:500:nth=1:times=1", "any:500:nth=1:times=1"),
@@ -97,8 +97,8 @@ SCHEDULES = {
     ),
     "a file was deleted as litter while GitHub did not show the index that names it": Schedule(
         machines=(
-            Machine((Drain(patience_s=5.0, after_s=0.1),) * 2),
-            Machine((*(Drain(patience_s=5.0, after_s=0.1),) * 2, Drain(patience_s=5.0, after_s=400.0))),
+            Machine((Drain(timeout_s=5.0, after_s=0.1),) * 2),
+            Machine((*(Drain(timeout_s=5.0, after_s=0.1),) * 2, Drain(timeout_s=5.0, after_s=400.0))),
         ),
         calls=(
             *(Submit(0, 0), Submit(0, 0), Submit(0, 1), Submit(0, 26, after_s=0.1), Submit(1, 33)),
@@ -108,7 +108,7 @@ SCHEDULES = {
         faults=("any:500:nth=1:times=1", "read:404:p=0.05:seed=2"),
     ),
     "a checkpoint written beside a refused one was stored again in a batch": Schedule(
-        machines=(Machine(budget="few"), Machine((Drain(patience_s=5.0, after_s=3.0),))),
+        machines=(Machine(budget="few"), Machine((Drain(timeout_s=5.0, after_s=3.0),))),
         calls=(
             Submit(0, 0),
             Submit(1, 40),
@@ -125,19 +125,19 @@ SCHEDULES = {
                 (
                     Drain("commit", 5.0, 0.1),
                     Drain("commit", 5.0, 0.1),
-                    Drain(patience_s=5.0, after_s=400.0, dies=Death("after_spool", 15)),
-                    Drain(patience_s=5.0, after_s=0.1),
-                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=400.0, dies=Death("after_spool", 15)),
+                    Drain(timeout_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.1),
                 )
             ),
             Machine(
                 (
-                    Drain(patience_s=5.0, after_s=0.1),
-                    Drain(patience_s=5.0, after_s=0.1),
-                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.1),
                     Drain(after_s=0.2),
                     Drain("commit", 100.0, 20.0),
-                    Drain(patience_s=5.0, after_s=0.1, dies=Death("before_spool", 4)),
+                    Drain(timeout_s=5.0, after_s=0.1, dies=Death("before_spool", 4)),
                     Drain("commit", 4000.0, 20.0),
                     Drain("commit", 4000.0, 20.0),
                 ),
@@ -177,36 +177,36 @@ SCHEDULES = {
             Machine(
                 (
                     Drain("commit", 5.0, 20.0),
-                    Drain(patience_s=5.0, after_s=0.1, dies=Death("after_request", 3)),
-                    Drain(patience_s=5.0, after_s=400.0),
-                    Drain(patience_s=100.0, after_s=0.1),
-                    Drain(patience_s=100.0, after_s=3.0),
-                    Drain(patience_s=4000.0, after_s=1.0),
-                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.1, dies=Death("after_request", 3)),
+                    Drain(timeout_s=5.0, after_s=400.0),
+                    Drain(timeout_s=100.0, after_s=0.1),
+                    Drain(timeout_s=100.0, after_s=3.0),
+                    Drain(timeout_s=4000.0, after_s=1.0),
+                    Drain(timeout_s=5.0, after_s=0.1),
                 ),
                 "real",
             ),
             Machine(
                 (
-                    Drain(patience_s=5.0, after_s=20.0, dies=Death("after_request", 3)),
-                    Drain(patience_s=5.0, after_s=0.1, dies=Death("before_request", 4)),
-                    Drain(patience_s=5.0, after_s=0.1),
-                    Drain(patience_s=4000.0, after_s=0.1),
-                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=20.0, dies=Death("after_request", 3)),
+                    Drain(timeout_s=5.0, after_s=0.1, dies=Death("before_request", 4)),
+                    Drain(timeout_s=5.0, after_s=0.1),
+                    Drain(timeout_s=4000.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.1),
                     Drain("commit", 5.0, 400.0),
-                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.1),
                 )
             ),
             Machine(
                 (
-                    Drain(patience_s=5.0, after_s=0.1),
-                    Drain(patience_s=5.0, after_s=0.1),
-                    Drain(patience_s=5.0, after_s=0.2),
-                    Drain(patience_s=5.0, after_s=0.2),
-                    Drain(patience_s=5.0, after_s=0.1),
-                    Drain(patience_s=5.0, after_s=0.1),
-                    Drain(patience_s=5.0, after_s=0.1),
-                    Drain(patience_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.2),
+                    Drain(timeout_s=5.0, after_s=0.2),
+                    Drain(timeout_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.1),
+                    Drain(timeout_s=5.0, after_s=0.1),
                 )
             ),
         ),
@@ -235,12 +235,12 @@ SCHEDULES = {
     ),
     "an unfinished write is taken up again in the order of its numbers, not of its urgency": Schedule(
         (
-            Machine((Drain(patience_s=5.0, after_s=20.0), Drain(patience_s=5.0, after_s=0.1))),
+            Machine((Drain(timeout_s=5.0, after_s=20.0), Drain(timeout_s=5.0, after_s=0.1))),
             Machine(
                 (
-                    Drain(patience_s=5.0, after_s=0.2),
-                    Drain(patience_s=5.0, after_s=1.0),
-                    Drain(patience_s=5.0, after_s=1.0),
+                    Drain(timeout_s=5.0, after_s=0.2),
+                    Drain(timeout_s=5.0, after_s=1.0),
+                    Drain(timeout_s=5.0, after_s=1.0),
                 )
             ),
         ),
@@ -257,8 +257,8 @@ SCHEDULES = {
     ),
     "an unfinished write that is refused is halved in the order of its numbers": Schedule(
         (
-            Machine((Drain(patience_s=5.0, after_s=0.1),) * 4),
-            Machine((Drain(patience_s=5.0, after_s=0.1), Drain(patience_s=5.0, after_s=0.2))),
+            Machine((Drain(timeout_s=5.0, after_s=0.1),) * 4),
+            Machine((Drain(timeout_s=5.0, after_s=0.1), Drain(timeout_s=5.0, after_s=0.2))),
         ),
         (
             Submit(0, 0),
@@ -282,11 +282,11 @@ SCHEDULES = {
         (
             Machine(
                 (
-                    Drain(patience_s=5.0, after_s=400.0),
-                    Drain(patience_s=5.0, after_s=0.1, dies=Death("before_spool", 14)),
+                    Drain(timeout_s=5.0, after_s=400.0),
+                    Drain(timeout_s=5.0, after_s=0.1, dies=Death("before_spool", 14)),
                 )
             ),
-            Machine((Drain(patience_s=5.0, after_s=0.1), Drain(patience_s=5.0, after_s=0.1))),
+            Machine((Drain(timeout_s=5.0, after_s=0.1), Drain(timeout_s=5.0, after_s=0.1))),
         ),
         (
             Submit(0, 0, dies=Death("before_spool")),
@@ -302,50 +302,48 @@ SCHEDULES = {
         machines=(
             Machine(
                 (
-                    Drain(mode="contents", patience_s=5.0, after_s=0.1, dies=None),
-                    Drain(
-                        mode="contents", patience_s=4000.0, after_s=1.0, dies=Death(moment="event", nth=15)
-                    ),
-                    Drain(mode="contents", patience_s=100.0, after_s=400.0, dies=None),
-                    Drain(mode="contents", patience_s=4000.0, after_s=20.0, dies=None),
-                    Drain(mode="commit", patience_s=5.0, after_s=0.2, dies=None),
-                    Drain(mode="commit", patience_s=4000.0, after_s=3.0, dies=None),
-                    Drain(mode="contents", patience_s=4000.0, after_s=3.0, dies=None),
-                    Drain(mode="contents", patience_s=4000.0, after_s=0.5, dies=Death(moment="event", nth=3)),
+                    Drain(mode="contents", timeout_s=5.0, after_s=0.1, dies=None),
+                    Drain(mode="contents", timeout_s=4000.0, after_s=1.0, dies=Death(moment="event", nth=15)),
+                    Drain(mode="contents", timeout_s=100.0, after_s=400.0, dies=None),
+                    Drain(mode="contents", timeout_s=4000.0, after_s=20.0, dies=None),
+                    Drain(mode="commit", timeout_s=5.0, after_s=0.2, dies=None),
+                    Drain(mode="commit", timeout_s=4000.0, after_s=3.0, dies=None),
+                    Drain(mode="contents", timeout_s=4000.0, after_s=3.0, dies=None),
+                    Drain(mode="contents", timeout_s=4000.0, after_s=0.5, dies=Death(moment="event", nth=3)),
                 ),
                 "open",
             ),
             Machine(
                 (
-                    Drain(mode="commit", patience_s=100.0, after_s=0.2, dies=None),
+                    Drain(mode="commit", timeout_s=100.0, after_s=0.2, dies=None),
                     Drain(
                         mode="contents",
-                        patience_s=4000.0,
+                        timeout_s=4000.0,
                         after_s=20.0,
                         dies=Death(moment="after_spool", nth=16),
                     ),
-                    Drain(mode="contents", patience_s=0.0, after_s=0.2, dies=None),
+                    Drain(mode="contents", timeout_s=0.0, after_s=0.2, dies=None),
                 ),
                 "open",
             ),
             Machine(
                 (
                     Drain(
-                        mode="commit", patience_s=100.0, after_s=0.5, dies=Death(moment="after_spool", nth=4)
+                        mode="commit", timeout_s=100.0, after_s=0.5, dies=Death(moment="after_spool", nth=4)
                     ),
-                    Drain(mode="contents", patience_s=4000.0, after_s=400.0, dies=None),
+                    Drain(mode="contents", timeout_s=4000.0, after_s=400.0, dies=None),
                     Drain(
                         mode="commit",
-                        patience_s=0.0,
+                        timeout_s=0.0,
                         after_s=0.2,
                         dies=Death(moment="before_request", nth=12),
                     ),
-                    Drain(mode="contents", patience_s=4000.0, after_s=3.0, dies=None),
-                    Drain(mode="contents", patience_s=5.0, after_s=3.0, dies=None),
-                    Drain(mode="contents", patience_s=5.0, after_s=0.5, dies=None),
+                    Drain(mode="contents", timeout_s=4000.0, after_s=3.0, dies=None),
+                    Drain(mode="contents", timeout_s=5.0, after_s=3.0, dies=None),
+                    Drain(mode="contents", timeout_s=5.0, after_s=0.5, dies=None),
                     Drain(
                         mode="contents",
-                        patience_s=4000.0,
+                        timeout_s=4000.0,
                         after_s=0.2,
                         dies=Death(moment="before_request", nth=6),
                     ),

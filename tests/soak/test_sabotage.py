@@ -18,7 +18,7 @@ TWO_WRITERS = Schedule(
     faults=("any:500:nth=1:times=1",),
 )
 USED_UP = Schedule(
-    machines=(Machine((Drain(after_s=1.0, patience_s=100.0), Drain(after_s=60.0))), Machine()),
+    machines=(Machine((Drain(after_s=1.0, timeout_s=100.0), Drain(after_s=60.0))), Machine()),
     calls=(Submit(0, 0), Exhaust()),
 )
 

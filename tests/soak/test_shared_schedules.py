@@ -33,9 +33,9 @@ def test_broken_promise_of_the_shared_queue_is_noticed(
 
 def test_parts_that_github_does_not_show_for_a_moment_are_not_stored_again(tmp_path: Path) -> None:
     few = (
-        Drain(patience_s=0.0, after_s=0.1),
+        Drain(timeout_s=0.0, after_s=0.1),
         Drain(after_s=3.0, dies=Death("before_request", 6)),
-        Drain(patience_s=4000.0, after_s=0.1),
+        Drain(timeout_s=4000.0, after_s=0.1),
         Drain(after_s=0.1),
     )
     rest = (Drain(after_s=400.0), *[Drain(after_s=0.1)] * 4)

@@ -33,7 +33,7 @@ class Acknowledged:
 
     @property
     def is_due(self) -> bool:
-        """Return whether it must be in the repository in the end."""
+        """Whether it must be in the repository in the end."""
         return self.is_certain and not self.is_refused
 
 

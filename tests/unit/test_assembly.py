@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 from holdfast.assembly import Assembly
+from holdfast.errors import Silent, Unavailable
 from holdfast.github.calls import ReadHead
+from holdfast.github.patience import PATIENCE_S, Patience
+from holdfast.library import Holdfast
 from holdfast.settings import Settings
+from holdfast.tracing import traces
 from tests.fakes.assembly import make_assembly
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
@@ -37,6 +41,17 @@ def test_way_of_each_to_github_has_at_most_six_wrappers(assembly: Assembly) -> N
     assembly.close()
 
 
+def test_traces_make_no_way_to_github_any_deeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traces, "is_on", True)
+    given = {"repo": "octo/state", "data_dir": tmp_path, "token": "t", "branch": "main"}
+    assembly = Assembly(Settings.from_environment({}, given))
+    sweeper: Any = assembly.sweeper
+
+    assert wrappers(assembly.worker.contents.gateway) == WRITER
+    assert wrappers(sweeper.committer.gateway) == ["CachingGateway", *CLEANER]
+    assembly.close()
+
+
 def test_on_a_branch_of_our_own_no_mark_is_needed(tmp_path: Path) -> None:
     assembly = make_assembly(tmp_path, MemoryGateway(), VirtualClock())
 
@@ -56,6 +71,29 @@ def test_gateway_and_clock_of_ones_own_take_the_place_of_githubs_and_the_machine
     assert assembly.client is repository
     assert assembly.worker.deadline.clock is clock
     assembly.close()
+
+
+def test_where_a_command_has_waited_in_vain_only_its_reading_is_given_up(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    patience = Patience(clock)
+
+    def wait_in_vain() -> None:
+        with patience.asking("a.json"):
+            clock.sleep(PATIENCE_S)
+            raise Unavailable("a.json", "no answer", is_late=True)
+
+    settings = Settings.from_environment({"HOLDFAST_DATA_DIR": str(tmp_path)})
+    assembly = Assembly(settings, clock=clock, gateway=MemoryGateway(), patience=patience)
+    with Holdfast(settings, assembly=assembly) as holdfast:
+        with pytest.raises(Silent):
+            wait_in_vain()
+
+        with pytest.raises(Silent):
+            holdfast.runs()
+        with holdfast.claim("r", owner="me") as claim:
+            assert claim.is_held
+        holdfast.save("r", {"n": 1})
+        assert holdfast.drain().verified == 1
 
 
 @pytest.mark.slow

@@ -19,8 +19,8 @@ from benchmarks.states import SIZES, State, encode, make_checkpoint, make_state
 from benchmarks.workshop import Workshop
 from holdfast import Holdfast
 from holdfast.queue import tables
-from holdfast.queue.pages import PAGE_BYTES
-from holdfast.security.rules import RULES
+from holdfast.queue.sqlite_pages import PAGE_BYTES
+from holdfast.security.credential_shapes import RULES
 
 NAME = "acknowledgement"
 BASELINE = "bare SQLite insert"

@@ -156,5 +156,5 @@ def _drain_as_they_come(
     while not clock.is_quiet:
         clock.sleep_to_arrival()
         timeout_s = HOUR_S + GRACE_S - clock.elapsed_s
-        verified += assembly.worker.drain(patience_s=timeout_s, is_paced=True).verified
+        verified += assembly.worker.drain(timeout_s=timeout_s, is_paced=True).verified
     return len(acknowledged), verified, clock.elapsed_s

@@ -21,7 +21,7 @@ from holdfast.action.inputs import (
 from holdfast.action.job import Job
 from holdfast.action.runner import Runner, StepOutcome, budget_sentence, format_summary
 from holdfast.errors import HoldfastError
-from holdfast.library.claiming import FENCE_VARIABLE
+from holdfast.library import FENCE_VARIABLE
 from holdfast.logs import escape_controls
 from holdfast.presentation.exits import ExitCode, WrongUse, describe, exit_code_of
 from holdfast.presentation.session import open_with

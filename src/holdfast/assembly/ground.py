@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.disk import make_private_folder
-from holdfast.errors import Refused, SpoolError
+from holdfast.errors import InvalidSettings, Refused, SpoolError
 from holdfast.format.paths import Layout
 from holdfast.github.tokens import TokenSource
 from holdfast.queue import Queue, QueueLimits, SqliteQueue
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.emulator import EmulatorServer
     from holdfast.github.calls import Gateway, Meter
     from holdfast.github.client import GitHubApp
+    from holdfast.github.patience import Patience
     from holdfast.queue.postgres import Database
     from holdfast.ratelimit.limits import Limits
 
@@ -53,6 +54,7 @@ class Ground(ABC):
         breathe: Callable[[], None] = lambda: None,
         read_attempts: int | None = None,
         jitter: Callable[[], float] = random.random,
+        patience: "Patience | None" = None,
     ) -> None:
         traces.join_program()
         self.settings = settings
@@ -65,6 +67,7 @@ class Ground(ABC):
         self._given_gateway = gateway
         self._read_attempts = read_attempts
         self._jitter = jitter
+        self._patience = patience
         self._open = ExitStack()
         self._pid = os.getpid()
 
@@ -135,7 +138,7 @@ class Ground(ABC):
         )
 
     def _is_actions_token(self) -> bool:
-        """Return whether the token is an Actions job's: those come as GITHUB_TOKEN and begin with ghs_."""
+        """Whether the token is an Actions job's: those come as GITHUB_TOKEN and begin with ghs_."""
         if self.settings.app_id or self.settings.sources.get("token") != "GITHUB_TOKEN":
             return False
         return (self.tokens.token() or "").startswith("ghs_")
@@ -149,15 +152,14 @@ class Ground(ABC):
         return TokenSource(token.get_secret_value() if token else None, self.settings.token_file)
 
     def _app_tokens(self, app_id: str) -> TokenSource:
-        from holdfast.github.app_tokens import AppTokenSource
+        from holdfast.github.app import AppTokenSource
 
         account = self.repository.partition("/")[0]
         return AppTokenSource(app_id, account, lambda: self._app.fetch(), self.clock.now)
 
     @cached_property
     def _app(self) -> "GitHubApp":
-        from holdfast.github.app_refusals import read_private_key
-        from holdfast.github.app_signature import make_signer
+        from holdfast.github.app import make_signer, read_private_key
         from holdfast.github.client import GitHubApp
 
         settings = self.settings
@@ -258,8 +260,6 @@ class Ground(ABC):
     @cached_property
     def database(self) -> "Database":
         """Return the PostgreSQL that several machines share. Raises InvalidSettings without its driver."""
-        from holdfast.queue.driver import load_database
-
         url = self.settings.database_url
         database = load_database(url.get_secret_value() if url else "", is_embedded=self.settings.is_embedded)
         self._open.callback(database.close)
@@ -316,3 +316,19 @@ class Ground(ABC):
             ) from error
         self._open.callback(emulator.close)
         return self._open.enter_context(EmulatorServer(emulator))
+
+
+def load_database(url: str, *, is_embedded: bool) -> "Database":
+    """Return the database at `url`; nothing is connected yet. Raises InvalidSettings with what to do."""
+    if is_embedded:
+        raise InvalidSettings(
+            ["HOLDFAST_DATABASE_URL: set HOLDFAST_REPO, too: each machine has an embedded GitHub of its own"]
+        )
+    try:
+        from holdfast.queue.postgres import Database
+    except ImportError:
+        from holdfast.extras import how_to_install
+
+        advice = f"run {how_to_install('postgres')}"
+        raise InvalidSettings([f"HOLDFAST_DATABASE_URL: its driver is not installed: {advice}"]) from None
+    return Database(url)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from holdfast.assembly.ground import Ground
 from holdfast.clock import SHORT_PAUSE_S, Clock, Deadline
 from holdfast.settings import EMBEDDED_REPOSITORY, OWN_BRANCH
-from holdfast.tracing import traces
 
 if TYPE_CHECKING:
     from holdfast.github.calls import Answer, Gateway
     from holdfast.github.client import GitHubClient
     from holdfast.github.light_client import LightClient
+    from holdfast.github.patience import Patience
     from holdfast.github.presence import GraphqlPresence
     from holdfast.ratelimit.limiter import RateLimiter
     from holdfast.repository.runs import Runs
@@ -127,10 +127,6 @@ class WayToGitHub(Ground):
             timeout_s=timeout_s,
         )
         (closing or self._open).callback(client.close)
-        if traces.is_on:
-            from holdfast.github.wrappers.traced import TracedGateway
-
-            return TracedGateway(client)
         return client
 
     @contextmanager
@@ -155,18 +151,19 @@ class WayToGitHub(Ground):
         attempts: int | None = None,
         give_way: Callable[[], None] = lambda: None,
         client: "Gateway | None" = None,
+        patience: "Callable[[], Patience] | None" = None,
     ) -> "Gateway":
         """Return the way to GitHub. From the outside in:
 
         1. `CachingGateway`, for who writes: keeps a local copy of what GitHub has taken.
         2. `LowPriorityGateway`, for clean-ups: leaves the last of the budget to checkpoints.
-        3. `RetryingGateway`: repeats reads that have no answer.
-        4. `DeadlineGateway`: ends that at the deadline, and everything after the grace of a stop.
+        3. `RetryingGateway`: repeats reads that have no answer, as long as there is patience.
+        4. `DeadlineGateway`: ends that, and waits, at the deadline, and everything after the grace of a stop.
         5. `BudgetedGateway`: each attempt waits for its turn, and spends budget.
         6. `SkipCiGateway`, on a branch that may hold code: our commits start no workflows.
 
-        Then the client; where traces are on, `TracedGateway` spans each request. The first two are put around
-        by who needs them; for readers all of it is made on first use (`DeferredGateway`).
+        Then the client. The first two are put around by who needs them; for readers all of it is made on
+        first use (`DeferredGateway`).
         """
         from holdfast.github.wrappers.budgeted import BudgetedGateway
         from holdfast.github.wrappers.deadline import DeadlineGateway
@@ -188,7 +185,22 @@ class WayToGitHub(Ground):
         gateway = DeadlineGateway(gateway, deadline)
         pause = self._pause_before_repeating(deadline)
         attempts = attempts or self._read_attempts or READ_ATTEMPTS
-        return RetryingGateway(gateway, sleep=pause, attempts=attempts, random_share=self._jitter)
+        return RetryingGateway(
+            gateway,
+            sleep=pause,
+            attempts=attempts,
+            random_share=self._jitter,
+            patience=patience or self._shared_patience,
+        )
+
+    def _shared_patience(self) -> "Patience":
+        """Return the patience of the command that this was opened for; else each question has its own."""
+        return self._patience or self._fresh_patience()
+
+    def _fresh_patience(self) -> "Patience":
+        from holdfast.github.patience import Patience
+
+        return Patience(self.clock)
 
     def _caching(self, gateway: "Gateway") -> "Gateway":
         from holdfast.cache.gateway import CachingGateway

@@ -32,7 +32,7 @@ _EVICT = "DELETE FROM Cache WHERE rowid = (SELECT rowid FROM Cache ORDER BY acce
 _inherited: list[sqlite3.Connection] = []  # in a forked process: the connections of its parent
 
 
-class _Lease:
+class _ConnectionCloser:
     """Closes a connection when it is let go: with the end of its thread, or with the database.
 
     A connection alone would stay open until the garbage collector finds it. In a forked process it stays
@@ -123,7 +123,7 @@ class DiskCache(diskcache.Cache):  # type: ignore[misc]
             check_same_thread=False,
             cached_statements=_STATEMENTS,
         )
-        self._local.lease = _Lease(connection)
+        self._local.closer = _ConnectionCloser(connection)
         for name, value in _PRAGMAS.items():
             connection.execute(f"PRAGMA {name} = {value}")
         return connection
@@ -133,7 +133,7 @@ class DiskCache(diskcache.Cache):  # type: ignore[misc]
 
     def drop_connection(self) -> None:
         """Close the connection of this thread; the next use makes another."""
-        self._local.con = self._local.lease = None
+        self._local.con = self._local.closer = None
 
     def is_in_place(self) -> bool:
         """Whether the file in the folder is still the one that was opened."""

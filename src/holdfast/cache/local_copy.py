@@ -260,7 +260,7 @@ class RepositoryCache:
         seen = {key.removeprefix("ends/") for key in self._disk.keys("ends/")}
         return sorted(seen.union(run_list.runs if run_list else ()))
 
-    def view(self, run_id: str) -> RunSnapshot | None:
+    def snapshot(self, run_id: str) -> RunSnapshot | None:
         """Return how the run's folder stood when we last wrote or read it; it may have changed since."""
 
         def read(known: Any) -> RunSnapshot | None:
@@ -273,18 +273,18 @@ class RepositoryCache:
 
         return self._recall(f"view/{run_id}", read)
 
-    def keep_view(self, view: RunSnapshot, *, is_index_kept: bool = False) -> None:
+    def keep_snapshot(self, snapshot: RunSnapshot, *, is_index_kept: bool = False) -> None:
         """Remember how the run's folder stands; the blob of its index may have been kept already."""
-        if view.index_sha is None:
+        if snapshot.index_sha is None:
             return
         if not is_index_kept:
-            content = view.index.to_bytes()
-            if blob_sha(content) == view.index_sha:  # an index that others wrote is kept as it was read
-                self.keep_blob(view.index_sha, content)
-        names = [segment.name for segment in view.index.segments]
-        segment_shas = {name: view.blobs[name] for name in names if name in view.blobs}
-        known = (view.index_sha, view.latest_sha, view.latest_sequence, segment_shas)
-        self._keep_record(f"view/{view.run_id}", known)
+            content = snapshot.index.to_bytes()
+            if blob_sha(content) == snapshot.index_sha:  # an index that others wrote is kept as it was read
+                self.keep_blob(snapshot.index_sha, content)
+        names = [segment.name for segment in snapshot.index.segments]
+        segment_shas = {name: snapshot.blobs[name] for name in names if name in snapshot.blobs}
+        known = (snapshot.index_sha, snapshot.latest_sha, snapshot.latest_sequence, segment_shas)
+        self._keep_record(f"view/{snapshot.run_id}", known)
 
     def _outlined(self, index: Index, shas: Mapping[str, str]) -> Index:
         """Return the index with what is known of its segments; `shas` has their blobs by name."""
@@ -300,23 +300,23 @@ class RepositoryCache:
 
         return self._recall(f"outlines/{run_id}", read) or {}
 
-    def keep_outlines(self, view: RunSnapshot) -> None:
+    def keep_outlines(self, snapshot: RunSnapshot) -> None:
         """Remember what is in the segments of a run's index, so that they need not be read again.
 
         They are looked at whenever a process begins to write: one record for all of them costs least.
         """
         known = {
-            view.blobs[segment.name]: f"{segment.outline.ids_text}\n{segment.outline.names_text}"
-            for segment in view.index.segments
-            if segment.outline and segment.name in view.blobs
+            snapshot.blobs[segment.name]: f"{segment.outline.ids_text}\n{segment.outline.names_text}"
+            for segment in snapshot.index.segments
+            if segment.outline and segment.name in snapshot.blobs
         }
-        self._keep_record(f"outlines/{view.run_id}", known)
+        self._keep_record(f"outlines/{snapshot.run_id}", known)
 
     def forget_outlines(self, run_id: str) -> None:
         """Forget what is in the segments of a run's index."""
         self._forget(f"outlines/{run_id}")
 
-    def forget_view(self, run_id: str) -> None:
+    def forget_snapshot(self, run_id: str) -> None:
         """Forget how the run's folder stood."""
         self._forget(f"view/{run_id}")
 

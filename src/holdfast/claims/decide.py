@@ -6,7 +6,7 @@ Every `now` is the judge's time in seconds since the epoch, and not later than i
 from dataclasses import replace
 from typing import NamedTuple
 
-from holdfast.errors import Claimed, DecisionRefused, Fenced
+from holdfast.errors import Claimed, ClaimNotShown, DecisionRefused, Fenced
 from holdfast.format.claim import Claim
 from holdfast.format.paths import MAX_SEQUENCE
 
@@ -114,3 +114,9 @@ def made_up(current: Claim, fence: int) -> Fenced:
     """Return the error of whoever names a fence that was given to nobody."""
     reason = f"no claim has that fence: {current.owner!r} drives it, with fence {current.fence}"
     return Fenced(current.run_id, reason, fence=fence, current=current.fence)
+
+
+def not_shown(current: Claim, fence: int) -> ClaimNotShown:
+    """Return the error where a fence was given to nobody, unless the judge shows what was before."""
+    shown = f"{current.owner!r} drives it, with fence {current.fence}"
+    return ClaimNotShown(current.run_id, f"no claim with fence {fence} is shown yet: {shown}")

@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, replace
 
 import orjson
 
-from holdfast.claims.decide import is_living, lost, made_up
+from holdfast.claims.decide import is_living, lost, made_up, not_shown
 from holdfast.claims.lease import ClaimLease
+from holdfast.claims.second_look import Doubts
 from holdfast.errors import DatabaseAway, Fenced
 from holdfast.format.claim import NOTE, Claim
 from holdfast.queue import Queue
@@ -58,6 +59,7 @@ class KnownClaims:
     def __init__(self, spool: Queue, now: Callable[[], float]) -> None:
         self._spool = spool
         self.now = now
+        self._doubts = Doubts(spool, now)
 
     def learn_own(self, lease: ClaimLease) -> None:
         """Remember a claim that was taken or renewed here. The judge's clock may be another than `now`."""
@@ -90,10 +92,14 @@ class KnownClaims:
         """Raise Fenced if the run was taken over on another machine, or no claim has the fence.
 
         `look` asks the judge. What was saved here before the run was taken over here is the new holder's
-        past, and stays.
+        past, and stays. Raises ClaimNotShown if no claim has the fence by the first look: GitHub may show an
+        old one for a moment.
         """
         current = look(run_id)
-        if current is None or fence == current.fence:
+        if current is None:
+            return
+        if fence == current.fence:
+            self._doubts.settle(run_id, fence)
             return
         known = self.find(run_id)
         if fence > current.fence:
@@ -102,6 +108,8 @@ class KnownClaims:
                 return  # the judge's answer is from before a claim that was taken since
             if known and known.fence == fence:
                 self._spool.forget(NOTE + run_id)  # a save has left it: it would keep the holder out
+            if not self._doubts.has_lasted(current, fence):
+                raise not_shown(current, fence)
             raise made_up(current, fence)
         if known and known.is_ours and known.fence == current.fence:
             return
@@ -126,6 +134,7 @@ class KnownClaims:
 
     def forget_ended(self) -> None:
         """Drop the notes of claims that ended long ago."""
+        self._doubts.forget_old()
         ended_by = self.now() - _KEEP_S
         known = {name: _parse(note) for name, note in self._spool.notes().items() if name.startswith(NOTE)}
         ended = [name for name, each in known.items() if each and _has_ended(each, ended_by)]

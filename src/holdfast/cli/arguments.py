@@ -152,8 +152,14 @@ def read_settings(arguments: argparse.Namespace) -> "Settings":
 def open_session(
     arguments: argparse.Namespace, *, stop: threading.Event | None = None
 ) -> AbstractContextManager[Session]:
-    """Open what the environment and the command line name; `stop` ends waits and drains."""
-    return open_with(read_settings(arguments), stop=stop)
+    """Open what the environment and the command line name; `stop` ends waits and drains.
+
+    A GitHub that hangs is waited for once, and not for each question of the command.
+    """
+    from holdfast.clock import SystemClock
+    from holdfast.github.patience import Patience
+
+    return open_with(read_settings(arguments), stop=stop, patience=Patience(SystemClock()))
 
 
 def seconds(text: str) -> float:

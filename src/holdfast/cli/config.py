@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace, screen: Screen) -> ExitCode:
     """Print every setting, or check a file."""
     if arguments.check:
         return _check(arguments.check, screen)
-    from holdfast.presentation.settings_table import settings_rows
+    from holdfast.presentation.documents import settings_rows
 
     settings = settings_rows(read_settings(arguments))
     if screen.is_json:

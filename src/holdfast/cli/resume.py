@@ -73,7 +73,7 @@ def _print(plan: "ResumePlan", screen: Screen) -> None:
             ),
             ("status", plan.status),
             ("resumable", "yes" if plan.resumable else f"no: the run is {plan.status}"),
-            ("review", f"needed: {plan.review.reason}" if plan.review else "not needed"),
+            ("review", _review(plan)),
             ("repeats", "yes: it was begun before" if plan.retry_current else "no"),
             ("remaining", remaining),
             ("state", f"{format_bytes(len(plan.state_text))}; --json prints it"),
@@ -81,6 +81,15 @@ def _print(plan: "ResumePlan", screen: Screen) -> None:
     )
     for warning in plan.warnings:
         screen.say(f"warning: {warning}", style="yellow")
+
+
+def _review(plan: "ResumePlan") -> str:
+    from holdfast.errors import Remedy
+    from holdfast.presentation.remedies import command_of
+
+    if plan.review is None:
+        return "not needed"
+    return f"needed: {plan.review.reason}; {command_of(Remedy('review', plan.run_id))}"
 
 
 def _read_json(path: Path | None) -> Any:

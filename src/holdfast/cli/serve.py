@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holdfast.library import Holdfast
-    from holdfast.mcp.http import AgentServer
+    from holdfast.mcp.server import AgentServer
     from holdfast.settings import Settings
 
 _DESCRIPTION = """\
@@ -78,7 +78,7 @@ def serve_until_stopped(settings: "Settings", announce: "Callable[[str], None]")
 
 def _load_tools(holdfast: "Holdfast") -> "AgentServer":
     """Return the tools for agents. Raises ModuleNotFoundError if they are not installed."""
-    from holdfast.mcp.http import AgentServer
+    from holdfast.mcp.server import AgentServer
 
     return AgentServer(holdfast)
 

@@ -39,6 +39,8 @@ def _facts(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "forecast", _forecast(status["budget"]["drain_forecast_s"])
     if status["drained_by"]:
         yield "drained by", status["drained_by"]
+    if status["saves_refused"]:
+        yield "refuses", f"new checkpoints: {status['saves_refused']}"
     yield "last error", status["last_error"] or "none"
     if status["next_try"]:
         yield "next try", _next_try(status)

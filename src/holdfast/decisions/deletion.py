@@ -15,6 +15,7 @@ from holdfast.errors import (
     DecisionRefused,
     GatewayError,
     IntegrityFailure,
+    Remedy,
     SpoolBusy,
     UnknownRun,
 )
@@ -68,7 +69,7 @@ class Deletion:
             files, commit_sha = self._delete_stored(run_id, is_forced=is_forced)
             spooled = self._drop_spooled(run_id)
         if not files and not spooled:
-            raise UnknownRun(f"there is no run {run_id!r}, neither stored nor spooled; see holdfast runs")
+            raise UnknownRun(f"there is no run {run_id!r}, neither stored nor spooled", Remedy("runs"))
         log.info("run_deleted", run_id=run_id, files=files, spooled=spooled, commit_sha=commit_sha)
         return DeletedRun(run_id, files, spooled, commit_sha)
 
@@ -148,9 +149,8 @@ class Deletion:
         """
         is_preserved = run_id in scan.preserved
         if is_preserved and not is_forced:
-            raise DecisionRefused(
-                "preserved", f"run {run_id!r} is preserved; delete it with --force, or preserve it no longer"
-            )
+            reason = f"run {run_id!r} is preserved; preserve it no longer, or delete it by force"
+            raise DecisionRefused("preserved", reason, Remedy("force"))
         run = scan.runs.get(run_id)
         names = [name for name in run.files if is_plain_file(name)] if run else []
         names = [name for name in names if is_idle or name != CLAIM]
@@ -170,7 +170,7 @@ class Deletion:
         for write in pending_writes(self.spool.notes()):
             if write.run_id == run_id:
                 self.orphans().abandon(write)
-        self.cache.forget_view(run_id)
+        self.cache.forget_snapshot(run_id)
         # What was delivered meanwhile, and taken away by the commit.
         self.spool.forget_receipts(run_id)
         return self.spool.discard(self._waiting(run_id))

@@ -15,7 +15,7 @@ from holdfast.jsontext.parse import parse_exact
 from holdfast.styles import agents, phases, tasks
 from holdfast.styles.known import STYLES
 from holdfast.styles.resume import trigger_in_force
-from holdfast.styles.review import failed_gate, lost_review, open_reviewed
+from holdfast.styles.review import failed_gate, open_reviewed, reviewed_agents
 from holdfast.styles.values import as_mapping, as_sequence
 
 DECISIONS = ("continue", "retry", "stop")
@@ -76,18 +76,9 @@ def _state_of(envelope: Envelope) -> Mapping[str, Any]:
 
 
 def _lost_agents(envelope: Envelope, review: Review) -> list[str]:
-    """Return the agents that the run has lost: those that it had gone back for, or that are reviewed now."""
+    """Return the agents that the run has lost: those that it had gone back for, and that are reviewed now."""
     progress = as_mapping(open_reviewed(envelope).state.get("progress"))
-    if lost := agents.lost_agents(progress):
-        return lost
-    groups = (agents.spent_agents(progress), agents.failed_agents(progress))
-    return next((group for group in groups if group and _is_about(review, group, envelope)), [])
-
-
-def _is_about(review: Review, lost: list[str], envelope: Envelope) -> bool:
-    """Whether these agents are why the run waits, also as it was told while GitHub was away."""
-    told = (lost_review(lost, envelope.header, is_past_unread=unread) for unread in (False, True))
-    return review.reason in [each.reason for each in told]
+    return list(dict.fromkeys((*agents.lost_agents(progress), *reviewed_agents(review, progress))))
 
 
 def _settled(newest: Envelope, review: Review, decided: ReviewDecision) -> dict[str, Any]:

@@ -267,8 +267,7 @@ def _consult(
 ) -> Iterator[Check]:
     """Yield what GitHub's answers tell."""
     from holdfast.github.calls import ListFolder
-    from holdfast.github.history_calls import CountCommits
-    from holdfast.github.inspection import ReadProtection, ReadRepository, ReadRules, ReadViewer
+    from holdfast.github.inspection import CountCommits, ReadProtection, ReadRepository, ReadRules, ReadViewer
 
     settings = assembly.settings
     found = consultation.ask(

@@ -88,7 +88,7 @@ def judge_unreadable_keys(reason: str) -> Check:
 def judge_keys(
     sealing: Sequence[SecurityKey], signing: Sequence[SecurityKey], exposed: Sequence[str]
 ) -> Check:
-    """Return whether the keys are as they should be; `exposed` are files that others can read."""
+    """Whether the keys are as they should be; `exposed` are files that others can read."""
     told = []
     if sealing:
         told.append(f"states are sealed with {sealing[0].kid}")
@@ -104,7 +104,7 @@ def judge_keys(
 
 
 def judge_database(version: str, *, is_synced: bool, is_writable: bool, took_s: float) -> Check:
-    """Tell whether the database that machines share keeps what it takes."""
+    """Whether the database that machines share keeps what it takes."""
     detail = f"PostgreSQL {version} answers within {took_s * 1000:.0f} ms"
     if not is_writable:
         advice = "HOLDFAST_DATABASE_URL leads to a standby, or to a user who may only read: name the primary."
@@ -133,7 +133,7 @@ def judge_late(name: str) -> Check:
 
 
 def judge_sealed(sealed: int, opened: int, *, is_writer_only: bool) -> Check:
-    """Tell whether the keys here open what is stored, by the newest checkpoints of some runs."""
+    """Whether the keys here open what is stored, by the newest checkpoints of some runs."""
     detail = f"{opened} of {sealed} sealed checkpoints looked at can be opened here"
     if is_writer_only:
         return Check("sealed states", True, "this machine writes and cannot read, as its public key says")
@@ -155,7 +155,7 @@ def judge_unwritable_folder(path: str, error: Exception) -> Check:
 
 
 def judge_folder(path: str, *, free_bytes: int, min_free_bytes: int, sync_s: float, kind: str) -> Check:
-    """Tell whether the disk takes checkpoints for good: `kind` is the type of its file system."""
+    """Whether the disk takes checkpoints for good: `kind` is the type of its file system."""
     megabytes = free_bytes // MEGABYTE
     detail = f"{path}: {megabytes:,} MB free, a sync takes {sync_s * 1000:.1f} ms"
     if free_bytes < 2 * min_free_bytes:
@@ -176,7 +176,7 @@ def judge_folder(path: str, *, free_bytes: int, min_free_bytes: int, sync_s: flo
 
 
 def judge_queue(status: QueueStatus, *, max_bytes: int, max_items: int, last_error: str | None) -> Check:
-    """Tell whether checkpoints move through the spool."""
+    """Whether checkpoints move through the spool."""
     detail = f"{status.depth:,} waiting, {status.set_aside:,} set aside"
     if status.depth:
         detail += f", the oldest for {status.oldest_age_s / 60:.0f} min"
@@ -258,7 +258,7 @@ def parse_expiry(text: str) -> float | None:
 
 
 def judge_repository(record: RepositoryRecord) -> tuple[Check, Check]:
-    """Tell whether the repository can be written to, and whether it stays small."""
+    """Whether the repository can be written to, and whether it stays small."""
     may_write = Check("permission", True, f"the token may write to {record.full_name}")
     if not record.can_write:
         advice = "Give the token contents: read and write on this repository; unarchive it if it is archived."
@@ -275,7 +275,7 @@ def judge_repository(record: RepositoryRecord) -> tuple[Check, Check]:
 
 
 def judge_branch(branch: str, *, is_there: bool, is_protected: bool, rules: Sequence[str]) -> Check:
-    """Tell whether commits can be made on the branch without a pull request."""
+    """Whether commits can be made on the branch without a pull request."""
     blocking = sorted(
         rule for rule in {*rules} if rule in BLOCKING_RULES or (rule == "creation" and not is_there)
     )
@@ -312,7 +312,7 @@ def judge_clock(ahead_s: float | None) -> Check:
 
 
 def judge_graphql(*, is_there: bool, write_mode: str) -> Check:
-    """Tell whether what commit mode needs is there."""
+    """Whether what commit mode needs is there."""
     if is_there:
         return Check("graphql", True, "answers")
     if write_mode == "commit":
@@ -322,7 +322,7 @@ def judge_graphql(*, is_there: bool, write_mode: str) -> Check:
 
 
 def judge_formats(versions: Mapping[str, int] | None, known: int) -> Check:
-    """Tell whether this version reads what is stored; `versions` are those of a sample of runs, if any."""
+    """Whether this version reads what is stored; `versions` are those of a sample of runs, if any."""
     if versions is None:
         return Check("format", True, f"format {known}; what is stored was not told in time")
     newer = sorted(run_id for run_id, version in versions.items() if version > known)

@@ -152,7 +152,7 @@ _Urgency = tuple[int, float, str, int]
 
 
 def _with_urgency(of_run: list[QueueItem]) -> Iterator[tuple[_Urgency, QueueItem]]:
-    """Pair the items of a run with keys that rise with the sequence, as each counts later urgency too."""
+    """Pair each item of a run with its sort key: as urgent as the most urgent one that comes after it."""
     # After a crash in the middle of renumbering two may have one number: then the older one goes first.
     in_order = sorted(of_run, key=attrgetter("sequence", "arrived_at"))
     ranks = accumulate([item.priority.rank for item in reversed(in_order)], min)
@@ -162,7 +162,7 @@ def _with_urgency(of_run: list[QueueItem]) -> Iterator[tuple[_Urgency, QueueItem
 
 
 def _groups(ordered: Sequence[QueueItem]) -> list[list[QueueItem]]:
-    """Split by run, and each run after its last critical item, so that this one waits for few others."""
+    """Split by run, and each run after its last critical item, which then waits only for those before it."""
     urgent_until = {t.run_id: t.sequence for t in ordered if t.priority is Priority.CRITICAL}
     groups: dict[tuple[bool, str], list[QueueItem]] = {}
     for item in ordered:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from holdfast.errors import UnknownRun
+from holdfast.errors import Remedy, UnknownRun
 from holdfast.format.checkpoint import Draft, draft_from_text
 from holdfast.format.receipt import QueueItem
 from holdfast.logs import log
@@ -27,7 +27,7 @@ def restore_redacted(
     with spool.drainer():
         for checkpoint_id in checkpoint_ids:
             if checkpoint_id not in aside:
-                raise UnknownRun(f"no checkpoint {checkpoint_id} is set aside; see holdfast status")
+                raise UnknownRun(f"no checkpoint {checkpoint_id} is set aside", Remedy("set_aside"))
             if _cleanse(spool, aside[checkpoint_id], secrets):
                 restored.append(checkpoint_id)
     return restored

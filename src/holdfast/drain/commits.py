@@ -20,7 +20,7 @@ from holdfast.format.run_snapshot import RunSnapshot, without_unproved
 from holdfast.github.calls import NO_GRAPHQL, ReadFile
 from holdfast.github.listing import read_snapshot
 from holdfast.github.presence import GraphqlPresence
-from holdfast.github.records import Snapshot
+from holdfast.github.results import Snapshot
 from holdfast.github.wrappers.retrying import WRITE_ATTEMPTS, is_worth_repeating, repeat
 from holdfast.github.write_calls import CommitFiles, Revision
 from holdfast.logs import log
@@ -43,7 +43,7 @@ _EVERY_PART = _EveryPart()
 class _LearnedRun:
     """How a run stands at the head that we know, and which parts are there."""
 
-    view: RunSnapshot
+    snapshot: RunSnapshot
     part_names: Container[str]
 
 
@@ -111,7 +111,7 @@ class CommitWriter(Writer):
         if writes:
             self._send(write_plans, writes)
         for run_id, write_plan in write_plans.items():
-            after = write_plan.view_after(self._known[run_id].view, self.layout)
+            after = write_plan.snapshot_after(self._known[run_id].snapshot, self.layout)
             self._revise(run_id, self.runs.keep_committed(after))
         for run_id in list(self._known)[:-MAX_REMEMBERED_RUNS]:
             if run_id not in write_plans:
@@ -132,15 +132,15 @@ class CommitWriter(Writer):
             highest_known = self.spool.known_sequence(run_id)
             choose = partial(segments_about, items=own, highest_known=highest_known)
             # What the branch shows may be older than the commit that ours is to be made on.
-            view = self.runs.unfold(self._known[run_id].view, choose, self._head_sha)
-            view = disown_revived(view, own)
-            view = without_unproved(view, [item.checkpoint_id for item in own], self.layout)
-            self._revise(run_id, view)
-            stamp = self.stamper.stamp_for(view, partial(self._parts_of, run_id))
-            admit = partial(self.admit, view)
-            stamped = stamp_items(self.spool, view, own, stamp, breathe=self.breathe, admit=admit)
+            snapshot = self.runs.unfold(self._known[run_id].snapshot, choose, self._head_sha)
+            snapshot = disown_revived(snapshot, own)
+            snapshot = without_unproved(snapshot, [item.checkpoint_id for item in own], self.layout)
+            self._revise(run_id, snapshot)
+            stamp = self.stamper.stamp_for(snapshot, partial(self._parts_of, run_id))
+            admit = partial(self.admit, snapshot)
+            stamped = stamp_items(self.spool, snapshot, own, stamp, breathe=self.breathe, admit=admit)
             items += [each.item for each in stamped]
-            write_plans[run_id] = self.plan(view, stamped)
+            write_plans[run_id] = self.plan(snapshot, stamped)
         return write_plans
 
     def _send(self, write_plans: Mapping[str, WritePlan], writes: Sequence[FileWrite]) -> None:
@@ -165,7 +165,7 @@ class CommitWriter(Writer):
                 raise Unverified(write.path, "what GitHub gives back is not what was sent")
 
     def _recall(self, items: Sequence[QueueItem]) -> bool:
-        """Whether it is known how our own commits left these runs. Should others have written, that shows."""
+        """Whether we know how our own last commit left these runs; if others wrote since, ours is refused."""
         lowest: dict[str, int] = {}
         for item in items:
             lowest[item.run_id] = min(item.sequence, lowest.get(item.run_id, item.sequence))
@@ -187,13 +187,13 @@ class CommitWriter(Writer):
         """Know the head and how these runs stand at it, asking GitHub only for what is not known."""
         if self._head_sha and all(run_id in self._known for run_id in run_ids):
             return
-        snapshot = self._read_snapshot(run_ids)
-        if snapshot.head_sha != self._head_sha:
+        answer = self._read_snapshot(run_ids)
+        if answer.head_sha != self._head_sha:
             self._known.clear()
-        self._head_sha = snapshot.head_sha
+        self._head_sha = answer.head_sha
         for run_id in run_ids:
             self._known[run_id] = _LearnedRun(
-                self._view(run_id, snapshot), self._list_parts(run_id, snapshot)
+                self._snapshot(run_id, answer), self._list_parts(run_id, answer)
             )
 
     def _read_snapshot(self, run_ids: Sequence[str]) -> Snapshot:
@@ -209,26 +209,26 @@ class CommitWriter(Writer):
             ensure_branch(self.gateway, self.branch)
         return read_snapshot(self.gateway, self.branch, paths)
 
-    def _view(self, run_id: str, snapshot: Snapshot) -> RunSnapshot:
-        listed = snapshot.folders.get(self.layout.run_folder(run_id), {})
-        files = {name: snapshot.files[self.layout.path(run_id, name)] for name in (INDEX, LATEST)}
+    def _snapshot(self, run_id: str, answer: Snapshot) -> RunSnapshot:
+        listed = answer.folders.get(self.layout.run_folder(run_id), {})
+        files = {name: answer.files[self.layout.path(run_id, name)] for name in (INDEX, LATEST)}
         found = {name: file for name, file in files.items() if file}
         wanted = (self.layout.run_folder(run_id), *(self.layout.path(run_id, name) for name in files))
-        is_unread = not snapshot.unread.isdisjoint(wanted)
+        is_unread = not answer.unread.isdisjoint(wanted)
         if is_unread or not found.keys() <= listed.keys():
             # One of them is too large for a query, or this server lists no folders that way.
-            return self.runs.read_at(run_id, snapshot.head_sha)
+            return self.runs.read_at(run_id, answer.head_sha)
         contents = {file.blob_sha: file.content for file in found.values()}
-        return self.runs.understand(run_id, snapshot.head_sha, listed, contents)
+        return self.runs.understand(run_id, answer.head_sha, listed, contents)
 
     def _parts_of(self, run_id: str) -> Container[str]:
         return self._known[run_id].part_names
 
-    def _revise(self, run_id: str, view: RunSnapshot) -> None:
-        self._known[run_id] = replace(self._known[run_id], view=view)
+    def _revise(self, run_id: str, snapshot: RunSnapshot) -> None:
+        self._known[run_id] = replace(self._known[run_id], snapshot=snapshot)
 
-    def _list_parts(self, run_id: str, snapshot: Snapshot) -> Container[str]:
-        listed = snapshot.folders.get(self.layout.path(run_id, PARTS), {})
+    def _list_parts(self, run_id: str, answer: Snapshot) -> Container[str]:
+        listed = answer.folders.get(self.layout.path(run_id, PARTS), {})
         return {f"{PARTS}/{name}" for name in listed}
 
     def _forget(self) -> None:

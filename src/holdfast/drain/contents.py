@@ -67,13 +67,15 @@ class ContentsWriter(Writer):
     def _publish(self, work: _Work) -> dict[str, Delivery]:
         run_id = work.pending_write.run_id
         is_repeated = bool(work.pending_write.files)
-        view = self.runs.refresh(run_id) if is_repeated else self.runs.view(run_id)
+        snapshot = self.runs.refresh(run_id) if is_repeated else self.runs.snapshot(run_id)
         highest_known = self.spool.known_sequence(run_id)
-        view = self.runs.unfold(view, partial(segments_about, items=work.items, highest_known=highest_known))
-        write_plan = self._plan(view, work)
+        snapshot = self.runs.unfold(
+            snapshot, partial(segments_about, items=work.items, highest_known=highest_known)
+        )
+        write_plan = self._plan(snapshot, work)
         commits = {file.path: self._put(file) for file in write_plan.files}
-        self.spool.mark_committed(self._deliveries(view, write_plan, commits))
-        self._verify(view, write_plan, commits)
+        self.spool.mark_committed(self._deliveries(snapshot, write_plan, commits))
+        self._verify(snapshot, write_plan, commits)
         for segment in write_plan.segments:
             commits[segment.path] = self._put(segment)
         if write_plan.index:
@@ -81,47 +83,49 @@ class ContentsWriter(Writer):
         if write_plan.latest:
             commits[write_plan.latest.path] = self._put(write_plan.latest)
         self.orphans.delete_obsolete(work.pending_write, write_plan.merged, is_unclear=work.is_unclear)
-        self.runs.keep(write_plan.view_after(view, self.layout))
-        return self._deliveries(view, write_plan, commits or {"": self._verifier.find_head(write_plan)})
+        self.runs.keep(write_plan.snapshot_after(snapshot, self.layout))
+        return self._deliveries(snapshot, write_plan, commits or {"": self._verifier.find_head(write_plan)})
 
-    def _plan(self, view: RunSnapshot, work: _Work) -> WritePlan:
+    def _plan(self, snapshot: RunSnapshot, work: _Work) -> WritePlan:
         """Settle the numbers, plan the files, and note on disk what may come to exist."""
-        view = self._release_places(disown_revived(view, work.items), work)
+        snapshot = self._release_places(disown_revived(snapshot, work.items), work)
         is_batch, tried = work.pending_write.is_batch, work.pending_write.files
         stamped = stamp_items(
             self.spool,
-            self.orphans.hide_batches(view),
+            self.orphans.hide_batches(snapshot),
             work.items,
-            self.stamper.stamp_for(view, partial(self.runs.list_parts, view.run_id)),
-            locate=partial(own_files, view, is_batch=is_batch, layout=self.layout),
-            tried=[(self.layout.name_of(view.run_id, path), sha) for path, sha in tried.items()],
+            self.stamper.stamp_for(snapshot, partial(self.runs.list_parts, snapshot.run_id)),
+            locate=partial(own_files, snapshot, is_batch=is_batch, layout=self.layout),
+            tried=[(self.layout.name_of(snapshot.run_id, path), sha) for path, sha in tried.items()],
             breathe=self.breathe,
-            admit=partial(self._admit, view, work.pending_write),
+            admit=partial(self._admit, snapshot, work.pending_write),
         )
         work.items = [each.item for each in stamped]
-        write_plan = self.plan(view, stamped, is_batch=is_batch)
+        write_plan = self.plan(snapshot, stamped, is_batch=is_batch)
         if write_plan.files:
             own = ((file.path, file.blob_sha) for file in write_plan.own_files)
             work.pending_write = work.pending_write.adding(own)
             self.spool.note(work.pending_write.name, work.pending_write.to_bytes())
         return write_plan
 
-    def _admit(self, view: RunSnapshot, write: PendingWrite, stamped: list[StampedItem]) -> list[StampedItem]:
-        """Return what may be written, with what an earlier attempt has written: that is finished."""
+    def _admit(
+        self, snapshot: RunSnapshot, write: PendingWrite, stamped: list[StampedItem]
+    ) -> list[StampedItem]:
+        """Return what may be written. What an earlier attempt has written already always may."""
         if not write.files:
-            return self.admit(view, stamped)
+            return self.admit(snapshot, stamped)
         envelopes = [each.envelope for each in stamped]
-        own = own_files(view, envelopes, is_batch=write.is_batch, layout=self.layout)
-        written = {identity for identity, (name, sha) in own.items() if view.blobs.get(name) == sha}
+        own = own_files(snapshot, envelopes, is_batch=write.is_batch, layout=self.layout)
+        written = {identity for identity, (name, sha) in own.items() if snapshot.blobs.get(name) == sha}
         asked = [each for each in stamped if each.item.checkpoint_id not in written]
-        kept = written.union(each.item.checkpoint_id for each in self.admit(view, asked))
+        kept = written.union(each.item.checkpoint_id for each in self.admit(snapshot, asked))
         return [each for each in stamped if each.item.checkpoint_id in kept]
 
-    def _release_places(self, view: RunSnapshot, work: _Work) -> RunSnapshot:
-        if view.is_index_stored:
-            return view
+    def _release_places(self, snapshot: RunSnapshot, work: _Work) -> RunSnapshot:
+        if snapshot.is_index_stored:
+            return snapshot
         ranks = self.spool.arrivals(item.checkpoint_id for item in work.items if item.is_automatic)
-        return release_places(view, ranks, work.pending_write.files)
+        return release_places(snapshot, ranks, work.pending_write.files)
 
     def _put(self, file: FileWrite) -> str:
         """Put one file and return the commit. If only the branch moved on, write again as it is."""
@@ -151,14 +155,14 @@ class ContentsWriter(Writer):
             self._verifier.check_new_index(write_plan.merged, commit_sha)
         return commit_sha
 
-    def _verify(self, view: RunSnapshot, write_plan: WritePlan, commits: dict[str, str]) -> None:
+    def _verify(self, snapshot: RunSnapshot, write_plan: WritePlan, commits: dict[str, str]) -> None:
         """Read back what was written; what is not as it was sent is written again, three attempts in all."""
         wrong = list(write_plan.files)
         for attempt in range(1, WRITE_ATTEMPTS + 1):
-            found = self._verifier.find(view, write_plan.merged, wrong, commits) if wrong else {}
+            found = self._verifier.find(snapshot, write_plan.merged, wrong, commits) if wrong else {}
             wrong = [file for file in wrong if found[file.path] != file.blob_sha]
             if not wrong:
-                log.info("files_verified", run_id=view.run_id, files=len(write_plan.files))
+                log.info("files_verified", run_id=snapshot.run_id, files=len(write_plan.files))
                 return
             log.warning("verification_failed", path=wrong[0].path, files=len(wrong), attempt=attempt)
             if attempt < WRITE_ATTEMPTS:
@@ -168,7 +172,7 @@ class ContentsWriter(Writer):
         raise Unverified(wrong[0].path, "what GitHub gives back is not what was sent, three times in a row")
 
     def _deliveries(
-        self, view: RunSnapshot, write_plan: WritePlan, commits: Mapping[str, str]
+        self, snapshot: RunSnapshot, write_plan: WritePlan, commits: Mapping[str, str]
     ) -> dict[str, Delivery]:
         """Return where the checkpoints lie; those that were there before lie in the newest commit we know."""
         blobs = {file.path: file.blob_sha for file in write_plan.files}
@@ -178,7 +182,7 @@ class ContentsWriter(Writer):
                 sequence=entry.sequence,
                 file_path=entry.file_path,
                 blob_sha=blobs.get(entry.file_path)
-                or view.blobs.get(self.layout.name_of(view.run_id, entry.file_path), entry.blob_sha),
+                or snapshot.blobs.get(self.layout.name_of(snapshot.run_id, entry.file_path), entry.blob_sha),
                 commit_sha=commits.get(entry.file_path, newest_commit),
                 ends_run=entry.ends_run,
             )

@@ -28,7 +28,7 @@ class Arrival(NamedTuple):
 
 
 def assign_sequences(
-    view: RunSnapshot,
+    snapshot: RunSnapshot,
     wanted: Sequence[Header],
     *,
     tried: Iterable[StoredFile] = (),
@@ -47,12 +47,12 @@ def assign_sequences(
     """
     own = own or {}
     tried = set(tried)
-    changed = _assign(view, _in_order(wanted, arrivals or {}), tried, own, arrivals or {})
+    changed = _assign(snapshot, _in_order(wanted, arrivals or {}), tried, own, arrivals or {})
     given_up = {own[identity] for identity in changed if identity in own}
     if any(file in given_up and identity not in changed for identity, file in own.items()):
         # Renumbering one checkpoint renames the batch file, so the old name blocks the numbers of the rest.
         kept = {identity: file for identity, file in own.items() if file not in given_up}
-        return assign_sequences(view, wanted, tried=tried, own=kept, arrivals=arrivals)
+        return assign_sequences(snapshot, wanted, tried=tried, own=kept, arrivals=arrivals)
     return changed
 
 
@@ -68,20 +68,20 @@ def _in_order(wanted: Sequence[Header], arrivals: Mapping[str, Arrival]) -> list
 
 
 def _assign(
-    view: RunSnapshot,
+    snapshot: RunSnapshot,
     wanted: Sequence[Header],
     tried: Set[StoredFile],
     own: Mapping[str, StoredFile],
     arrivals: Mapping[str, Arrival],
 ) -> dict[str, int]:
-    index = view.index
+    index = snapshot.index
     taken = {entry.sequence for entry in index.entries}
     holders: dict[int, set[StoredFile]] = {}
     # Numbers only go up from the ones that are asked for: a long run has thousands of files below them.
-    floors = {each: max(view.pruned_through, arrival.floor) for each, arrival in arrivals.items()}
+    floors = {each: max(snapshot.pruned_through, arrival.floor) for each, arrival in arrivals.items()}
     asked_for = [(header.sequence_number or 0, floors.get(header.checkpoint_id, 0)) for header in wanted]
     lowest = min((max(asked, floor) for asked, floor in asked_for), default=0)
-    for file in (*_open_files(view), *tried):
+    for file in (*_open_files(snapshot), *tried):
         numbers = parse_sequences(file[0])
         if not numbers or numbers[-1] < lowest:
             continue
@@ -99,7 +99,7 @@ def _assign(
         sequence = max(asked, previous[is_automatic] + 1)
         itself = {own[identity]} if identity in own and sequence == asked else set()
         # Retention never gives a number back.
-        floor = floors.get(identity, view.pruned_through)
+        floor = floors.get(identity, snapshot.pruned_through)
         if sequence <= floor:
             sequence, itself = floor + 1, set()
         while sequence in taken or index.has_number(sequence) or holders.get(sequence, itself) != itself:
@@ -136,24 +136,24 @@ def segments_about(index: Index, items: Collection[QueueItem], highest_known: in
     ]
 
 
-def _open_files(view: RunSnapshot) -> Iterator[StoredFile]:
+def _open_files(snapshot: RunSnapshot) -> Iterator[StoredFile]:
     """Return the files but for those in segments that were not read: these take all numbers they span."""
-    if view.is_settled:  # it has no others
-        return iter(view.blobs.items())
-    names = set(view.blobs)
-    names.difference_update(*view.index.outlined_names)
-    return ((name, view.blobs[name]) for name in names)
+    if snapshot.is_settled:  # it has no others
+        return iter(snapshot.blobs.items())
+    names = set(snapshot.blobs)
+    names.difference_update(*snapshot.index.outlined_names)
+    return ((name, snapshot.blobs[name]) for name in names)
 
 
-def ids_to_rank(view: RunSnapshot, items: Iterable[QueueItem]) -> list[str]:
+def ids_to_rank(snapshot: RunSnapshot, items: Iterable[QueueItem]) -> list[str]:
     """Return the checkpoints whose arrival numbers `find_arrivals` asks for."""
     automatic = [item for item in items if item.is_automatic]
-    later = _later_entries(view, automatic) if automatic else []
+    later = _later_entries(snapshot, automatic) if automatic else []
     return [*(item.checkpoint_id for item in automatic), *(entry.checkpoint_id for entry in later)]
 
 
 def find_arrivals(
-    view: RunSnapshot, items: Iterable[QueueItem], ranks: Mapping[str, int]
+    snapshot: RunSnapshot, items: Iterable[QueueItem], ranks: Mapping[str, int]
 ) -> dict[str, Arrival]:
     """Return when those came in whose number nobody asked for, and what they must come after.
 
@@ -162,7 +162,7 @@ def find_arrivals(
     later, but was more urgent, keeps its place, and what came in before it stays before it.
     """
     automatic = [item for item in items if item.is_automatic]
-    later = _later_entries(view, automatic)
+    later = _later_entries(snapshot, automatic)
 
     def arrival_of(item: QueueItem) -> Arrival:
         own = ranks.get(item.checkpoint_id, 0)
@@ -177,37 +177,39 @@ def find_arrivals(
     return {item.checkpoint_id: arrival_of(item) for item in automatic}
 
 
-def _later_entries(view: RunSnapshot, automatic: Sequence[QueueItem]) -> list[IndexEntry]:
+def _later_entries(snapshot: RunSnapshot, automatic: Sequence[QueueItem]) -> list[IndexEntry]:
     """Return what the index has from the lowest number of `automatic` on, the newest first."""
     lowest = min((item.sequence for item in automatic), default=0)
-    return list(takewhile(lambda entry: entry.sequence >= lowest, view.index.newest_first()))
+    return list(takewhile(lambda entry: entry.sequence >= lowest, snapshot.index.newest_first()))
 
 
-def release_places(view: RunSnapshot, ranks: Mapping[str, int], tried: Container[str]) -> RunSnapshot:
-    """Return the view without entries that no stored index gives, and that come before their turn.
+def release_places(snapshot: RunSnapshot, ranks: Mapping[str, int], tried: Container[str]) -> RunSnapshot:
+    """Return the snapshot without files of earlier attempts that would come before an older checkpoint.
 
     `ranks` are the arrival numbers of the checkpoints under way whose number nobody asked for. Where there is
-    no index yet, the files of an earlier attempt, by path in `tried`, would fix the numbers of some of them.
-    If one that came in before them has lost its own number, it would be left behind.
+    no index yet, the files of an earlier attempt, by path in `tried`, would fix the numbers of some of them,
+    and one that came in earlier, but has lost its own number, would come after them.
     """
-    if view.is_index_stored:
-        return view
-    first = min((rank for identity, rank in ranks.items() if identity not in view.index.by_id), default=None)
+    if snapshot.is_index_stored:
+        return snapshot
+    first = min(
+        (rank for identity, rank in ranks.items() if identity not in snapshot.index.by_id), default=None
+    )
     if first is None:
-        return view
+        return snapshot
     kept = tuple(
         entry
-        for entry in view.index.entries
+        for entry in snapshot.index.entries
         if ranks.get(entry.checkpoint_id, 0) < first
         or entry.file_path not in tried
         or not is_single(entry.file_path.rpartition("/")[2])
     )
-    return replace(view, index=replace(view.index, entries=kept))
+    return replace(snapshot, index=replace(snapshot.index, entries=kept))
 
 
-def disown_revived(view: RunSnapshot, items: Sequence[QueueItem]) -> RunSnapshot:
-    """Return the view without a checkpoint that only `latest.json` has, if it is to be stored anew now."""
-    latest = view.revived
+def disown_revived(snapshot: RunSnapshot, items: Sequence[QueueItem]) -> RunSnapshot:
+    """Return the snapshot without a checkpoint that only `latest.json` has, if that is stored anew now."""
+    latest = snapshot.revived
     if latest is None or all(item.checkpoint_id != latest.checkpoint_id for item in items):
-        return view
-    return replace(view, index=view.index.without({latest.checkpoint_id}), revived=None)
+        return snapshot
+    return replace(snapshot, index=snapshot.index.without({latest.checkpoint_id}), revived=None)

@@ -75,16 +75,16 @@ class OrphanFiles:
             self.spool.forget(orphan_name(path))
             self._paths.discard(path)
 
-    def hide_batches(self, view: RunSnapshot) -> RunSnapshot:
-        """Return the view without batches that we have given up: their numbers are still free."""
+    def hide_batches(self, snapshot: RunSnapshot) -> RunSnapshot:
+        """Return the snapshot without batches that we have given up: their numbers are still free."""
         if not self._paths:
-            return view
+            return snapshot
         kept = {
             name: sha
-            for name, sha in view.blobs.items()
-            if is_single(name) or self.layout.path(view.run_id, name) not in self._paths
+            for name, sha in snapshot.blobs.items()
+            if is_single(name) or self.layout.path(snapshot.run_id, name) not in self._paths
         }
-        return replace(view, blobs=kept)
+        return replace(snapshot, blobs=kept)
 
     def _expect(self, path: str, sha: str) -> None:
         self._keep(OrphanFile(path, sha, self.clock.now() + LONGEST_REQUEST_S))
@@ -108,10 +108,10 @@ class OrphanFiles:
     def _clear(self, orphan: OrphanFile) -> bool:
         """Delete a file unless it has come to be of use; return whether nothing is left to do about it."""
         run_id, name = self.layout.parse_path(orphan.path)
-        view = self.runs.refresh(run_id)
-        if not view.blobs or (INDEX in view.blobs and not view.is_index_stored):
+        snapshot = self.runs.refresh(run_id)
+        if not snapshot.blobs or (INDEX in snapshot.blobs and not snapshot.is_index_stored):
             return False  # GitHub may only not show the folder, or the index in it, just now
-        if _is_indexed(orphan.path, view.index) or name not in view.blobs:
+        if _is_indexed(orphan.path, snapshot.index) or name not in snapshot.blobs:
             return True
         return self._delete(orphan.path, orphan.blob_sha)
 

@@ -107,7 +107,7 @@ class RateBlock:
     critical: Set[str]
 
     def applies(self, now: float, credentials: str, critical: Set[str]) -> bool:
-        """Whether it still holds: time, the token and the critical checkpoints leave it as it was.
+        """Whether it still holds: its time is not over, the token is the same, and nothing critical is new.
 
         It does not where the clock was set back: then nobody knows how long ago that was.
         """

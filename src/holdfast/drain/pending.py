@@ -82,9 +82,10 @@ class Unfinished:
 def plan_unfinished(
     writes: Sequence[PendingWrite], due: Sequence[QueueItem], waiting: Collection[str]
 ) -> Unfinished:
-    """Return each write as it was planned when it was begun: finishing it first is what avoids doubles.
+    """Return the steps that finish what was begun, and the notes about nothing that still waits.
 
-    `due` may be written now; `waiting` are the ids of all checkpoints in the queue.
+    They come before all others, so that nothing is stored twice. `due` may be written now; `waiting` are the
+    ids of all checkpoints in the queue.
     """
     steps: list[Step] = []
     obsolete = []
@@ -117,7 +118,7 @@ class OrphanFile:
         return self.due_at <= now
 
     def as_of(self, now: float) -> "OrphanFile":
-        """Return it with a time that is within reach: the clock may have been set back since it was noted."""
+        """Return it due no later than a request can last: the clock may have been set back since."""
         return replace(self, due_at=min(self.due_at, now + LONGEST_REQUEST_S))
 
     def later(self, now: float, *, is_tried: bool = True) -> "OrphanFile | None":

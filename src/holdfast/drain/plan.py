@@ -60,7 +60,7 @@ def plan_drain(items: Sequence[QueueItem], budget: Budget, now: float, policy: D
 
 
 def first_look(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Return the part of a large plan whose answers tell how many calls are left."""
+    """Return the first part of a large plan: its answers tell how many calls are left."""
     if sum(len(step.items) for step in steps) <= FEW:
         return steps
     first = steps[0]
@@ -85,7 +85,7 @@ def forecast_drain_s(items: Sequence[QueueItem], budget: Budget, now: float, pol
 
 
 def _late_s(drafts: list[DraftStep], budget: Budget, now: float, policy: DrainPolicy) -> float:
-    """Return in about how many seconds those are written that must wait for the calls of another hour."""
+    """Return after about how many seconds the steps are done that this hour's calls do not suffice for."""
     critical_room = budget.room(policy.resource, now, is_critical=True).requests
     room = budget.room(policy.resource, now).requests
     requests = 0
@@ -117,7 +117,7 @@ def _drafts(items: Sequence[QueueItem], budget: Budget, now: float, policy: Drai
 
 
 def _is_room_for_singles(items: Sequence[QueueItem], budget: Budget, now: float, policy: DrainPolicy) -> bool:
-    """Whether a file for each checkpoint takes a modest share of an hour of which little is spent."""
+    """Whether little of the hour is spent, and a file for each checkpoint would take little more of it."""
     runs = len({item.run_id for item in items})
     content = len(items) + RUN_FILES * runs
     _, hour = budget.content_capacity(now)
@@ -142,7 +142,7 @@ def _pause_s(drafts: list[DraftStep], budget: Budget, now: float, policy: DrainP
 
 
 def _content_pause_s(drafts: list[DraftStep], budget: Budget, now: float, policy: DrainPolicy) -> float:
-    """Return the pause that settles at the pace GitHub advises, and stretches a small rest of the hour."""
+    """Return the pause that keeps to the pace GitHub advises, and makes what is left of the hour last."""
     _, hour = budget.content_capacity(now)
     if hour == inf:
         return 0.0
@@ -165,7 +165,7 @@ def _strain(left_share: float) -> float:
 
 
 def _calls_pause_s(drafts: list[DraftStep], budget: Budget, now: float, policy: DrainPolicy) -> float:
-    """Return the pause that makes a low rest of announced calls last until their reset."""
+    """Return the pause that makes the calls last until their reset, once GitHub says that few are left."""
     if not budget.is_low(now, policy.resource):
         return 0.0
     requests = sum(draft.need.requests for draft in drafts)
@@ -174,7 +174,7 @@ def _calls_pause_s(drafts: list[DraftStep], budget: Budget, now: float, policy: 
 
 
 def _affordable(due: list[DraftStep], budget: Budget, now: float, policy: DrainPolicy) -> tuple[Step, ...]:
-    """Return the first steps that there is room for now; a short pass, as urgent work may arrive."""
+    """Return the first steps that the budget covers now; only a few, as urgent work may arrive."""
     if not due or budget.delay_for(due[0].need, now, is_critical=due[0].is_critical).seconds > 0:
         return ()
     steps = [due[0].step]

@@ -60,7 +60,7 @@ def judge_refusal(step: Step, error: Refused, layout: Layout) -> Quarantine | Di
 
 
 def _isolate_run(step: Step, error: Refused, layout: Layout) -> Divide | Isolate | Halt:
-    """Return that the run waits to whose folder the refused path belongs; by halves if that is unknown."""
+    """Return that the run of the refused path waits; if nobody knows which one that is, find it by halves."""
     run_id, _ = layout.parse_path(error.path)
     if run_id in step.run_ids:
         return Isolate(run_id)

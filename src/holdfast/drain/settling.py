@@ -13,7 +13,15 @@ from holdfast.drain.commits import CommitWriter
 from holdfast.drain.contents import ContentsWriter
 from holdfast.drain.pending import PendingWrite, pending_write_name, pending_writes
 from holdfast.drain.refusals import Divide, Isolate, Quarantine, judge_refusal
-from holdfast.errors import GatewayError, HoldfastError, IntegrityFailure, Refused, Throttled, Unavailable
+from holdfast.errors import (
+    ClaimNotShown,
+    GatewayError,
+    HoldfastError,
+    IntegrityFailure,
+    Refused,
+    Throttled,
+    Unavailable,
+)
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Delivery, Progress, QueueItem
 from holdfast.github.wrappers.right_of_way import RightOfWay
@@ -86,6 +94,8 @@ class StepWriter:
             return error.with_traceback(None)
         except Refused as error:
             return self._settle_refused(self._as_numbered_now(step), error.with_traceback(None))
+        except ClaimNotShown as error:
+            return self._isolate(step, error.run_id, error.with_traceback(None))
         except GatewayError as error:
             self._release(step.items, error)
             return None
@@ -146,7 +156,7 @@ class StepWriter:
                 return error
 
     def _isolate(self, step: Step, run_id: str, error: HoldfastError) -> GatewayError | None:
-        """Let one run wait for what stands in its way alone, and carry out the step without it."""
+        """Let the one run wait that has something in its way, and carry out the step for the others."""
         own = tuple(item for item in step.items if item.run_id == run_id)
         self._release(own or step.items, error)
         rest = tuple(item for item in step.items if item.run_id != run_id) if own else ()

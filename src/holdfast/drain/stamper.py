@@ -52,21 +52,25 @@ class Stamper:
         """Whether members that did not change are stored once."""
         return self.policy.least_bytes is not None
 
-    def stamp_for(self, view: RunSnapshot, part_names: Callable[[], Container[str]]) -> Stamp:
+    def stamp_for(self, snapshot: RunSnapshot, part_names: Callable[[], Container[str]]) -> Stamp:
         """Return what stamps the next checkpoints of a run; `part_names` lists the parts that are there."""
-        style = PartStyle(self.layout.run_folder(view.run_id), self.policy.compress_from_bytes)
+        style = PartStyle(self.layout.run_folder(snapshot.run_id), self.policy.compress_from_bytes)
         least_bytes = self.policy.least_bytes
         if least_bytes is None:
             return partial(stamp_in_parts, limit_bytes=self.policy.limit_bytes, style=style, sign=self.sign)
-        memory = self._recall(view, style, least_bytes, part_names)
+        memory = self._recall(snapshot, style, least_bytes, part_names)
         limit_bytes, is_free = self.policy.limit_bytes, self.policy.has_free_parts
         return PartChooser(memory, style, limit_bytes, least_bytes, self._keep, self.sign, is_free).stamp
 
     def _recall(
-        self, view: RunSnapshot, style: PartStyle, least_bytes: int, part_names: Callable[[], Container[str]]
+        self,
+        snapshot: RunSnapshot,
+        style: PartStyle,
+        least_bytes: int,
+        part_names: Callable[[], Container[str]],
     ) -> Memory:
         """Return what the newest stored checkpoint holds, as far as it is known without a request for it."""
-        newest = view.index.newest
+        newest = snapshot.index.newest
         if newest is None or not newest.blob_sha:
             return Memory()
         known = self._memories.get(newest.blob_sha)

@@ -31,7 +31,7 @@ class StampedItem:
 
 def stamp_items(
     spool: Queue,
-    view: RunSnapshot,
+    snapshot: RunSnapshot,
     items: Sequence[QueueItem],
     stamp: Stamp,
     *,
@@ -48,16 +48,16 @@ def stamp_items(
     """
     stamped = admit(_read(spool, items, stamp, breathe))
     envelopes = [each.envelope for each in stamped]
-    ids = ids_to_rank(view, items)
+    ids = ids_to_rank(snapshot, items)
     ranks = spool.arrivals(ids) if ids else {}
     changed = assign_sequences(
-        view,
+        snapshot,
         [envelope.header for envelope in envelopes],
         tried=tried,
         own=locate(envelopes),
-        arrivals=find_arrivals(view, items, ranks),
+        arrivals=find_arrivals(snapshot, items, ranks),
     )
-    _learn_highest(spool, view)
+    _learn_highest(spool, snapshot)
     affected = [each.item for each in stamped if each.item.checkpoint_id in changed]
     # The highest first: wherever a crash cuts this short, the numbers still tell the order.
     affected.sort(key=lambda item: changed[item.checkpoint_id], reverse=True)
@@ -68,18 +68,18 @@ def stamp_items(
 
 
 def with_stored_latest(
-    plan: WritePlan, view: RunSnapshot, read_blob: Callable[[str], bytes], layout: Layout
+    plan: WritePlan, snapshot: RunSnapshot, read_blob: Callable[[str], bytes], layout: Layout
 ) -> WritePlan:
-    """Return the plan; if `latest.json` becomes a copy of what is stored already, with the bytes of that.
+    """Return the plan; where `latest.json` becomes a copy of a stored checkpoint, with the stored bytes.
 
-    To stamp it again may have given others: its members are stored by now, and would become parts. The copy
-    must be that of the file, though, and refer to no part that nobody writes.
+    Stamped again, the checkpoint may have other bytes: its members are stored by now, and become parts. But
+    the copy must equal the file, and refer to no part that this plan does not write.
     """
     newest = plan.merged.current
-    entry = view.index.by_id.get(newest.checkpoint_id) if newest else None
+    entry = snapshot.index.by_id.get(newest.checkpoint_id) if newest else None
     if plan.latest is None or entry is None or entry.blob_sha in ("", plan.latest.blob_sha):
         return plan
-    sha = view.blobs.get(layout.name_of(view.run_id, entry.file_path), entry.blob_sha)
+    sha = snapshot.blobs.get(layout.name_of(snapshot.run_id, entry.file_path), entry.blob_sha)
     try:
         found = open_contents(read_blob(sha), entry.file_path).envelopes.get(entry.sequence)
     except NewerFormat:
@@ -91,12 +91,12 @@ def with_stored_latest(
     return replace(plan, latest=replace(plan.latest, content=found.content, blob_sha=found.blob_sha))
 
 
-def _learn_highest(spool: Queue, view: RunSnapshot) -> None:
+def _learn_highest(spool: Queue, snapshot: RunSnapshot) -> None:
     """Have the queue go on above the highest number that the repository has ever had for the run."""
-    newest = view.index.newest
-    highest = max(newest.sequence if newest else 0, view.pruned_through)
-    if highest > spool.known_sequence(view.run_id):
-        spool.learn_sequence(view.run_id, highest)
+    newest = snapshot.index.newest
+    highest = max(newest.sequence if newest else 0, snapshot.pruned_through)
+    if highest > spool.known_sequence(snapshot.run_id):
+        spool.learn_sequence(snapshot.run_id, highest)
 
 
 def _renumber(spool: Queue, item: QueueItem, sequence: int, stamp: Stamp) -> StampedItem:

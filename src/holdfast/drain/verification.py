@@ -27,7 +27,7 @@ class Verifier:
     branch: str
 
     def find(
-        self, view: RunSnapshot, merged: Index, files: Sequence[FileWrite], commits: Mapping[str, str]
+        self, snapshot: RunSnapshot, merged: Index, files: Sequence[FileWrite], commits: Mapping[str, str]
     ) -> dict[str, str | None]:
         """Return the blob that GitHub holds at each path, read at the commit that our last write made.
 
@@ -37,13 +37,13 @@ class Verifier:
         Conflict when it is not.
         """
         with traces.span(VERIFY_SPAN, {"holdfast.files": len(files)}):
-            return self._find(view, merged, files, commits)
+            return self._find(snapshot, merged, files, commits)
 
     def _find(
-        self, view: RunSnapshot, merged: Index, files: Sequence[FileWrite], commits: Mapping[str, str]
+        self, snapshot: RunSnapshot, merged: Index, files: Sequence[FileWrite], commits: Mapping[str, str]
     ) -> dict[str, str | None]:
         listable = [file for file in files if not file.is_part]
-        is_listed = len(listable) > 1 or (bool(listable) and not self.runs.is_certain(view.run_id))
+        is_listed = len(listable) > 1 or (bool(listable) and not self.runs.is_certain(snapshot.run_id))
         try:
             # At the last of these commits: until a checkpoint refers to it, retention may take a part away.
             last = commits[(listable or files)[-1].path]
@@ -53,7 +53,7 @@ class Verifier:
                 if file.is_part or not is_listed
             }
             if is_listed:
-                found |= self._find_listed(view, merged, listable, commits[listable[-1].path])
+                found |= self._find_listed(snapshot, merged, listable, commits[listable[-1].path])
         except Missing as error:
             raise Unverified(error.path, "what was just written is not visible yet") from error
         return found
@@ -62,13 +62,13 @@ class Verifier:
         return self.gateway.perform(ReadFile(path, commit_sha, is_fresh=True)).blob_sha
 
     def _find_listed(
-        self, view: RunSnapshot, merged: Index, files: Sequence[FileWrite], commit_sha: str
+        self, snapshot: RunSnapshot, merged: Index, files: Sequence[FileWrite], commit_sha: str
     ) -> dict[str, str | None]:
-        listed = self.runs.list_files(view.run_id, commit_sha, is_fresh=True)
-        _check_unchanged(view, listed)
-        names = {file.path: self.layout.name_of(view.run_id, file.path) for file in files}
+        listed = self.runs.list_files(snapshot.run_id, commit_sha, is_fresh=True)
+        _check_unchanged(snapshot, listed)
+        names = {file.path: self.layout.name_of(snapshot.run_id, file.path) for file in files}
         self._check_named(merged, {*listed, *names.values()})
-        self.runs.trust(view.run_id, commit_sha)
+        self.runs.trust(snapshot.run_id, commit_sha)
         return {path: listed.get(name) for path, name in names.items()}
 
     def check_ours(self, file: FileWrite, found_sha: str | None) -> None:
@@ -84,8 +84,8 @@ class Verifier:
     def check_new_index(self, merged: Index, commit_sha: str) -> None:
         """Raise Conflict if a new `index.json`, written at this commit, names what was removed meanwhile.
 
-        Nothing guards an index that is new, while one that is replaced is the one that we know, and retention
-        changes it first. If anyone has written since its files were seen, they are looked for once more.
+        An index that is replaced is compared by its SHA, and retention changes it before it deletes files. A
+        new one has no such guard: if anyone has written since its files were seen, they are looked for again.
         """
         if not self.runs.is_certain(merged.run_id):
             self._check_named(merged, self.runs.list_files(merged.run_id, commit_sha, is_fresh=True))
@@ -94,7 +94,7 @@ class Verifier:
     def find_head(self, write_plan: WritePlan) -> str:
         """Return the newest commit. Raises Unverified if it does not show what was there already.
 
-        Then what we had seen was newer than the answer, which a server that lags behind has given.
+        Such an answer is older than what we have seen: the server lags behind.
         """
         run_id = write_plan.merged.run_id
         commit_sha = self.gateway.perform(ReadHead(self.branch))
@@ -116,15 +116,17 @@ class Verifier:
                 raise Conflict(path, "it was removed meanwhile", kind="stale_file")
 
 
-def _check_unchanged(view: RunSnapshot, listed: Mapping[str, str]) -> None:
+def _check_unchanged(snapshot: RunSnapshot, listed: Mapping[str, str]) -> None:
     """Raise Conflict unless `index.json`, its segments and `latest.json` are those that the plan was made on.
 
     GitHub takes an update of a file that is gone as a new file. An index that retention has removed would
     come back that way, and name files that went with it. A segment that someone has removed would stay lost:
     whoever looks at the folder again makes it anew.
     """
-    names = [segment.name for segment in view.index.segments]
-    closed = ((name, view.blobs.get(name) or listed.get(name, "")) for name in names)
-    for name, sha in ((INDEX, view.index_sha), (LATEST, view.latest_sha), *closed):
+    names = [segment.name for segment in snapshot.index.segments]
+    closed = ((name, snapshot.blobs.get(name) or listed.get(name, "")) for name in names)
+    for name, sha in ((INDEX, snapshot.index_sha), (LATEST, snapshot.latest_sha), *closed):
         if listed.get(name) != sha:
-            raise Conflict(f"{view.run_id}/{name}", "it was changed or removed meanwhile", kind="stale_file")
+            raise Conflict(
+                f"{snapshot.run_id}/{name}", "it was changed or removed meanwhile", kind="stale_file"
+            )

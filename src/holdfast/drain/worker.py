@@ -112,21 +112,22 @@ class Worker:
     def drain(
         self,
         *,
-        patience_s: float = 0.0,
+        timeout_s: float = 0.0,
         is_paced: bool = False,
         is_done: Callable[[], bool] = lambda: False,
         wait: Callable[[float], None] | None = None,
         tidies: bool = True,
     ) -> DrainResult:
-        """Write what is spooled. Waits for limits, outages and persons for `patience_s` in all, no longer.
+        """Write what is spooled. Waits for limits, outages and persons for `timeout_s` in all, no longer.
 
-        Unless that is 0, a call without an answer is not repeated after that either, and nothing is pruned.
+        Unless that is 0, no answer is waited for longer either, but for a short grace; after that a call
+        without an answer is not repeated, and nothing is pruned.
         If `is_paced`, a busy hour's checkpoints are collected for a while, for a worker that never ends.
         `is_done` ends it earlier; `wait` waits between two passes; unless it `tidies`, nothing is pruned or
         cleaned up. Raises SpoolBusy when another process is draining this spool.
         """
-        waits_until = self._now() + patience_s
-        ends_at = waits_until if patience_s > 0 else inf
+        waits_until = self._now() + timeout_s
+        ends_at = waits_until if timeout_s > 0 else inf
         with self.spool.drainer(), self.deadline.until(ends_at):
             self.rate_limiter.begin_run()
             self._purge_receipts()
@@ -255,7 +256,7 @@ class Worker:
         return None
 
     def _unfinished(self, due: Sequence[QueueItem]) -> Sequence[Step]:
-        """Return how to finish what was begun before, and forget what is about nothing that still waits."""
+        """Return how to finish what was begun before; notes about checkpoints that have left are dropped."""
         waiting = {item.checkpoint_id for item in self.spool.pending()}
         unfinished = plan_unfinished(pending_writes(self.spool.notes()), due, waiting)
         if unfinished.obsolete:
@@ -263,7 +264,7 @@ class Worker:
         return unfinished.steps
 
     def _plan(self, state: DrainState, due: Sequence[QueueItem], now: float, *, is_paced: bool) -> DrainPlan:
-        """Return what to write now; if nobody knows how many calls are left, only as much as tells that."""
+        """Return what to write now; if nobody knows how many calls are left, only the part that tells it."""
         policy = self.policy if self.commits.is_usable else replace(self.policy, mode="contents")
         policy = policy if is_paced else replace(policy, longest_pause_s=0)
         budget = self.rate_limiter.budget

@@ -58,34 +58,34 @@ class WritePlan:
         """Return the files but for parts, which may belong to other checkpoints as well."""
         return tuple(file for file in self.files if not file.is_part)
 
-    def view_after(self, view: RunSnapshot, layout: Layout) -> RunSnapshot:
+    def snapshot_after(self, snapshot: RunSnapshot, layout: Layout) -> RunSnapshot:
         """Return what the folder holds once everything is written."""
         written = (*self.own_files, *self.segments)
-        own = {layout.name_of(view.run_id, file.path): file.blob_sha for file in written}
+        own = {layout.name_of(snapshot.run_id, file.path): file.blob_sha for file in written}
         newest = self.merged.current
         return RunSnapshot(
             index=self.merged,
-            index_sha=self.index.blob_sha if self.index else view.index_sha,
-            latest_sha=self.latest.blob_sha if self.latest else view.latest_sha,
-            latest_sequence=newest.sequence if self.latest and newest else view.latest_sequence,
-            blobs={**view.blobs, **own},
-            is_settled=view.is_settled,
+            index_sha=self.index.blob_sha if self.index else snapshot.index_sha,
+            latest_sha=self.latest.blob_sha if self.latest else snapshot.latest_sha,
+            latest_sequence=newest.sequence if self.latest and newest else snapshot.latest_sequence,
+            blobs={**snapshot.blobs, **own},
+            is_settled=snapshot.is_settled,
         )
 
 
 def own_files(
-    view: RunSnapshot, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout
+    snapshot: RunSnapshot, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout
 ) -> dict[str, StoredFile]:
     """Return the file that each checkpoint is about to become, unless the index has it already."""
     return {
-        identity: (layout.name_of(view.run_id, write.path), write.blob_sha)
-        for write, identities in _plan_files(view, envelopes, is_batch=is_batch, layout=layout)
+        identity: (layout.name_of(snapshot.run_id, write.path), write.blob_sha)
+        for write, identities in _plan_files(snapshot, envelopes, is_batch=is_batch, layout=layout)
         for identity in identities
     }
 
 
 def plan_write(
-    view: RunSnapshot,
+    snapshot: RunSnapshot,
     envelopes: Sequence[Envelope],
     *,
     is_batch: bool,
@@ -97,58 +97,60 @@ def plan_write(
 
     The index names `machine`, whose checkpoints they are, where they come late.
     """
-    run_id = view.run_id
-    missing = _missing(view, envelopes)
-    planned = _plan_files(view, envelopes, is_batch=is_batch, layout=layout)
+    run_id = snapshot.run_id
+    missing = _missing(snapshot, envelopes)
+    planned = _plan_files(snapshot, envelopes, is_batch=is_batch, layout=layout)
     paths = {identity: write.path for write, identities in planned for identity in identities}
-    if view.revived:
-        planned += _revived(view, view.revived, layout)
+    if snapshot.revived:
+        planned += _revived(snapshot, snapshot.revived, layout)
     added = [entry_of(envelope, paths[envelope.checkpoint_id]) for envelope in missing]
-    added = mark_late(added, view.index.entries, machine)
+    added = mark_late(added, snapshot.index.entries, machine)
     workflow = next((e.header.workflow for e in reversed(envelopes) if e.header.workflow), None)
-    is_index_due = bool(added) or not view.is_index_stored
-    merged = view.index
+    is_index_due = bool(added) or not snapshot.is_index_stored
+    merged = snapshot.index
     if is_index_due:
-        united = view.index.with_entries(added, workflow=workflow, now=now)
-        review = carry_review(view.index.review, missing)
-        whole = replace(united, pruned_through=view.pruned_through, review=review)
+        united = snapshot.index.with_entries(added, workflow=workflow, now=now)
+        review = carry_review(snapshot.index.review, missing)
+        whole = replace(united, pruned_through=snapshot.pruned_through, review=review)
         merged = whole.folded(layout.run_folder(run_id))
     parts = [part for envelope in missing for part in _parts(run_id, envelope, layout)]
     files = [
-        write for write, _ in planned if view.blobs.get(layout.name_of(run_id, write.path)) != write.blob_sha
+        write
+        for write, _ in planned
+        if snapshot.blobs.get(layout.name_of(run_id, write.path)) != write.blob_sha
     ]
     return WritePlan(
         entries={envelope.checkpoint_id: merged.by_id[envelope.checkpoint_id] for envelope in envelopes},
         files=(*parts, *files),
-        index=_index_write(view, merged, added, layout) if is_index_due else None,
-        latest=_latest_write(view, merged, envelopes, layout),
+        index=_index_write(snapshot, merged, added, layout) if is_index_due else None,
+        latest=_latest_write(snapshot, merged, envelopes, layout),
         merged=merged,
-        segments=_segment_writes(view, merged, layout) if is_index_due else (),
+        segments=_segment_writes(snapshot, merged, layout) if is_index_due else (),
     )
 
 
-def _segment_writes(view: RunSnapshot, merged: Index, layout: Layout) -> tuple[FileWrite, ...]:
+def _segment_writes(snapshot: RunSnapshot, merged: Index, layout: Layout) -> tuple[FileWrite, ...]:
     """Return the segments that are not stored yet.
 
-    What an earlier attempt has left in the place of one, which no index names, is replaced.
+    Where an earlier attempt has left another file that no index names, it is replaced.
     """
-    stored = {segment.sha256 for segment in view.index.segments} if view.is_index_stored else set()
+    stored = {segment.sha256 for segment in snapshot.index.segments} if snapshot.is_index_stored else set()
     writes = []
     for segment in merged.segments:
         if segment.sha256 in stored:
             continue
-        in_place = view.blobs.get(layout.name_of(view.run_id, segment.file_path))
-        content = segment.to_bytes(view.run_id)
-        message = f"Index {view.run_id}: checkpoints {segment.first} to {segment.last}"
+        in_place = snapshot.blobs.get(layout.name_of(snapshot.run_id, segment.file_path))
+        content = segment.to_bytes(snapshot.run_id)
+        message = f"Index {snapshot.run_id}: checkpoints {segment.first} to {segment.last}"
         write = FileWrite(segment.file_path, content, blob_sha(content), message, in_place)
         if write.blob_sha != in_place:
             writes.append(write)
     return tuple(writes)
 
 
-def _missing(view: RunSnapshot, envelopes: Sequence[Envelope]) -> list[Envelope]:
+def _missing(snapshot: RunSnapshot, envelopes: Sequence[Envelope]) -> list[Envelope]:
     """Return those that are not stored. Raises Unverified if one lies in a segment that was not read."""
-    index = view.index
+    index = snapshot.index
     missing = [envelope for envelope in envelopes if envelope.checkpoint_id not in index.by_id]
     for identity in (envelope.checkpoint_id for envelope in missing):
         if segment := next((segment for segment in index.segments if segment.has_id(identity)), None):
@@ -157,22 +159,22 @@ def _missing(view: RunSnapshot, envelopes: Sequence[Envelope]) -> list[Envelope]
 
 
 def _plan_files(
-    view: RunSnapshot, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout
+    snapshot: RunSnapshot, envelopes: Sequence[Envelope], *, is_batch: bool, layout: Layout
 ) -> list[tuple[FileWrite, list[str]]]:
     """Return the files for what is missing, and which checkpoints each of them holds."""
-    missing = _missing(view, envelopes)
+    missing = _missing(snapshot, envelopes)
     if not is_batch:
-        return _singles(view.run_id, missing, layout)
+        return _singles(snapshot.run_id, missing, layout)
     groups = _light_groups(sorted(missing, key=lambda envelope: envelope.sequence))
     return [
         planned
         for group in groups
-        for planned in (_batch if len(group) > 1 else _singles)(view.run_id, group, layout)
+        for planned in (_batch if len(group) > 1 else _singles)(snapshot.run_id, group, layout)
     ]
 
 
 def _light_groups(envelopes: Sequence[Envelope]) -> list[Sequence[Envelope]]:
-    """Return the envelopes in as many groups as it takes for each to be readable in one file."""
+    """Split the envelopes until each group, as one file, is light enough for readers."""
     if len(envelopes) < 2 or not is_heavier(b"".join(envelope.content for envelope in envelopes)):
         return [envelopes] if envelopes else []
     middle = len(envelopes) // 2
@@ -194,13 +196,13 @@ def _singles(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list
     ]
 
 
-def _revived(view: RunSnapshot, latest: Envelope, layout: Layout) -> list[tuple[FileWrite, list[str]]]:
+def _revived(snapshot: RunSnapshot, latest: Envelope, layout: Layout) -> list[tuple[FileWrite, list[str]]]:
     """Return the file of a checkpoint that only `latest.json` still has.
 
     What lies in its place is damaged, or has to move.
     """
-    ((write, identities),) = _singles(view.run_id, [latest], layout)
-    in_place = view.blobs.get(layout.name_of(view.run_id, write.path))
+    ((write, identities),) = _singles(snapshot.run_id, [latest], layout)
+    in_place = snapshot.blobs.get(layout.name_of(snapshot.run_id, write.path))
     return [(replace(write, expected_sha=in_place), identities)]
 
 
@@ -224,26 +226,30 @@ def _batch(run_id: str, envelopes: Sequence[Envelope], layout: Layout) -> list[t
     return [(FileWrite(path, content, blob_sha(content), message), identities)]
 
 
-def _index_write(view: RunSnapshot, merged: Index, added: Sequence[IndexEntry], layout: Layout) -> FileWrite:
+def _index_write(
+    snapshot: RunSnapshot, merged: Index, added: Sequence[IndexEntry], layout: Layout
+) -> FileWrite:
     content = merged.to_bytes()
     count = "1 checkpoint" if len(added) == 1 else f"{len(added)} checkpoints"
-    message = f"Index {view.run_id}: {count} added"
-    return FileWrite(layout.path(view.run_id, INDEX), content, blob_sha(content), message, view.index_sha)
+    message = f"Index {snapshot.run_id}: {count} added"
+    return FileWrite(
+        layout.path(snapshot.run_id, INDEX), content, blob_sha(content), message, snapshot.index_sha
+    )
 
 
 def _latest_write(
-    view: RunSnapshot, merged: Index, envelopes: Sequence[Envelope], layout: Layout
+    snapshot: RunSnapshot, merged: Index, envelopes: Sequence[Envelope], layout: Layout
 ) -> FileWrite | None:
     newest = merged.current
-    if newest is None or newest.sequence <= view.latest_sequence:
+    if newest is None or newest.sequence <= snapshot.latest_sequence:
         return None
     envelope = next((e for e in envelopes if e.checkpoint_id == newest.checkpoint_id), None)
     if envelope is None:
         return None  # another writer's checkpoint is the newest: it is that writer's to copy
     return FileWrite(
-        path=layout.path(view.run_id, LATEST),
+        path=layout.path(snapshot.run_id, LATEST),
         content=envelope.content,
         blob_sha=envelope.blob_sha,
-        message=f"Latest {view.run_id}: checkpoint {newest.checkpoint_id}",
-        expected_sha=view.latest_sha,
+        message=f"Latest {snapshot.run_id}: checkpoint {newest.checkpoint_id}",
+        expected_sha=snapshot.latest_sha,
     )

@@ -34,14 +34,16 @@ class Writer:
     admit: Admit = admit_all
     machine: str = field(default_factory=platform.node)
 
-    def plan(self, view: RunSnapshot, stamped: Sequence[StampedItem], *, is_batch: bool = False) -> WritePlan:
-        """Return which files to write on top of `view`, so that it holds these checkpoints as well."""
+    def plan(
+        self, snapshot: RunSnapshot, stamped: Sequence[StampedItem], *, is_batch: bool = False
+    ) -> WritePlan:
+        """Return which files to write on top of `snapshot`, so that it holds these checkpoints as well."""
         write_plan = plan_write(
-            view,
+            snapshot,
             [each.envelope for each in stamped],
             is_batch=is_batch,
             layout=self.layout,
             now=format_moment(self.github_clock.now()),
             machine=self.machine,
         )
-        return with_stored_latest(write_plan, view, self.runs.read_blob, self.layout)
+        return with_stored_latest(write_plan, snapshot, self.runs.read_blob, self.layout)

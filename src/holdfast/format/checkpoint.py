@@ -81,7 +81,7 @@ class Draft:
 
     @property
     def tells_fingerprint(self) -> bool:
-        """Return whether its fingerprint can be made of its body, by `fingerprint_body`."""
+        """Whether its fingerprint can be made of its body, by `fingerprint_body`."""
         return self.is_named and self.kept_fingerprint is None
 
     @property

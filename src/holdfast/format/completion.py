@@ -15,7 +15,7 @@ _CONTEXT = "context_fields"
 
 
 def is_final(envelope: Envelope, status: RunStatus, *, is_kept: bool) -> bool:
-    """Return whether a run has ended with this checkpoint already, in just this way."""
+    """Whether a run has ended with this checkpoint already, in just this way."""
     header = envelope.header
     context = parse_document(envelope.content).value.get(_CONTEXT)
     marked = isinstance(context, dict) and context.get(RETENTION) == KEEP

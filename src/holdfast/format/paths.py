@@ -120,7 +120,7 @@ class Layout:
         return self.path(run_id, format_checkpoint_name(sequence, trigger))
 
     def is_part(self, path: str) -> bool:
-        """Return whether a path is that of a part of an oversized checkpoint.
+        """Whether a path is that of a part of an oversized checkpoint.
 
         >>> Layout().is_part("checkpoints/r/parts/0a.json"), Layout().is_part("checkpoints/parts/index.json")
         (True, False)

@@ -11,17 +11,22 @@ _STOPPED = "stopped"
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Why a run waits for a person: since when, in which phase, and the checkpoint that says so."""
+    """Why a run waits for a person: since when, in which phase, and the checkpoint that says so.
+
+    `agents` are those that failed too often, if that is why.
+    """
 
     kind: ReviewKind
     reason: str
     phase: str
     since: str
     checkpoint_id: str
+    agents: tuple[str, ...] = ()
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        return asdict(self)
+        """Return it for JSON; `agents` are left out where there are none."""
+        members = asdict(self) | {"agents": list(self.agents)}
+        return {name: value for name, value in members.items() if name != "agents" or value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +52,11 @@ def parse_held(value: Any) -> Held | None:
     words = {name: str(value.get(name) or "") for name in ("reason", "phase", "since", "checkpoint_id")}
     if value.get("kind") == _STOPPED:
         return Stop(words["since"], words["checkpoint_id"])
-    return Review(kind=value["kind"], **words) if value.get("kind") in _KINDS else None
+    if value.get("kind") not in _KINDS:
+        return None
+    return Review(kind=value["kind"], **words, agents=_parse_agents(value.get("agents")))
+
+
+def _parse_agents(names: Any) -> tuple[str, ...]:
+    are_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return tuple(names) if are_names else ()

@@ -77,33 +77,33 @@ class RunSnapshot:
         )
 
 
-def without_unproved(view: RunSnapshot, checkpoint_ids: Collection[str], layout: Layout) -> RunSnapshot:
+def without_unproved(snapshot: RunSnapshot, checkpoint_ids: Collection[str], layout: Layout) -> RunSnapshot:
     """Return the snapshot without those of the checkpoints whose files are not what the index says.
 
     The index names a checkpoint that is still to be written if the answer to our own commit was lost, or if
     the commit failed to be verified.
     """
-    by_id = view.index.by_id
+    by_id = snapshot.index.by_id
     named = [by_id[identity] for identity in checkpoint_ids if identity in by_id]
-    unproved = {entry for entry in named if not _is_proved(entry, view, layout)}
+    unproved = {entry for entry in named if not _is_proved(entry, snapshot, layout)}
     if not unproved:
-        return view
-    names = {layout.name_of(view.run_id, entry.file_path) for entry in unproved}
+        return snapshot
+    names = {layout.name_of(snapshot.run_id, entry.file_path) for entry in unproved}
     # `latest.json` may be a copy of one of them: it is written again, too, under the same number.
     return replace(
-        view,
+        snapshot,
         index=replace(
-            view.index.without({entry.checkpoint_id for entry in unproved}),
-            pruned_through=view.index.pruned_through,
+            snapshot.index.without({entry.checkpoint_id for entry in unproved}),
+            pruned_through=snapshot.index.pruned_through,
         ),
-        latest_sequence=min(view.latest_sequence, *(entry.sequence - 1 for entry in unproved)),
-        blobs={name: sha for name, sha in view.blobs.items() if name not in names},
+        latest_sequence=min(snapshot.latest_sequence, *(entry.sequence - 1 for entry in unproved)),
+        blobs={name: sha for name, sha in snapshot.blobs.items() if name not in names},
     )
 
 
-def _is_proved(entry: IndexEntry, view: RunSnapshot, layout: Layout) -> bool:
+def _is_proved(entry: IndexEntry, snapshot: RunSnapshot, layout: Layout) -> bool:
     """Whether the file of an entry is there and, if it holds nothing else, is the one that was sent."""
-    name = layout.name_of(view.run_id, entry.file_path)
-    if name not in view.blobs:
-        return view.is_settled
-    return not is_single(name) or entry.blob_sha in ("", view.blobs[name])
+    name = layout.name_of(snapshot.run_id, entry.file_path)
+    if name not in snapshot.blobs:
+        return snapshot.is_settled
+    return not is_single(name) or entry.blob_sha in ("", snapshot.blobs[name])

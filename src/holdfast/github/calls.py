@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from holdfast.errors import GatewayError
-from holdfast.github.records import File, HeadReading, Listing, Page
+from holdfast.github.results import File, HeadReading, Listing, Page
 
 ResultT = TypeVar("ResultT")
 ResultT_co = TypeVar("ResultT_co", covariant=True)

@@ -12,8 +12,8 @@ from githubkit.exception import GitHubException
 
 from holdfast.errors import Unavailable
 from holdfast.github.address import check_repository_name, server_of
-from holdfast.github.app_refusals import refuse_app
-from holdfast.github.app_tokens import InstallationToken
+from holdfast.github.app import InstallationToken, refuse_app
+from holdfast.github.patience import longest_wait_s
 from holdfast.github.wire_client import (
     API_VERSION,
     CONNECT_TIMEOUT_S,
@@ -31,6 +31,14 @@ from holdfast.github.wire_client import (
 def _trust(base_url: str) -> bool | ssl.SSLContext:
     """Return whom to trust. Where there is no TLS, nobody: to read all authorities takes a while."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if httpx.URL(base_url).scheme == "http" else True
+
+
+def _keep_to_time(request: httpx.Request) -> None:
+    """Have a request wait no longer than whoever asks can: githubkit has one time for all of them."""
+    usual = request.extensions.get("timeout", {})
+    request.extensions["timeout"] = {
+        part: seconds if seconds is None else longest_wait_s(seconds) for part, seconds in usual.items()
+    }
 
 
 class _Hub(GitHub[UnauthAuthStrategy]):
@@ -53,6 +61,7 @@ class _Hub(GitHub[UnauthAuthStrategy]):
             ssl_verify=_trust(base_url),
             http_cache=False,
             auto_retry=False,
+            event_hooks={"request": [_keep_to_time]},
         )
         self.client = self._create_sync_client()
 
@@ -93,7 +102,7 @@ class _HubWire:
             with closing(response.raw_response):
                 content = read_whole(response.raw_response.iter_bytes())
         except (GitHubException, httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            raise Unavailable("", _describe(error)) from error
+            raise Unavailable("", _describe(error), is_late=_is_late(error)) from error
         # It refers to itself through its stream: our body would stay in memory until garbage is collected.
         response.raw_response.stream = httpx.ByteStream(b"")
         return response.status_code, response.headers, content
@@ -151,7 +160,7 @@ class GitHubApp:
             response = self._hub.request(method, path, headers=headers)
             content = response.raw_response.json()
         except (GitHubException, httpx.HTTPError, OSError) as error:
-            raise Unavailable(path, _describe(error)) from error
+            raise Unavailable(path, _describe(error), is_late=_is_late(error)) from error
         except ValueError as error:
             raise Unavailable(path, "GitHub's answer could not be understood") from error
         if response.status_code >= 400 or not isinstance(content, dict):
@@ -160,7 +169,13 @@ class GitHubApp:
 
 
 def _describe(error: Exception) -> str:
-    cause = getattr(error, "exc", error)
-    if isinstance(cause, httpx.TimeoutException):
-        return "GitHub did not answer in time"
-    return tell_failure(cause)
+    return "GitHub did not answer in time" if _is_late(error) else tell_failure(_cause_of(error))
+
+
+def _is_late(error: Exception) -> bool:
+    return isinstance(_cause_of(error), httpx.TimeoutException)
+
+
+def _cause_of(error: Exception) -> Exception:
+    cause: Exception = getattr(error, "exc", error)
+    return cause

@@ -15,7 +15,7 @@ from holdfast.github.calls import (
     ReadPage,
     ResultT,
 )
-from holdfast.github.records import File, Page
+from holdfast.github.results import File, Page
 
 
 class GraphqlDocument(NamedTuple):

@@ -18,7 +18,7 @@ from holdfast.github.graphql import (
     path_variables,
     select_files,
 )
-from holdfast.github.history_calls import CountCommits
+from holdfast.github.inspection import CountCommits
 from holdfast.github.write_calls import CommitFiles, ReplaceBranch, Revision
 
 LARGEST_ASKED_BACK_BYTES = 10_000_000

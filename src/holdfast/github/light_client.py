@@ -16,6 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from holdfast.errors import Unavailable
 from holdfast.github.address import parse_origin, server_of
+from holdfast.github.patience import longest_wait_s
 from holdfast.github.wire_client import (
     CONNECT_TIMEOUT_S,
     PUBLIC_API,
@@ -78,17 +79,18 @@ class _PlainWire:
                 with connection.getresponse() as answer:
                     return answer.status, dict(answer.headers.items()), read_whole(_pieces(answer))
         except (http.client.HTTPException, OSError, ValueError, zlib.error) as error:
-            raise Unavailable("", _describe(error)) from error
+            raise Unavailable("", _describe(error), is_late=isinstance(error, TimeoutError)) from error
 
     @contextmanager
     def _connected(self) -> Iterator[http.client.HTTPConnection]:
         """Give a connection, and keep it for the next request if this one comes to its end."""
+        timeout_s = longest_wait_s(self._timeout_s)
         kept = self._take()
-        connection = kept or self._new_connection()
+        connection = kept or self._new_connection(min(timeout_s, CONNECT_TIMEOUT_S))
         try:
             if kept is None:
                 connection.connect()
-                connection.sock.settimeout(self._timeout_s)
+            connection.sock.settimeout(timeout_s)
             yield connection
         except BaseException:
             connection.close()
@@ -116,11 +118,10 @@ class _PlainWire:
             while True:
                 yield self._idle.popleft()
 
-    def _new_connection(self) -> http.client.HTTPConnection:
+    def _new_connection(self, timeout_s: float) -> http.client.HTTPConnection:
         host, port = self._host, self._port
         if self._proxy:
             host, port = self._proxy.hostname or "", self._proxy.port or 80
-        timeout_s = min(self._timeout_s, CONNECT_TIMEOUT_S)
         if self._scheme == "http":
             connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
         else:

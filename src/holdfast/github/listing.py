@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.errors import GatewayError, Missing, Refused, Unavailable
+from holdfast.errors import GatewayError, Missing, Refused, Silent, Unavailable
 from holdfast.github.calls import (
     PATHS_PER_QUERY,
     Gateway,
@@ -13,7 +13,7 @@ from holdfast.github.calls import (
     ReadPage,
     ReadTree,
 )
-from holdfast.github.records import File, ListingEntry, Snapshot
+from holdfast.github.results import File, ListingEntry, Snapshot
 
 MOST_LISTED_FILES = 1000
 """How much of a folder GitHub lists by its contents."""
@@ -129,7 +129,9 @@ class _SnapshotReading:
 
 
 def _may_be_about_one(error: GatewayError) -> bool:
-    return isinstance(error, Unavailable) or (isinstance(error, Refused) and error.kind == "invalid")
+    if isinstance(error, Refused):
+        return error.kind == "invalid"
+    return isinstance(error, Unavailable) and not isinstance(error, Silent)
 
 
 def _pages(paths: Sequence[str]) -> Iterator[Sequence[str]]:

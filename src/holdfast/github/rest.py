@@ -21,13 +21,13 @@ from holdfast.github.calls import (
     ReadHeadIfChanged,
     ReadTree,
 )
-from holdfast.github.records import (
+from holdfast.github.reply import Reply
+from holdfast.github.results import (
     File,
     HeadReading,
     Listing,
     ListingEntry,
 )
-from holdfast.github.reply import Reply
 
 ResultT = TypeVar("ResultT")
 
@@ -65,9 +65,9 @@ def build_request(call: Call[ResultT]) -> Request[ResultT]:
 
 def _find_builder(kind: "type[Call[Any]]") -> "Callable[[Any], Request[Any]]":
     """Return what makes the request of a call that readers do not make: they have no time to load those."""
-    from holdfast.github import rest_inspection, rest_writes
+    from holdfast.github.rest_on_demand import BUILDERS
 
-    return rest_writes.BUILDERS.get(kind) or rest_inspection.BUILDERS[kind]
+    return BUILDERS[kind]
 
 
 def format_url_path(path: str) -> str:

@@ -8,7 +8,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import BytesIO
 from typing import Any, Protocol, Self, TypeVar
 from urllib.parse import SplitResult, urlencode, urljoin, urlsplit
@@ -23,6 +23,7 @@ from holdfast.github.graphql import build_graphql, is_absent_file, is_graphql
 from holdfast.github.reply import Reply, hide_in
 from holdfast.github.rest import build_request
 from holdfast.logs import scrub
+from holdfast.tracing import traces
 from holdfast.version import __version__
 
 ResultT = TypeVar("ResultT")
@@ -67,7 +68,8 @@ class WireClient(ABC):
 
     `token` is asked before each request, so that a renewed one is used at once. `observe` sees every answer
     as it comes in, also the ones that become errors; `meter` is told of each answer, and how long each call
-    took by `timer`, however it ended. Subclasses tell which wire leads to the address of the API.
+    took by `timer`, however it ended. Where traces are on, each call has a span. Subclasses tell which wire
+    leads to the address of the API.
     """
 
     def __init__(
@@ -110,10 +112,11 @@ class WireClient(ABC):
         self._wire.close()
 
     def perform(self, call: Call[ResultT]) -> ResultT:
-        """Return what GitHub answers to `call`, or raise a GatewayError."""
+        """Return what GitHub answers to `call`, or raise a GatewayError, which its span has as its status."""
         began = self._timer()
         try:
-            result = self._perform(call)
+            with _span(call):
+                result = self._perform(call)
         except GatewayError as error:
             self._tell(call, began, error)
             raise
@@ -199,7 +202,8 @@ class WireClient(ABC):
             status, answered, body = self._wire.send(method, target, whole, content)
         except Unavailable as error:
             words = self._hide(error.reason)
-            raise Unavailable(call.subject, words) from (error.__cause__ if words == error.reason else None)
+            cause = error.__cause__ if words == error.reason else None
+            raise Unavailable(call.subject, words, is_late=error.is_late) from cause
         lower_case = {name.lower(): self._hide(value) for name, value in answered.items()}
         self._observe(Answer(call, status, lower_case, self._clock.now()))
         if self._meter:
@@ -242,6 +246,17 @@ class WireClient(ABC):
         if not (target.isascii() and target.isprintable() and " " not in target):
             raise _refuse_redirect(call, "GitHub redirects to what is no address")
         return target
+
+
+def _span(call: Call[Any]) -> AbstractContextManager[object]:
+    if not traces.is_on:
+        return nullcontext()
+    values: dict[str, str | int] = {
+        "holdfast.call": type(call).__name__,
+        "holdfast.subject": call.subject,
+        "holdfast.writes": int(call.is_mutation),
+    }
+    return traces.span(f"GitHub {type(call).__name__}", values, kind="client")
 
 
 def tell_failure(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from holdfast.github.calls import Call, Resource
-from holdfast.github.records import Signature
+from holdfast.github.results import Signature
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def find_flaw(
     try:
         written = text.decode()
     except UnicodeDecodeError as error:
-        scanner = _Scanner(text[: error.start].decode(), place, deepest, most_digits)
+        scanner = _FlawFinder(text[: error.start].decode(), place, deepest, most_digits)
         try:
             scanner.scan()
         except InvalidCheckpoint as flaw:
@@ -86,10 +86,10 @@ def find_flaw(
                 raise
             place = flaw.place
         raise MalformedJson(place, f"at byte {error.start}: this is not UTF-8; send UTF-8 text") from error
-    _Scanner(written, place, deepest, most_digits).scan()
+    _FlawFinder(written, place, deepest, most_digits).scan()
 
 
-class _Scanner:
+class _FlawFinder:
     """Reads one text, once, up to its first flaw."""
 
     def __init__(self, text: str, place: str, deepest: int, most_digits: int) -> None:

@@ -12,7 +12,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from holdfast.langgraph.asynchronous import AsynchronousSaver
 from holdfast.langgraph.cleansing_serializer import CleansingSerializer
 from holdfast.langgraph.names import Place, spell_namespace
-from holdfast.langgraph.records import (
+from holdfast.langgraph.states import (
     make_config,
     read_metadata,
     read_parent,

@@ -8,7 +8,7 @@ import orjson
 
 from holdfast.errors import UnknownRun
 from holdfast.langgraph.names import Place, run_of_thread
-from holdfast.langgraph.records import (
+from holdfast.langgraph.states import (
     Record,
     State,
     move_record,

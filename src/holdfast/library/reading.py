@@ -1,14 +1,19 @@
 """Reading runs back: lists, single checkpoints, where to go on, what is wrong, what changed."""
 
+import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from holdfast.errors import UnknownRun
+from holdfast.assembly import open_assembly
+from holdfast.assembly.ground import Ground
+from holdfast.errors import InvalidCheckpoint, UnknownRun
 from holdfast.format.checkpoint import Envelope
-from holdfast.format.ids import At, is_checkpoint_id, parse_checkpoint_id
+from holdfast.format.ids import At, is_checkpoint_id, parse_at, parse_checkpoint_id, parse_run_id
 from holdfast.format.receipt import Receipt
-from holdfast.library.open_library import OpenLibrary, parse_place, parse_run_name
+from holdfast.logs import configure_logs, configure_traces
+from holdfast.settings import Settings
+from holdfast.settings.file import load_settings
 from holdfast.sharding.answers import merge_runs
 
 if TYPE_CHECKING:
@@ -22,8 +27,34 @@ if TYPE_CHECKING:
     from holdfast.styles.resume import ResumePlan
 
 
-class Reading(OpenLibrary):
-    """What is stored in the repository and what is spooled here, read as one."""
+class Reading:
+    """A context manager over one repository and its data folder, both read as one."""
+
+    def __init__(self, settings: Settings, *, assembly: Ground | None = None) -> None:
+        self._assembly = assembly or open_assembly(settings)
+
+    @classmethod
+    def from_env(cls) -> Self:
+        """Return one that is set up by HOLDFAST_… variables and holdfast.toml. Raises InvalidSettings.
+
+        Unless the program has set up structlog itself, events go to standard error, warnings and above.
+        """
+        settings = load_settings(os.environ)
+        level = settings.log_level if "log_level" in settings.sources else "warning"
+        assembly = open_assembly(settings)
+        configure_logs(settings.log_format, level, secrets=assembly.secrets, is_default=True)
+        configure_traces(os.environ)
+        return cls(settings, assembly=assembly)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every file and connection. What is spooled stays spooled."""
+        self._assembly.close()
 
     def _reader(self, run_id: str) -> "Reader":
         return self._assembly.home(run_id).reader
@@ -179,3 +210,21 @@ class Reading(OpenLibrary):
         history = self._reader(run_id).history(run_id)
         scenes = begin_at(list(replay(history.envelopes)), parse_place(start, "start"))
         return Story(run_id, scenes, history.warnings)
+
+
+def parse_run_name(run_id: str) -> str:
+    """Return `run_id` if it can name a run. Raises InvalidCheckpoint."""
+    try:
+        return parse_run_id(run_id)
+    except ValueError as error:
+        raise InvalidCheckpoint("run_id", str(error)) from error
+
+
+def parse_place(at: At | None, name: str = "at") -> At | None:
+    """Return the checkpoint's number or id that `at` is, if anything is given. Raises InvalidCheckpoint."""
+    if at is None:
+        return None
+    try:
+        return parse_at(str(at))
+    except ValueError as error:
+        raise InvalidCheckpoint(name, f"{at!r}: {error}") from error

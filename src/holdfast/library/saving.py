@@ -18,14 +18,14 @@ from holdfast.errors import (
     Fenced,
     HoldfastError,
     InvalidCheckpoint,
+    Remedy,
 )
 from holdfast.format.checkpoint import Draft, draft_from_mapping, draft_from_text
 from holdfast.format.header import RunStatus
 from holdfast.format.moments import format_moment
 from holdfast.format.receipt import Persistence, Progress, Receipt
 from holdfast.format.triggers import Priority, Trigger
-from holdfast.library.open_library import parse_run_name
-from holdfast.library.reading import Reading
+from holdfast.library.reading import Reading, parse_run_name
 from holdfast.logs import log
 from holdfast.settings import MOST_BYTES, Settings
 from holdfast.tracing import traces
@@ -183,9 +183,9 @@ class Saving(Reading):
 
         _, held = self._reader(parse_run_name(run_id)).load_reviewed(run_id)
         if isinstance(held, Stop):
-            raise DecisionRefused("stopped", tell_stop(held, run_id))
+            raise DecisionRefused("stopped", tell_stop(held), Remedy("fork", run_id))
         if is_end and isinstance(held, Review):
-            raise DecisionRefused("waits_for_review", tell_review(held, run_id))
+            raise DecisionRefused("waits_for_review", tell_review(held), Remedy("review", run_id))
 
     def import_spool(self, folder: Path) -> "ImportReport":
         """Take in what `export_spool` wrote, here or elsewhere; doing it again changes nothing."""
@@ -274,7 +274,7 @@ class Saving(Reading):
             )
 
     def _persistence(self, drafts: Sequence[Draft]) -> Persistence:
-        """Return whether the way to GitHub is open to all of `drafts`, from what the last drain found out.
+        """Return how `drafts` get to GitHub, at once or delayed, from what the last drain found out.
 
         The last of a limit is open to critical ones alone.
         """
@@ -293,7 +293,7 @@ class Saving(Reading):
 
 
 def _look_at_way(shard: Assembly) -> dict[bool, bool]:
-    """Return whether the way to GitHub is closed: True has the answer for critical checkpoints."""
+    """Return, for critical checkpoints (True) and for others (False), whether the way to GitHub is closed."""
     with suppress(DatabaseAway):  # told by the spool, which keeps them meanwhile, or refuses them
         if not (shard.spool.trouble() or OUTAGE_NOTE in shard.spool.notes()):
             return shard.rate_limiter.blocked_by_urgency(least_need(shard.settings.write_mode))

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anyio.to_thread import run_sync
 from mcp.server.fastmcp import FastMCP
@@ -15,6 +15,11 @@ from holdfast.library import Holdfast
 from holdfast.mcp.tools import AgentTools
 from holdfast.presentation.exits import describe
 from holdfast.version import __version__
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from starlette.types import Receive, Scope, Send
 
 _INSTRUCTIONS = (
     "Holdfast keeps the progress of long work durably. Continue earlier work with resume_run (list_runs "
@@ -125,3 +130,25 @@ def _in_thread(tool: Callable[..., str]) -> Callable[..., Awaitable[str]]:
             raise ToolError(describe(error)) from error
 
     return call
+
+
+class AgentServer:
+    """The tools over HTTP, for a server that has its own connections and its own guard.
+
+    Answers one request after the other. None depends on another, so any replica may answer the next.
+    """
+
+    def __init__(self, holdfast: Holdfast) -> None:
+        server = build_server(holdfast)
+        server.settings.stateless_http = server.settings.json_response = True
+        server.settings.transport_security = None  # hosts and origins are checked by who listens
+        server.streamable_http_app()  # makes the session manager
+        self._manager = server.session_manager
+
+    def run(self) -> "AbstractAsyncContextManager[None]":
+        """Be ready to answer for as long as the context lasts."""
+        return self._manager.run()
+
+    async def answer(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Answer one request."""
+        await self._manager.handle_request(scope, receive, send)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from holdfast.format.receipt import Receipt
+from holdfast.settings import Settings, names_of_settings, variables_of
 
 if TYPE_CHECKING:
     from holdfast.doctor import Diagnosis
@@ -101,3 +102,19 @@ def diagnosis_document(diagnosis: "Diagnosis") -> dict[str, Any]:
 def stats_document(stats: "Statistics") -> dict[str, Any]:
     """Return the statistics of a run, or of all."""
     return asdict(stats)
+
+
+def settings_rows(settings: Settings) -> list[dict[str, Any]]:
+    """Return every setting with its value, where that came from, and its variable."""
+    rows = []
+    for name in names_of_settings():
+        value = getattr(settings, name)
+        source = settings.sources.get(name, "default")
+        if hasattr(value, "get_secret_value"):
+            value = f"set ({source})"
+        elif isinstance(value, tuple):
+            value = ",".join(map(str, value)) or None
+        elif value is not None and not isinstance(value, str | int | float):
+            value = str(value)
+        rows.append({"name": name, "value": value, "source": source, "variable": variables_of(name)[0]})
+    return rows

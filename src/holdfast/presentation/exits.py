@@ -3,6 +3,7 @@
 from enum import IntEnum
 
 from holdfast.errors import HoldfastError, InvalidCheckpoint, InvalidSettings, Refused, Throttled, Unavailable
+from holdfast.presentation.remedies import tell_with_command
 
 
 class ExitCode(IntEnum):
@@ -38,4 +39,4 @@ def describe(error: Exception) -> str:
         return f"{error}; try again later, or see holdfast doctor"
     if isinstance(error, HoldfastError) and not str(error):
         return type(error).__name__
-    return str(error)
+    return tell_with_command(error) if isinstance(error, HoldfastError) else str(error)

@@ -13,6 +13,7 @@ from holdfast.presentation.render import has_colour
 
 if TYPE_CHECKING:
     from holdfast.assembly.ground import Ground
+    from holdfast.github.patience import Patience
     from holdfast.library import Holdfast
     from holdfast.settings import Settings
 
@@ -27,12 +28,17 @@ class Session:
 
 
 @contextmanager
-def open_with(settings: "Settings", *, stop: threading.Event | None = None) -> Iterator[Session]:
-    """Open what the settings name, and log as they say; `stop` ends waits and drains."""
+def open_with(
+    settings: "Settings", *, stop: threading.Event | None = None, patience: "Patience | None" = None
+) -> Iterator[Session]:
+    """Open what the settings name, and log as they say; `stop` ends waits and drains.
+
+    All that is read shares the `patience`; without one, each question to GitHub has its own.
+    """
     from holdfast.assembly import open_assembly
     from holdfast.library import Holdfast
 
-    assembly = open_assembly(settings, stop=stop)
+    assembly = open_assembly(settings, stop=stop, patience=patience)
     start_logs(settings, assembly)
     with Holdfast(settings, assembly=assembly) as holdfast:
         yield Session(settings, assembly, holdfast)

@@ -19,7 +19,7 @@ IN_BODY = ""
 class PutTerms(NamedTuple):
     """What holds for all checkpoints that are put together.
 
-    With `defers_fingerprints`, none is made of what can be told from the body later.
+    With `defers_fingerprints`, no fingerprint is made where the body can tell it later.
     """
 
     limits: QueueLimits

@@ -121,7 +121,7 @@ class NewItem(Protocol):
 
     @property
     def tells_fingerprint(self) -> bool:
-        """Return whether its fingerprint can be made of its body, so that it need not be kept beside it."""
+        """Whether its fingerprint can be made of its body, so that it need not be kept beside it."""
         ...
 
     def body(self, sequence: int) -> bytes:
@@ -225,7 +225,7 @@ class Queue(Protocol):
         ...
 
     def is_kept_aside(self, checkpoint_id: str) -> bool:
-        """Return whether a checkpoint is set aside with its body whole."""
+        """Whether a checkpoint is set aside with its body whole."""
         ...
 
     def restore(self, checkpoint_id: str) -> Receipt:
@@ -297,7 +297,7 @@ class Queue(Protocol):
         ...
 
     def learn_sequence(self, run_id: str, sequence: int) -> None:
-        """Let the next numbers of a run begin after `sequence`, because the repository is that far."""
+        """Let the next numbers of a run begin after `sequence`, which the repository has already."""
         ...
 
     def note(self, name: str, value: bytes) -> None:

@@ -266,7 +266,7 @@ class FallbackQueue(CommonQueue):
     def _whole(self) -> Queue:
         """Return the shared queue, with everything in it that waited here.
 
-        For the drainer a full one is whole as it is: what waits here came later, and needs room there.
+        If it is full, the drainer gets it as it is: what waits here came later, and moves once there is room.
         """
         if not self._is_local and self._local.status(0.0).depth:
             # Another process of this machine found the database away, and may have ended since.

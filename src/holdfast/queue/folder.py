@@ -38,9 +38,9 @@ from holdfast.format.paths import Layout
 from holdfast.locks import locked, writers_kept_out
 from holdfast.logs import log
 from holdfast.queue import earlier_format, tables
-from holdfast.queue.pages import PAGE_BYTES
 from holdfast.queue.salvage import REPORT, Salvage, SalvageReport
-from holdfast.queue.sqlite_file import SqliteFile, Work, connected
+from holdfast.queue.sqlite_file import SqliteFile, Work, connected, read_once
+from holdfast.queue.sqlite_pages import PAGE_BYTES
 from holdfast.queue.tables import check_waiting
 
 T = TypeVar("T")
@@ -55,13 +55,13 @@ _OPEN_TIMEOUT_S = 60
 _TRIES = 3
 
 
-class _Thread(threading.local):
+class _ThreadState(threading.local):
     """What one thread is doing, whichever queue it does it to."""
 
     is_opening = False
 
 
-_thread = _Thread()
+_thread = _ThreadState()
 
 
 class QueueFolder:
@@ -222,7 +222,7 @@ class QueueFolder:
 
 @contextmanager
 def _opening_once() -> Iterator[None]:
-    """Raise SpoolUnwritable in a signal handler of a thread that is here: it would wait for itself."""
+    """Raise SpoolUnwritable in a signal handler that interrupts an opening: it would wait for itself."""
     if _thread.is_opening:
         raise SpoolUnwritable("this thread is just opening the spool; save again when it has done so")
     _thread.is_opening = True
@@ -248,22 +248,27 @@ def make_database(path: Path) -> Path:
         _make_new(path)
     elif not path.stat().st_size:
         raise DatabaseDamaged(f"the spool in {path.parent} is empty, and none is ever made so")
-    with connected(path) as database:
-        (version,) = database.execute("pragma user_version").fetchone()
-        are_ours = tables.are_ours(database)
-        if are_ours != (version == tables.FORMAT):
-            raise DatabaseDamaged(f"the spool has format {version} and tables that do not belong to it")
-        if version not in (0, tables.FORMAT):
-            raise SpoolUnwritable(
-                f"the spool in {path.parent} has format {version}, and this Holdfast knows {tables.FORMAT}; "
-                "use the version that wrote it"
-            )
-        if version == 0 and database.execute("select 1 from sqlite_master").fetchone():
-            raise DatabaseDamaged(f"the spool in {path.parent} has lost its format")
-        if version == 0:
+    if not read_once(path, lambda database: _is_laid_out(database, path)):
+        with connected(path) as database:
             _lay_out(database)
-            confirm_folder(path.parent)
+        confirm_folder(path.parent)
     return path
+
+
+def _is_laid_out(database: sqlite3.Connection, path: Path) -> bool:
+    """Whether there are tables. Raises SpoolUnwritable, DatabaseDamaged if they are not as they should be."""
+    (version,) = database.execute("pragma user_version").fetchone()
+    are_ours = tables.are_ours(database)
+    if are_ours != (version == tables.FORMAT):
+        raise DatabaseDamaged(f"the spool has format {version} and tables that do not belong to it")
+    if version not in (0, tables.FORMAT):
+        raise SpoolUnwritable(
+            f"the spool in {path.parent} has format {version}, and this Holdfast knows {tables.FORMAT}; "
+            "use the version that wrote it"
+        )
+    if version == 0 and database.execute("select 1 from sqlite_master").fetchone():
+        raise DatabaseDamaged(f"the spool in {path.parent} has lost its format")
+    return bool(version)
 
 
 def _make_new(path: Path) -> None:

@@ -29,11 +29,11 @@ def take_in(
     database: sqlite3.Connection, prepared: Sequence[Prepared | HoldfastError], terms: PutTerms
 ) -> tuple[list[PutOutcome], dict[str, RunNumbers]]:
     """Store what is new; return the answer to each, a receipt or an error, and the numbers of their runs."""
-    intake = _Intake(database, terms)
+    intake = _IntakeTransaction(database, terms)
     return intake.take(prepared), intake.numbers
 
 
-class _Intake:
+class _IntakeTransaction:
     """One transaction that takes checkpoints in."""
 
     def __init__(self, database: sqlite3.Connection, terms: PutTerms) -> None:

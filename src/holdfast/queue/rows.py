@@ -2,20 +2,23 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import orjson
 
 from holdfast.errors import SpoolUnwritable
-from holdfast.format.receipt import Persistence, Progress, QueueItem, Receipt
+from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
 from holdfast.format.triggers import Priority, Trigger
-from holdfast.queue.contract import Journey
+from holdfast.queue.contract import Journey, Quarantined
 
 _TRIGGERS = {str(each): each for each in Trigger}
 _PRIORITIES = tuple(Priority)
 # By their text: to ask the enumeration takes ten times as long.
 _STATUSES = {str(each): each for each in Progress}
 _PERSISTENCES = {str(each): each for each in Persistence}
+
+ItemsByRow = dict[tuple[Any, ...], QueueItem]
 
 
 class Totals(NamedTuple):
@@ -78,10 +81,45 @@ class ItemRow(NamedTuple):
         """Return the row with the seal that it must have."""
         return self._replace(seal=make_seal(self[1:9], self.digest))
 
+    def delivered(self, delivery: Delivery, status: Progress) -> "ItemRow":
+        """Return the row that says where the checkpoint has arrived; once verified, it is not tried again."""
+        is_last = status is Progress.VERIFIED
+        return self._replace(
+            sequence=delivery.sequence,
+            status=status.value,
+            file_path=delivery.file_path,
+            commit_sha=delivery.commit_sha,
+            blob_sha=delivery.blob_sha,
+            reason=None,
+            attempts=0 if is_last else self.attempts,
+            not_before=0.0 if is_last else self.not_before,
+        ).sealed()
+
     @property
     def is_sound(self) -> bool:
         """Whether nothing that the seal covers was altered."""
         return self.seal == make_seal(self[1:9], self.digest)
+
+
+WAITING_COLUMNS = ", ".join((*ItemRow._fields[1:9], "not_before"))
+# What changes while a checkpoint is on its way.
+CHANGING = (
+    *("sequence", "size", "digest", "seal", "status", "file_path"),
+    *("commit_sha", "blob_sha", "reason", "attempts", "not_before"),
+)
+select_changing = itemgetter(*map(ItemRow._fields.index, CHANGING))
+JOURNEY_COLUMNS = "checkpoint_id, run_id, sequence, trigger, size, arrived_at, status, changed_at"
+
+
+def count_change(before: Iterable[ItemRow], after: Iterable[ItemRow] = ()) -> Totals:
+    """Return how the totals change when these items, which have their bodies, become those."""
+    more = [0, 0, 0, 0]
+    for sign, rows in ((-1, before), (+1, after)):
+        for row in rows:
+            place = 2 if row.status == Progress.REFUSED else 0
+            more[place] += sign
+            more[place + 1] += sign * row.size
+    return Totals(*more)
 
 
 def make_seal(identity: tuple[Any, ...], content: Any = b"") -> bytes:
@@ -116,8 +154,8 @@ def make_journey(columns: Sequence[Any]) -> Journey:
 
 def understand_all(
     rows: Iterable[tuple[Any, ...]], understand: Callable[[tuple[Any, ...]], QueueItem]
-) -> tuple[dict[tuple[Any, ...], QueueItem], frozenset[str]]:
-    """Return the items by their rows, which begin like an item, and the runs that a newer Holdfast has put.
+) -> tuple[ItemsByRow, frozenset[str]]:
+    """Return the items of these rows, by row, and the runs that have a checkpoint of a newer Holdfast.
 
     Such a run waits as a whole, so that its order stays: none of its items is among these.
     """
@@ -130,6 +168,15 @@ def understand_all(
     if newer:
         items = {row: item for row, item in items.items() if item.run_id not in newer}
     return items, frozenset(newer)
+
+
+def understand_set_aside(
+    rows: Iterable[ItemRow], understand: Callable[[tuple[Any, ...]], QueueItem]
+) -> list[Quarantined]:
+    """Return the items that are set aside, with the reasons; not those of runs of a newer Holdfast."""
+    reasons = {row[1:9]: row.reason or "" for row in rows}
+    items, _ = understand_all(reasons, understand)
+    return [Quarantined(item, reasons[columns]) for columns, item in items.items()]
 
 
 def tell_newer(runs: Iterable[str]) -> str:

@@ -19,8 +19,8 @@ from holdfast.format.receipt import Persistence, Progress
 from holdfast.format.triggers import Priority, Trigger
 from holdfast.queue import tables
 from holdfast.queue.contract import DAMAGED, LOST
-from holdfast.queue.pages import Column, carve
 from holdfast.queue.rows import ItemRow, Totals, make_seal
+from holdfast.queue.sqlite_pages import Column, carve
 from holdfast.queue.tables import raise_runs, write_body, write_notes
 
 REPORT = "salvage.json"

@@ -10,15 +10,22 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 from weakref import WeakSet
 
-from holdfast.disk import LOCK_TIMEOUT_S, UNCONFIRMED, DatabaseDamaged, StoreMoved, translate
+from holdfast.disk import (
+    LOCK_TIMEOUT_S,
+    NO_ROOM_TO_SHARE,
+    UNCONFIRMED,
+    DatabaseDamaged,
+    StoreMoved,
+    translate,
+)
 from holdfast.errors import DiskFailed, SpoolError, SpoolUnwritable
-from holdfast.queue.pages import PAGE_BYTES
+from holdfast.queue.sqlite_pages import PAGE_BYTES
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
@@ -79,8 +86,8 @@ class SqliteFile:
         with self._reading:
             try:
                 self._check_in_place()
-                connection = self._reader = self._reader or self._connect()
-                return self._read(connection, work)
+                # No fork comes between while we read: it would have to wait for this lock.
+                return _read_somehow(self._read_shared, lambda: closing(_connect(self.path)), work)
             except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 raise self._explain(error) from error
 
@@ -157,7 +164,8 @@ class SqliteFile:
         self._check_in_place()
         return result
 
-    def _read(self, connection: sqlite3.Connection, work: Work[T]) -> T:
+    def _read_shared(self, work: Work[T]) -> T:
+        connection = self._reader = self._reader or self._connect()
         if connection.in_transaction:
             return work(connection)  # a signal handler of this thread, amid its other look
         connection.execute(_BEGIN)
@@ -240,6 +248,36 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a database that exists, for a moment. Raises sqlite3.Error."""
     with _no_fork, closing(_connect(path)) as connection:
         yield connection
+
+
+def read_once(path: Path, work: Work[T]) -> T:
+    """Return what `work` reads of a database that exists, also on a full disk. Raises sqlite3.Error."""
+
+    def read(work: Work[T]) -> T:
+        with connected(path) as connection:
+            return work(connection)
+
+    return _read_somehow(read, lambda: connected(path), work)
+
+
+def _read_somehow(
+    read: Callable[[Work[T]], T],
+    connect: Callable[[], AbstractContextManager[sqlite3.Connection]],
+    work: Work[T],
+) -> T:
+    """Return what `read` gives for `work`; on a full disk, what the only one that has the file open reads.
+
+    SQLite needs a file of 32 KB beside a database that several may use. Where there is no room for it, nobody
+    has the database open, and one alone does without that file.
+    """
+    try:
+        return read(work)
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", 0) != NO_ROOM_TO_SHARE:
+            raise
+    with connect() as connection:
+        connection.execute("pragma locking_mode = exclusive")
+        return work(connection)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

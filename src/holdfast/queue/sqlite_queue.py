@@ -1,17 +1,17 @@
 """The queue on this machine's disk: SQLite tables in a folder of its own."""
 
-import hashlib
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from holdfast.clock import Clock
-from holdfast.errors import SpoolDamaged, UnknownRun
+from holdfast.errors import SpoolDamaged
 from holdfast.format.paths import Layout
-from holdfast.format.receipt import Delivery, Persistence, Progress, QueueItem, Receipt
+from holdfast.format.receipt import Delivery, Persistence, QueueItem
 from holdfast.format.triggers import Priority
 from holdfast.queue import tables
 from holdfast.queue.admission import (
@@ -22,59 +22,34 @@ from holdfast.queue.admission import (
     prepare,
     tell_fingerprint,
 )
-from holdfast.queue.common import CommonQueue, NextNumbers
+from holdfast.queue.common import NextNumbers, TableQueue, settle
 from holdfast.queue.contract import (
     DAMAGED,
-    LONGEST_BACKOFF_S,
-    Backoff,
     Hear,
     Journey,
     NewItem,
     PutOutcome,
     Quarantined,
     QueueLimits,
-    QueueStatus,
     Wake,
 )
 from holdfast.queue.folder import QueueFolder
 from holdfast.queue.intake import take_in
 from holdfast.queue.room import check_free_space, compact_if_worth_it
-from holdfast.queue.rows import ItemRow, make_journey
-from holdfast.queue.tables import (
-    count_item,
-    find_known,
-    find_row,
-    find_rows,
-    keep_number,
-    raise_runs,
-    read_body,
-    read_checked,
-    read_item,
-    read_notes,
-    read_numbers,
-    read_set_aside,
-    read_totals,
-    read_untold,
-    read_waiting,
-    write_body,
-    write_notes,
-)
+from holdfast.queue.rows import ItemRow, ItemsByRow, Totals, make_journey, select_changing
 
-_PURGE_CHUNK = 500
-_SETTLED = frozenset({Progress.VERIFIED, Progress.REFUSED})
+T = TypeVar("T")
 
 
-class SqliteQueue(CommonQueue):
+class SqliteQueue(TableQueue):
     """The durable queue in one folder, as the protocol `Queue` promises it."""
 
     def __init__(self, folder: QueueFolder, *, limits: QueueLimits, clock: Clock, layout: Layout) -> None:
+        super().__init__(layout)
         self._folder = folder
         self._limits = limits
         self._clock = clock
-        self._layout = layout
         self._next_numbers = NextNumbers()
-        self._items: dict[tuple[Any, ...], QueueItem] = {}
-        self._newer: frozenset[str] | None = None
 
     @classmethod
     def open(cls, folder: Path, *, limits: QueueLimits, clock: Clock, layout: Layout) -> "SqliteQueue":
@@ -105,156 +80,31 @@ class SqliteQueue(CommonQueue):
 
     def check_room(self) -> None:
         check_free_space(self._folder, 1, self._limits)
-        check_limits(self._folder.look(read_totals), 1, self._limits)
-
-    def pending(self, now: float | None = None) -> list[QueueItem]:
-        # A drain lists again and again, and most rows are those of the last time.
-        known = self._items
-        found, self._newer = self._folder.look(lambda database: read_waiting(database, known))
-        self._items = found
-        if now is None:
-            return list(found.values())
-        latest = now + LONGEST_BACKOFF_S
-        return [item for row, item in found.items() if not now < row[-2] <= latest]
-
-    def newer_runs(self) -> frozenset[str]:
-        if self._newer is None:
-            self.pending()
-        return self._newer or frozenset()
+        check_limits(self._folder.look(tables.read_totals), 1, self._limits)
 
     def read(self, item: QueueItem) -> bytes:
-        body, fault = self._folder.look(lambda database: read_checked(database, item.checkpoint_id))
+        body, fault = self._folder.look(lambda database: tables.read_checked(database, item.checkpoint_id))
         if fault is None:
             return body
         self.set_aside(item, DAMAGED)
         raise SpoolDamaged(f"checkpoint {item.checkpoint_id} is set aside: {fault}")
 
-    def renumber(self, item: QueueItem, sequence: int, body: bytes) -> QueueItem:
-        digest = hashlib.sha256(body).digest()
-        path = self._layout.checkpoint_path(item.run_id, sequence, item.trigger)
-
-        def work(database: sqlite3.Connection) -> QueueItem:
-            row = find_known(database, item.checkpoint_id)
-            if row.status in _SETTLED:
-                raise UnknownRun(f"checkpoint {item.checkpoint_id} does not wait in the spool any more")
-            moved = row._replace(sequence=sequence, size=len(body), digest=digest).sealed()
-            changes = (sequence, len(body), digest, moved.seal, path, self._clock.now(), row.arrival)
-            database.execute(tables.SET_NUMBER, changes)
-            keep_number(database, row)
-            database.execute(tables.DELETE_BODY, (row.arrival,))
-            write_body(database, row.arrival or 0, digest, body)
-            count_item(database, row, waiting=-1)
-            count_item(database, moved, waiting=+1)
-            return read_item(database, moved[1:9])
-
-        return self._folder.change(work)
-
-    def mark_committed(self, outcomes: Mapping[str, Delivery]) -> None:
-        def work(database: sqlite3.Connection) -> None:
-            for row in find_rows(database, outcomes):
-                if row.status == Progress.SPOOLED:
-                    self._deliver(database, row, outcomes[row.checkpoint_id], Progress.COMMITTED)
-
-        self._folder.change(work)
-
     def acknowledge(self, outcomes: Mapping[str, Delivery]) -> None:
         fingerprints = self._tell_fingerprints(outcomes)
 
-        def work(database: sqlite3.Connection) -> None:
-            database.executemany(tables.SET_FINGERPRINT, fingerprints)
-            for row in find_rows(database, outcomes):
-                if row.status == Progress.VERIFIED:
-                    continue
-                if database.execute(tables.DELETE_BODY, (row.arrival,)).rowcount:
-                    is_aside = row.status == Progress.REFUSED
-                    count_item(database, row, waiting=is_aside - 1, aside=-is_aside)
-                database.execute(tables.CLEAR_BACKOFF, (row.arrival,))
-                self._deliver(database, row, outcomes[row.checkpoint_id], Progress.VERIFIED)
+        def work(change: SqliteChange) -> None:
+            change.database.executemany(tables.SET_FINGERPRINT, fingerprints)
+            settle(change, outcomes)
 
-        self._folder.change(work)
+        self._change(work)
         compact_if_worth_it(self._folder)
 
-    def release(self, items: Sequence[QueueItem], reason: str, *, not_before: float) -> None:
-        rows = [(not_before, reason, self._clock.now(), item.checkpoint_id) for item in items]
-        self._folder.change(lambda database: database.executemany(tables.SET_BACKOFF, rows))
-
-    def backoff(self, checkpoint_id: str) -> Backoff | None:
-        row = self._folder.look(lambda database: find_row(database, checkpoint_id))
-        return Backoff(row.attempts, row.not_before, row.reason or "") if row and row.attempts else None
-
-    def set_aside(self, item: QueueItem, reason: str) -> None:
-        def work(database: sqlite3.Connection) -> None:
-            row = find_known(database, item.checkpoint_id)
-            if row.status not in _SETTLED:
-                self._set_status(database, row, Progress.REFUSED, reason)
-                count_item(database, row, waiting=-1, aside=+1)
-
-        self._folder.change(work)
-
     def set_aside_entries(self) -> list[Quarantined]:
-        return self._folder.look(read_set_aside)
-
-    def restore(self, checkpoint_id: str) -> Receipt:
-        def work(database: sqlite3.Connection) -> Receipt:
-            row = find_known(database, checkpoint_id)
-            if row.status != Progress.REFUSED:
-                return row.receipt
-            body = read_body(database, row.arrival or 0)
-            if body is None:
-                raise UnknownRun("the body of this checkpoint is not in the spool")
-            if hashlib.sha256(body).digest() != row.digest:
-                raise SpoolDamaged(f"the body of checkpoint {checkpoint_id} is damaged; it stays set aside")
-            self._set_status(database, row, Progress.SPOOLED, None)
-            count_item(database, row, waiting=+1, aside=-1)
-            return row._replace(status=Progress.SPOOLED, reason=None).receipt
-
-        return self._folder.change(work)
-
-    def discard(self, checkpoint_ids: Iterable[str]) -> int:
-        wanted = list(checkpoint_ids)
-
-        def work(database: sqlite3.Connection) -> int:
-            rows = [row for row in find_rows(database, wanted) if row.status != Progress.VERIFIED]
-            for row in rows:
-                if database.execute(tables.DELETE_BODY, (row.arrival,)).rowcount:
-                    is_aside = row.status == Progress.REFUSED
-                    count_item(database, row, waiting=is_aside - 1, aside=-is_aside)
-                keep_number(database, row)
-                database.execute(tables.DELETE_ITEM, (row.arrival,))
-            return len(rows)
-
-        return self._folder.change(work) if wanted else 0
-
-    def forget_receipts(self, run_id: str) -> int:
-        def work(database: sqlite3.Connection) -> int:
-            gone = database.execute(tables.SELECT_VERIFIED, (run_id,)).fetchall()
-            database.executemany(tables.DELETE_ITEM, [(arrival,) for arrival, _ in gone])
-            raise_runs(database, [(run_id, number, number) for _, number in gone])
-            return len(gone)
-
-        return self._folder.change(work)
-
-    def receipt(self, checkpoint_id: str) -> Receipt | None:
-        row = self._folder.look(lambda database: find_row(database, checkpoint_id))
-        return row.receipt if row else None
-
-    def purge_receipts(self, *, older_than: float, keep: int) -> int:
-        def work(database: sqlite3.Connection) -> int:
-            (known,) = database.execute(tables.COUNT_VERIFIED).fetchone()
-            most = min(_PURGE_CHUNK, max(0, known - keep))
-            gone = database.execute(tables.SELECT_OLD, (older_than, most)).fetchall()
-            database.executemany(tables.DELETE_ITEM, [(arrival,) for arrival, _, _ in gone])
-            raise_runs(database, [(run, number, number) for _, run, number in gone])
-            return len(gone)
-
-        purged = 0
-        while count := self._folder.change(work):
-            purged += count
-        return purged
+        return self._folder.look(tables.read_set_aside)
 
     def arrivals(self, checkpoint_ids: Iterable[str]) -> dict[str, int]:
         wanted = list(checkpoint_ids)
-        rows = self._folder.look(lambda database: list(find_rows(database, wanted)))
+        rows = self._folder.look(lambda database: list(tables.find_rows(database, wanted)))
         return {row.checkpoint_id: row.arrival or 0 for row in rows}
 
     def journeys(self, run_id: str | None = None, *, most: int) -> list[Journey]:
@@ -271,48 +121,18 @@ class SqliteQueue(CommonQueue):
         return int(count)
 
     def known_sequence(self, run_id: str) -> int:
-        highest, _ = self._folder.look(lambda database: read_numbers(database, run_id))
+        highest, _ = self._folder.look(lambda database: tables.read_numbers(database, run_id))
         return highest
 
-    def learn_sequence(self, run_id: str, sequence: int) -> None:
-        self.learn_sequences({run_id: sequence})
-
-    def learn_sequences(self, sequences: Mapping[str, int]) -> None:
-        """Do what `learn_sequence` does, for many runs as one transaction."""
-        higher = [
-            (run_id, sequence, 0)
-            for run_id, sequence in sequences.items()
-            if self.known_sequence(run_id) < sequence
-        ]
-        if higher:
-            self._folder.change(lambda database: raise_runs(database, higher))
-
     def note(self, name: str, value: bytes) -> None:
-        self._folder.change(lambda database: write_notes(database, [(name, value)]))
+        self._folder.change(lambda database: tables.write_notes(database, [(name, value)]))
 
     def notes(self) -> dict[str, bytes]:
-        return self._folder.look(read_notes)
+        return self._folder.look(tables.read_notes)
 
     def forget(self, *names: str) -> None:
         rows = [(name,) for name in names]
         self._folder.change(lambda database: database.executemany(tables.DELETE_NOTE, rows))
-
-    def status(self, now: float) -> QueueStatus:
-        def work(database: sqlite3.Connection) -> QueueStatus:
-            totals = read_totals(database)
-            firsts = [database.execute(tables.SELECT_OLDEST, (each.rank,)).fetchone() for each in Priority]
-            oldest = min((first[0] for first in firsts if first), default=now)
-            return QueueStatus(
-                depth=totals.depth,
-                bytes=totals.bytes,
-                oldest_age_s=max(0.0, now - oldest),
-                set_aside=totals.set_aside,
-                set_aside_bytes=totals.set_aside_bytes,
-                salvaged=totals.salvaged,
-                lost=totals.lost,
-            )
-
-        return self._folder.look(work)
 
     def drainer(self) -> AbstractContextManager[None]:
         return self._folder.drainer()
@@ -326,29 +146,15 @@ class SqliteQueue(CommonQueue):
     def write_back(self) -> None:
         self._folder.write_back()
 
-    def trouble(self) -> str | None:
-        return None
-
     def fingerprint(self, checkpoint_id: str, body: bytes) -> str | None:
         """Return the fingerprint that a checkpoint with this body was put with."""
-        row = self._folder.look(lambda database: find_row(database, checkpoint_id))
+        row = self._find(checkpoint_id)
         if row and row.fingerprint == IN_BODY:
             return tell_fingerprint(row, body)
         return row.fingerprint if row else None
 
     def hand_over(self, checkpoint_ids: Iterable[str]) -> None:
-        """Let waiting checkpoints, which another queue has taken in, leave without a receipt."""
-        wanted = list(checkpoint_ids)
-
-        def work(database: sqlite3.Connection) -> None:
-            for row in find_rows(database, wanted):
-                if row.status not in _SETTLED:
-                    database.execute(tables.DELETE_BODY, (row.arrival,))
-                    database.execute(tables.DELETE_ITEM, (row.arrival,))
-                    keep_number(database, row)
-                    count_item(database, row, waiting=-1)
-
-        self._folder.change(work)
+        super().hand_over(checkpoint_ids)
         compact_if_worth_it(self._folder)
 
     def close(self) -> None:
@@ -358,24 +164,94 @@ class SqliteQueue(CommonQueue):
         """Return what is to be remembered of bodies that are about to go, made while nobody waits for it."""
         found = []
         for checkpoint_id in checkpoint_ids:
-            row, body = self._folder.look(partial(read_untold, checkpoint_id=checkpoint_id))
+            row, body = self._folder.look(partial(tables.read_untold, checkpoint_id=checkpoint_id))
             if row and (fingerprint := tell_fingerprint(row, body)):
                 found.append((fingerprint, row.arrival or 0, row.digest))
         return found
 
-    def _set_status(
-        self, database: sqlite3.Connection, row: ItemRow, status: Progress, reason: str | None
-    ) -> None:
-        database.execute(tables.SET_STATUS, (str(status), reason, self._clock.now(), row.arrival))
+    def _change(self, work: Callable[["SqliteChange"], T]) -> T:
+        return self._folder.change(lambda database: work(SqliteChange(database, self._clock.now())))
 
-    def _deliver(
-        self, database: sqlite3.Connection, row: ItemRow, delivery: Delivery, status: Progress
-    ) -> None:
-        """Let the receipt say where the checkpoint has arrived."""
-        seal = row._replace(sequence=delivery.sequence).sealed().seal
-        path, commit_sha, blob_sha = delivery.file_path, delivery.commit_sha, delivery.blob_sha
-        now = self._clock.now()
-        changes = (str(status), delivery.sequence, seal, path, commit_sha, blob_sha, now, row.arrival)
-        database.execute(tables.SET_DELIVERY, changes)
-        if delivery.sequence != row.sequence:
-            keep_number(database, row)
+    def _find(self, checkpoint_id: str) -> ItemRow | None:
+        return self._folder.look(lambda database: tables.find_row(database, checkpoint_id))
+
+    def _read_waiting(self, known: ItemsByRow) -> tuple[ItemsByRow, frozenset[str]]:
+        return self._folder.look(lambda database: tables.read_waiting(database, known))
+
+    def _read_figures(self) -> tuple[Totals, Sequence[float | None]]:
+        def work(database: sqlite3.Connection) -> tuple[Totals, Sequence[float | None]]:
+            firsts = [database.execute(tables.SELECT_OLDEST, (each.rank,)).fetchone() for each in Priority]
+            return tables.read_totals(database), [first[0] for first in firsts if first]
+
+        return self._folder.look(work)
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteChange:
+    """A transaction on the queue of this machine, at one moment."""
+
+    database: sqlite3.Connection
+    now: float
+
+    def find_rows(self, checkpoint_ids: Iterable[str]) -> Sequence[ItemRow]:
+        return list(tables.find_rows(self.database, checkpoint_ids))
+
+    def find_known(self, checkpoint_id: str) -> ItemRow:
+        return tables.find_known(self.database, checkpoint_id)
+
+    def read_body(self, row: ItemRow) -> bytes | None:
+        return tables.read_body(self.database, row.arrival or 0)
+
+    def store(self, rows: Sequence[ItemRow], changed: Sequence[ItemRow]) -> None:
+        for row, new in zip(rows, changed, strict=True):
+            self.database.execute(tables.SET_ITEM, (*select_changing(new), self.now, row.arrival))
+            if new.sequence != row.sequence:
+                self._keep_number(row)
+
+    def store_moved(self, row: ItemRow, moved: ItemRow, body: bytes) -> None:
+        self.store([row], [moved])
+        self._delete_body(row)
+        tables.write_body(self.database, row.arrival or 0, moved.digest, body)
+
+    def store_verified(self, rows: Sequence[ItemRow], changed: Sequence[ItemRow]) -> Sequence[ItemRow]:
+        self.store(rows, changed)
+        return [row for row in rows if self._delete_body(row)]
+
+    def set_backoff(self, checkpoint_ids: Sequence[str], reason: str, not_before: float) -> None:
+        changes = [(not_before, reason, self.now, checkpoint_id) for checkpoint_id in checkpoint_ids]
+        self.database.executemany(tables.SET_BACKOFF, changes)
+
+    def drop(self, rows: Sequence[ItemRow]) -> Sequence[ItemRow]:
+        freed = [row for row in rows if self._delete_body(row)]
+        for row in rows:
+            self._keep_number(row)
+            self.database.execute(tables.DELETE_ITEM, (row.arrival,))
+        return freed
+
+    def drop_verified(self, run_id: str) -> list[tuple[str, int]]:
+        return self._drop_found(tables.SELECT_VERIFIED, (run_id,))
+
+    def drop_oldest(self, older_than: float, most: int) -> list[tuple[str, int]]:
+        return self._drop_found(tables.SELECT_OLD, (older_than, most))
+
+    def count_verified(self) -> int:
+        return int(self.database.execute(tables.COUNT_VERIFIED).fetchone()[0])
+
+    def raise_runs(self, runs: Sequence[tuple[str, int, int]]) -> None:
+        tables.raise_runs(self.database, runs)
+
+    def count(self, more: Totals) -> None:
+        self.database.execute(tables.ADD_TO_TOTAL, more)
+
+    def _keep_number(self, row: ItemRow) -> None:
+        """See to it that nobody is given the number that an item has just lost."""
+        # Whoever asks for it, or for one below it, is given the next: in the repository others have these.
+        tables.raise_runs(self.database, [(row.run_id, row.sequence, row.sequence)])
+
+    def _delete_body(self, row: ItemRow) -> bool:
+        return self.database.execute(tables.DELETE_BODY, (row.arrival,)).rowcount > 0
+
+    def _drop_found(self, statement: str, values: Sequence[object]) -> list[tuple[str, int]]:
+        gone = self.database.execute(statement, values).fetchall()
+        self.database.executemany(tables.DELETE_ITEM, [(arrival,) for arrival, _, _ in gone])
+        return [(run_id, number) for _, run_id, number in gone]

@@ -7,7 +7,7 @@ what must not change unnoticed; a body has its digest beside it.
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.disk import DatabaseDamaged
@@ -15,7 +15,19 @@ from holdfast.errors import SpoolDamaged, UnknownRun
 from holdfast.format.receipt import Progress, QueueItem
 from holdfast.queue.admission import IN_BODY
 from holdfast.queue.contract import DAMAGED, Quarantined
-from holdfast.queue.rows import ItemRow, Totals, make_item, make_seal, understand_all, understand_item
+from holdfast.queue.rows import (
+    CHANGING,
+    JOURNEY_COLUMNS,
+    WAITING_COLUMNS,
+    ItemRow,
+    ItemsByRow,
+    Totals,
+    make_item,
+    make_seal,
+    understand_all,
+    understand_item,
+    understand_set_aside,
+)
 
 FORMAT = 3
 
@@ -78,14 +90,11 @@ SCHEMA = (
 
 SELECT_SCHEMA = "select sql from sqlite_master where sql is not null"
 
-INSERT_ITEM = (
-    "insert into item values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    " on conflict do nothing"
-)
+INSERT_ITEM = f"insert into item values ({', '.join('?' * len(ItemRow._fields))}) on conflict do nothing"
 SELECT_ITEM = "select * from item where checkpoint_id = ?"
 SELECT_WAITING = (
-    "select checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic, not_before,"
-    " status from item where status in ('spooled', 'committed') order by priority, arrival"
+    f"select {WAITING_COLUMNS}, status from item where status in ('spooled', 'committed')"
+    " order by priority, arrival"
 )
 COUNT_WAITING = "select count(*) from item where status in ('spooled', 'committed')"
 CHECK_INDEXES = "pragma integrity_check(item)"
@@ -97,10 +106,7 @@ SELECT_SET_ASIDE = (
     "select * from item where status = 'refused'"
     " and exists (select 1 from body where body.arrival = item.arrival) order by priority, arrival"
 )
-SELECT_JOURNEYS = (
-    "select checkpoint_id, run_id, sequence, trigger, size, arrived_at, status, changed_at from item"
-    " order by arrival desc limit ?"
-)
+SELECT_JOURNEYS = f"select {JOURNEY_COLUMNS} from item order by arrival desc limit ?"
 SELECT_JOURNEYS_OF_RUN = SELECT_JOURNEYS.replace("order by", "where run_id = ? order by")
 SELECT_NUMBER = "select 1 from item where run_id = ? and sequence = ?"
 COUNT_VERIFIED = "select count(*) from item where status = 'verified'"
@@ -109,24 +115,14 @@ SELECT_OLD = (
     "select arrival, run_id, sequence from item where status = 'verified' and changed_at < ?"
     " order by changed_at limit ?"
 )
-SELECT_VERIFIED = "select arrival, sequence from item where run_id = ? and status = 'verified'"
-SET_STATUS = (
-    "update item set status = ?, reason = ?, attempts = 0, not_before = 0, changed_at = ? where arrival = ?"
-)
-SET_DELIVERY = (
-    "update item set status = ?, reason = null, sequence = ?, seal = ?, file_path = ?, commit_sha = ?,"
-    " blob_sha = ?, changed_at = ? where arrival = ?"
-)
-SET_NUMBER = (
-    "update item set sequence = ?, size = ?, digest = ?, seal = ?, file_path = ?, changed_at = ?"
-    " where arrival = ?"
-)
+SELECT_VERIFIED = "select arrival, run_id, sequence from item where run_id = ? and status = 'verified'"
+_CHANGED = ", ".join(f"{column} = ?" for column in CHANGING)
+SET_ITEM = f"update item set {_CHANGED}, changed_at = ? where arrival = ?"
 SET_BACKOFF = (
     "update item set attempts = attempts + 1, not_before = ?, reason = ?, changed_at = ?"
     " where checkpoint_id = ? and status in ('spooled', 'committed')"
 )
 TOUCH_ITEM = "update item set changed_at = ? where arrival = ? and status <> 'verified'"
-CLEAR_BACKOFF = "update item set attempts = 0, not_before = 0 where arrival = ?"
 SET_FINGERPRINT = "update item set fingerprint = ? where arrival = ? and digest = ?"
 DELETE_ITEM = "delete from item where arrival = ?"
 
@@ -303,9 +299,7 @@ def check_indexes(database: sqlite3.Connection) -> None:
         raise DatabaseDamaged(f"the spool's items and their indexes do not agree: {found}")
 
 
-def read_waiting(
-    database: sqlite3.Connection, known: Mapping[tuple[Any, ...], QueueItem]
-) -> tuple[dict[tuple[Any, ...], QueueItem], frozenset[str]]:
+def read_waiting(database: sqlite3.Connection, known: ItemsByRow) -> tuple[ItemsByRow, frozenset[str]]:
     """Return the waiting items in their order, each under its row, and the runs of a newer Holdfast.
 
     A row ends with `not_before` and status. What is `known` is not made again. Raises DatabaseDamaged.
@@ -320,9 +314,7 @@ def read_set_aside(database: sqlite3.Connection) -> list[Quarantined]:
     """Return what is set aside with its body. Raises DatabaseDamaged."""
     rows = [ItemRow._make(row) for row in database.execute(SELECT_SET_ASIDE)]
     check_count(len({row.arrival for row in rows if row.is_sound}), read_totals(database).set_aside)
-    reasons = {row[1:9]: row.reason or "" for row in rows}
-    items, _ = understand_all(reasons, lambda columns: read_item(database, columns))
-    return [Quarantined(item, reasons[columns]) for columns, item in items.items()]
+    return understand_set_aside(rows, lambda columns: read_item(database, columns))
 
 
 def check_count(found: int, expected: int) -> None:
@@ -377,15 +369,3 @@ def read_untold(database: sqlite3.Connection, checkpoint_id: str) -> tuple[ItemR
     if row is None or row.fingerprint != IN_BODY:
         return None, None
     return row, read_body(database, row.arrival or 0)
-
-
-def keep_number(database: sqlite3.Connection, row: ItemRow) -> None:
-    """See to it that nobody is given the number that an item has just lost."""
-    # Whoever asks for it, or for one below it, is given the next: in the repository others have these.
-    raise_runs(database, [(row.run_id, row.sequence, row.sequence)])
-
-
-def count_item(database: sqlite3.Connection, row: ItemRow, *, waiting: int = 0, aside: int = 0) -> None:
-    """Let the totals say that an item has entered (+1) or left (-1) the line, or what is set aside."""
-    changes = (waiting, waiting * row.size, aside, aside * row.size, 0, 0)
-    database.execute(ADD_TO_TOTAL, changes)

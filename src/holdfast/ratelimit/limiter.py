@@ -79,7 +79,7 @@ class RateLimiter(ABC):
         return self._change(spend_if_allowed)
 
     def blocked_by_urgency(self, need: Need) -> dict[bool, bool]:
-        """Return whether there is no room for `need` now: True has the answer for critical checkpoints."""
+        """Return, for critical checkpoints (True) and for others (False), whether `need` has to wait now."""
         budget, now = self.budget, self._clock.now()
         return {
             is_critical: budget.delay_for(need, now, is_critical=is_critical).seconds > 0

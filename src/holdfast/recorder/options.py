@@ -1,7 +1,10 @@
 """What a recorder is given: the storage that it saves to, and what its user has chosen."""
 
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypedDict
 
 from holdfast import checks
@@ -9,10 +12,10 @@ from holdfast.clock import Clock
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import Draft
 from holdfast.format.receipt import Receipt
-from holdfast.recorder.memory import resident_mb
 from holdfast.styles.resume import ResumePlan
 
 AUTOSAVE_S = 30.0
+_MEGABYTE = 1024 * 1024
 
 
 class Resume(Protocol):
@@ -39,6 +42,18 @@ class RunClaim(Protocol):
     def release(self) -> None:
         """Let go of it."""
         ...
+
+
+def resident_mb() -> float:
+    """Return the megabytes in use now; where the system does not tell, the most that ever were."""
+    try:
+        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / _MEGABYTE
+    except (OSError, ValueError, IndexError):
+        import resource
+
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most / (_MEGABYTE if sys.platform == "darwin" else 1024)
 
 
 def _refuse_claim(run_id: str, _owner: str | None) -> RunClaim:

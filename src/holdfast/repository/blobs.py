@@ -19,7 +19,7 @@ MAX_QUERIED_BLOB_BYTES = 512 * 1024
 class BlobReader:
     """Reads the blobs of one repository; what was read is kept in the local copy.
 
-    `graphql` knows whether the server has GraphQL. Without it, the first answer that it has none holds.
+    `graphql` knows whether the server has GraphQL; unless it is given, the first answer decides for good.
     """
 
     gateway: Gateway

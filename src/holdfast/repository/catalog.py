@@ -172,7 +172,7 @@ def is_workflow(stored: str | None, wanted: str) -> bool:
 
 
 class _KnownRun:
-    """A run by its index and its items in the spool, of which only the newest is opened: it is the newest."""
+    """A run by its index and its items in the spool; of these only the newest is opened."""
 
     def __init__(self, index: Index, items: Sequence[QueueItem], spool: Queue) -> None:
         self._index = index
@@ -226,7 +226,7 @@ def _open(item: QueueItem, spool: Queue) -> Envelope | None:
 def _with_contents(
     files: Mapping[str, RemoteFile], cache: RepositoryCache
 ) -> Iterator[tuple[str, RemoteFile, bytes | None]]:
-    """Yield each file with its content, if that is here: a look at the disk for many, but not for all."""
+    """Yield each file, with its content if that is here; the disk is asked for many files at a time."""
     places = iter(files.items())
     while chunk := list(islice(places, _READ_AT_ONCE)):
         contents = cache.blobs(file.sha for _, file in chunk)

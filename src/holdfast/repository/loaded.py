@@ -31,7 +31,7 @@ class Loaded(NamedTuple):
 
 
 def tell_native(envelope: Envelope) -> list[str]:
-    """Return a warning if the state is a checkpoint of another system, whose progress nobody reads there."""
+    """Return a warning if the state is a checkpoint of another system: its progress is not understood."""
     if envelope.header.phase != UNNAMED_PHASE or b'"progress"' in envelope.content:
         return []
     from holdfast.importing.formats import name_format
@@ -50,7 +50,7 @@ def load_stored(envelope: Envelope, run: StoredRun, waiting: SpooledRun, past: S
 
 
 def prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:
-    """Take a newer checkpoint that was acknowledged, but that the repository does not take as it is."""
+    """Prefer a newer checkpoint that was set aside: it was accepted here, though GitHub refuses it."""
     newer = waiting.newest_aside(loaded.envelope.sequence, loaded.envelope.header.fence or 0)
     # Looking for it may have found more that is damaged.
     warnings = list(dict.fromkeys((*loaded.warnings, *waiting.warnings)))
@@ -60,7 +60,7 @@ def prefer_aside(loaded: Loaded, waiting: SpooledRun) -> Loaded:
 
 
 def rescue(waiting: SpooledRun, error: HoldfastError) -> Loaded:
-    """Return the newest of what is set aside when there is nothing else. Raises `error` if that is not."""
+    """Return the newest set-aside checkpoint, where nothing else is left; without one, raise `error`."""
     newest = waiting.newest_aside(0)
     if newest is None:
         raise error

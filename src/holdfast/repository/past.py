@@ -35,7 +35,7 @@ _MOST_REMEMBERED = 64
 class _Carried(NamedTuple):
     """The checkpoints of a spooled run in their order: ids, entries, and what it waits for.
 
-    `holds` begins with what it waits for before the first, which all the others follow from.
+    The first of `holds` is what the run waited for before them; then comes one for each checkpoint.
     """
 
     ids: list[str]
@@ -73,7 +73,7 @@ class SpooledPast:
         return entries, held
 
     def _recall(self, run_id: str, before: Held | None, items: Sequence[QueueItem]) -> _Carried:
-        """Return what is known of the first items. Those that came before them may be stored by now."""
+        """Return what is known of the first items, without those that have left the spool before them."""
         known = self._known.get(run_id)
         if known and items and items[0].checkpoint_id in known.ids:
             start = known.ids.index(items[0].checkpoint_id)
@@ -121,7 +121,7 @@ def carry_spooled(before: Held | None, items: Sequence[QueueItem], waiting: Spoo
 def _carry_one(before: Held | None, item: QueueItem, waiting: SpooledRun) -> tuple[Held | None, bool]:
     """Return what a run waits for after one more checkpoint, and whether that could be read.
 
-    Most of them say nothing of that, which shows without understanding them.
+    Most say nothing of that, which their bytes show without parsing them.
     """
     try:
         body = waiting.spool.read(item)
@@ -134,7 +134,7 @@ def _carry_one(before: Held | None, item: QueueItem, waiting: SpooledRun) -> tup
 
 
 def _understand(item: QueueItem, body: bytes, waiting: SpooledRun) -> Reviewed | None:
-    """Return what a checkpoint says of a review. To stamp it, as if it were stored, takes thrice as long."""
+    """Return what a checkpoint says of a review, read as it is: to stamp it first takes thrice as long."""
     if _SEALED in body:
         envelope = waiting.open(item)
         return open_reviewed(envelope) if envelope else None

@@ -139,7 +139,7 @@ def _without_leftovers(index: Index, latest: LatestCheckpoint) -> Index:
     """Return the index of a trimmed run without files that have a number up to that of `latest.json`.
 
     They are left over, or were written by someone who did not know that these numbers had been used. A sweep
-    takes both for the former, so no index must name them.
+    cannot tell these from those and deletes both, so no index must name them.
     """
     leftovers = {entry.file_path for entry in index.entries if entry.sequence <= latest.sequence}
     kept = tuple(entry for entry in index.entries if entry.file_path not in leftovers)

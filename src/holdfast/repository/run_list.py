@@ -9,7 +9,7 @@ from holdfast.errors import Missing, Unavailable
 from holdfast.format.paths import INDEX, LATEST, SUMMARY
 from holdfast.github.calls import NO_GRAPHQL, ReadFile
 from holdfast.github.listing import read_snapshot, walk_to
-from holdfast.github.records import Snapshot
+from holdfast.github.results import Snapshot
 from holdfast.logs import log
 from holdfast.repository.sources import GitHubSource
 
@@ -20,7 +20,7 @@ _WORTH_ONE_QUERY = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _BlobAt:
     """The blob that lies at a path, if any, at the commit at which it was looked for."""
 
     blob_sha: str | None
@@ -72,7 +72,7 @@ def _list_trees(source: GitHubSource) -> dict[str, str]:
 
 def _look_into(source: GitHubSource, trees: Mapping[str, str]) -> dict[str, ListedRun]:
     """Return each run; `latest.json` is looked for only without an index, the summary only without both."""
-    found: dict[str, dict[str, _Place]] = {run_id: {} for run_id in trees}
+    found: dict[str, dict[str, _BlobAt]] = {run_id: {} for run_id in trees}
     wanted = list(trees)
     for name in (INDEX, LATEST, SUMMARY):
         places = _find(source, {run_id: source.layout.path(run_id, name) for run_id in wanted})
@@ -82,7 +82,7 @@ def _look_into(source: GitHubSource, trees: Mapping[str, str]) -> dict[str, List
     return {run_id: _conclude(sha, found[run_id], source.head) for run_id, sha in trees.items()}
 
 
-def _conclude(tree_sha: str, places: Mapping[str, _Place], head_sha: str) -> ListedRun:
+def _conclude(tree_sha: str, places: Mapping[str, _BlobAt], head_sha: str) -> ListedRun:
     is_steady = all(place.commit_sha == head_sha for place in places.values())
     latest = places[LATEST].blob_sha if LATEST in places else None
     is_headless = not any(place.blob_sha for place in places.values())
@@ -90,29 +90,29 @@ def _conclude(tree_sha: str, places: Mapping[str, _Place], head_sha: str) -> Lis
     return ListedRun(tree_sha if is_steady else "", places[INDEX].blob_sha, latest, is_headless, summary)
 
 
-def _find(source: GitHubSource, paths: Mapping[str, str]) -> dict[str, _Place]:
+def _find(source: GitHubSource, paths: Mapping[str, str]) -> dict[str, _BlobAt]:
     """Return what lies at each path; its content is kept."""
-    found: dict[str, _Place] = {}
+    found: dict[str, _BlobAt] = {}
     for chunk in _chunks(list(paths.items())):
         snapshot = _read_at_once(source, [path for _, path in chunk])
         for run_id, path in chunk:
             if snapshot is None:
-                found[run_id] = _Place(_find_one(source, path), source.head)
+                found[run_id] = _BlobAt(_find_one(source, path), source.head)
             elif path in snapshot.unread:
                 found[run_id] = _find_by_itself(source, path)
             else:
                 file = snapshot.files[path]
-                found[run_id] = _Place(file.blob_sha if file else None, snapshot.head_sha)
+                found[run_id] = _BlobAt(file.blob_sha if file else None, snapshot.head_sha)
     return found
 
 
-def _find_by_itself(source: GitHubSource, path: str) -> _Place:
-    """Return what lies at a path that no query gives; nothing, until it is looked for again, if it fails."""
+def _find_by_itself(source: GitHubSource, path: str) -> _BlobAt:
+    """Return what lies at a path that no query gives; nothing for now if GitHub does not answer."""
     try:
-        return _Place(_find_one(source, path), source.head)
+        return _BlobAt(_find_one(source, path), source.head)
     except Unavailable as error:
         log.warning("run_left_out", path=path, cause=str(error))
-        return _Place(None, "")
+        return _BlobAt(None, "")
 
 
 def _find_one(source: GitHubSource, path: str) -> str | None:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from holdfast.cache.local_copy import RepositoryCache
 from holdfast.errors import (
     HoldfastError,
+    IntegrityFailure,
+    KeyMissing,
     Missing,
     Refused,
+    Remedy,
     Throttled,
     Unavailable,
     UnknownRun,
@@ -38,6 +41,7 @@ from holdfast.repository.past import SpooledPast, look_back
 from holdfast.repository.queued import SpooledRun
 from holdfast.repository.sources import MAX_FILE_BYTES, CachedSource, Files, GitHubSource
 from holdfast.repository.stored_run import StoredRun
+from holdfast.security.signatures import Forged, Unsigned
 from holdfast.security.trust import Trust
 from holdfast.styles.review import Past, find_review, open_reviewed
 
@@ -137,10 +141,8 @@ class RunReader:
         """Return what the signature of each stored checkpoint is worth, by id; nothing without a key."""
         if not self.trust.signatures.keys:
             return {}
-        from holdfast.repository.signature_marks import mark_signatures
-
         nothing: dict[str, str] = {}
-        return self._stored_beside_spool(run_id, mark_signatures, nothing, is_spooled=True)[0]
+        return self._stored_beside_spool(run_id, _mark_signatures, nothing, is_spooled=True)[0]
 
     def read_checkpoint(self, run_id: str, at: At | None = None) -> Envelope:
         """Return one checkpoint of a run, the newest good one unless its number or its id is given.
@@ -245,7 +247,7 @@ class RunReader:
     ) -> ResultT:
         """Return what `use` makes of the stored files of a run; of the local copy if GitHub is away.
 
-        Unless told, it asks GitHub once only, if the local copy has the newest checkpoint.
+        If it `is_hasty`, GitHub is asked only once; so it is, unless told, if the newest checkpoint is here.
         Raises UnknownRun if there is no such repository, GatewayError if nothing of the run is known here.
         """
         if is_hasty is None:
@@ -260,14 +262,14 @@ class RunReader:
                 log.warning("github_not_read", run_id=run_id, cause=str(error))
                 return use(cached)
             if isinstance(error, Missing):
-                unknown = f"there is no run {run_id!r}, neither stored nor spooled; see holdfast runs"
-                raise UnknownRun(unknown) from error
+                unknown = f"there is no run {run_id!r}, neither stored nor spooled"
+                raise UnknownRun(unknown, Remedy("runs")) from error
             raise
 
     def _stored_beside_spool(
         self, run_id: str, use: Callable[[StoredRun], ResultT], nothing: ResultT, *, is_spooled: bool
     ) -> tuple[ResultT, list[str]]:
-        """Return what `use` makes of the stored files, and why that is `nothing` if it is.
+        """Return what `use` makes of the stored files, or `nothing`; and warnings if GitHub is away.
 
         Raises like `use_stored`, unless the run has checkpoints in the spool, which are an answer too.
         """
@@ -303,7 +305,7 @@ class RunReader:
         return prefer_aside(loaded, waiting)
 
     def _stored_fence(self, run_id: str) -> int:
-        """Return the highest fence that is stored, as far as that can be had at once."""
+        """Return the highest fence that is stored; 0 if that cannot be had at once."""
         try:
             return self.use_stored(run_id, StoredRun.highest_fence, is_hasty=True)
         except HoldfastError:
@@ -329,7 +331,7 @@ class RunReader:
     def _past_of(self, waiting: SpooledRun) -> Past:
         """Return what came before the newest of the spool: by the local copy, without asking GitHub.
 
-        Only where nothing of the run is known here, although it did not begin here, GitHub is asked.
+        GitHub is asked only if nothing of the run is known here, and it began elsewhere.
         """
         run = StoredRun(self._cached(), self.layout, waiting.run_id, self.trust)
         if not (run.find_ends().files or run.exists) and waiting.pending and waiting.pending[-1].sequence > 1:
@@ -342,3 +344,25 @@ class RunReader:
                 yield envelope
         run = StoredRun(self._github(is_hasty=True), self.layout, waiting.run_id, self.trust)
         yield from run.before(newest.sequence)
+
+
+def _mark_signatures(run: StoredRun) -> dict[str, str]:
+    """Return what the signature of each checkpoint of the index is worth: valid, missing or forged."""
+    run.fetch_all()
+    marks: dict[str, str] = {}
+    for candidate in run.candidates():
+        if candidate.entry is None:
+            continue
+        mark = "valid"
+        try:
+            run.open(candidate)
+        except Unsigned:
+            mark = "missing"
+        except Forged:
+            mark = "forged"
+        except KeyMissing:
+            pass  # signed, and sealed as well
+        except IntegrityFailure:
+            continue  # it is damaged: validate says how
+        marks[candidate.entry.checkpoint_id] = mark
+    return marks

@@ -34,19 +34,19 @@ class Runs:
         self._cache = cache
         self._layout = layout
         self._branch = branch
-        self._views: OrderedDict[str, RunSnapshot] = OrderedDict()
+        self._snapshots: OrderedDict[str, RunSnapshot] = OrderedDict()
         self._outlined: dict[str, tuple[Segment, ...]] = {}
         self._lock = threading.Lock()
         self._own_commit = ""
         self._certain: set[str] = set()
 
-    def view(self, run_id: str) -> RunSnapshot:
+    def snapshot(self, run_id: str) -> RunSnapshot:
         """Return how the folder stands, as remembered if it can be; a writer finds out if that is old."""
-        view = self._views.get(run_id) or self._cache.view(run_id)
-        if view is None or not view.index.is_outlined:
+        snapshot = self._snapshots.get(run_id) or self._cache.snapshot(run_id)
+        if snapshot is None or not snapshot.index.is_outlined:
             return self.refresh(run_id)
-        self._remember(view)
-        return view
+        self._remember(snapshot)
+        return snapshot
 
     def recall(self, run_id: str, lowest: int) -> tuple[RunSnapshot, str] | None:
         """Return how our own last commit left the folder, and up to which commit nobody else has written.
@@ -56,72 +56,75 @@ class Runs:
         ends = self._cache.ends(run_id)
         if not ends or not ends.lineage or ends.highest_number is None or lowest <= ends.highest_number:
             return None
-        view = self._cache.view(run_id)
-        is_same = view and [file.sha for file in _in_order(ends.files)] == [view.index_sha, view.latest_sha]
-        if not view or not is_same or not view.index.is_outlined:
+        snapshot = self._cache.snapshot(run_id)
+        is_same = snapshot and [file.sha for file in _in_order(ends.files)] == [
+            snapshot.index_sha,
+            snapshot.latest_sha,
+        ]
+        if not snapshot or not is_same or not snapshot.index.is_outlined:
             return None
-        return replace(view, is_settled=True), ends.commit_sha
+        return replace(snapshot, is_settled=True), ends.commit_sha
 
     def refresh(self, run_id: str) -> RunSnapshot:
         """Return how the branch shows the folder; it may lag behind."""
         self._certain.discard(run_id)
-        view = self.read_at(run_id, self._branch)
-        self._remember(view)
-        return view
+        snapshot = self.read_at(run_id, self._branch)
+        self._remember(snapshot)
+        return snapshot
 
-    def keep(self, view: RunSnapshot) -> None:
+    def keep(self, snapshot: RunSnapshot) -> None:
         """Remember how the folder stands after our own write."""
-        if view.index.read_segments:  # one of them was read or closed just now
-            self._keep_outlines(view)
-        settled = view.settled()
+        if snapshot.index.read_segments:  # one of them was read or closed just now
+            self._keep_outlines(snapshot)
+        settled = snapshot.settled()
         self._remember(settled)
-        self._cache.keep_view(settled)
+        self._cache.keep_snapshot(settled)
 
-    def keep_committed(self, view: RunSnapshot) -> RunSnapshot:
+    def keep_committed(self, snapshot: RunSnapshot) -> RunSnapshot:
         """Remember how the folder stands after our own commit, whose files are kept; return it settled."""
-        if view.index.read_segments:  # one of them was read or closed just now
-            self._keep_outlines(view)
-        self._cache.keep_view(view, is_index_kept=True)
-        return view.settled()
+        if snapshot.index.read_segments:  # one of them was read or closed just now
+            self._keep_outlines(snapshot)
+        self._cache.keep_snapshot(snapshot, is_index_kept=True)
+        return snapshot.settled()
 
-    def _keep_outlines(self, view: RunSnapshot) -> None:
-        segments = view.index.segments
-        if self._outlined.get(view.run_id) != segments:
-            self._cache.keep_outlines(view)
-            self._outlined[view.run_id] = segments
+    def _keep_outlines(self, snapshot: RunSnapshot) -> None:
+        segments = snapshot.index.segments
+        if self._outlined.get(snapshot.run_id) != segments:
+            self._cache.keep_outlines(snapshot)
+            self._outlined[snapshot.run_id] = segments
             if len(self._outlined) > MAX_REMEMBERED_RUNS:
                 del self._outlined[next(iter(self._outlined))]
 
-    def unfold(self, view: RunSnapshot, choose: ChooseSegments, ref: str = "") -> RunSnapshot:
-        """Return the view with those segments of its index read that are chosen.
+    def unfold(self, snapshot: RunSnapshot, choose: ChooseSegments, ref: str = "") -> RunSnapshot:
+        """Return the snapshot with those segments of its index read that are chosen.
 
         If one cannot be read, the folder is looked at once more, as of `ref` or as the branch shows it.
         Raises IntegrityFailure if it still cannot: who wrote without it might store what is in there again.
         """
         try:
-            return self._with_segments(view, choose)
+            return self._with_segments(snapshot, choose)
         except IntegrityFailure:
-            self._cache.forget_outlines(view.run_id)
-            self._outlined.pop(view.run_id, None)
-        again = self.read_at(view.run_id, ref) if ref else self.refresh(view.run_id)
+            self._cache.forget_outlines(snapshot.run_id)
+            self._outlined.pop(snapshot.run_id, None)
+        again = self.read_at(snapshot.run_id, ref) if ref else self.refresh(snapshot.run_id)
         return self._with_segments(again, choose)
 
-    def _with_segments(self, view: RunSnapshot, choose: ChooseSegments) -> RunSnapshot:
-        chosen = choose(view.index)
+    def _with_segments(self, snapshot: RunSnapshot, choose: ChooseSegments) -> RunSnapshot:
+        chosen = choose(snapshot.index)
         if not chosen:
-            return view
-        shas = {segment: view.blobs[segment.name] for segment in chosen}
+            return snapshot
+        shas = {segment: snapshot.blobs[segment.name] for segment in chosen}
         reader = BlobReader(self._gateway, self._cache)
         reader.fetch([RemoteFile(sha, 0) for sha in shas.values()])
 
         def read(segment: Segment) -> Segment:
             try:
-                return open_segment(segment, reader.read(shas[segment]), view.run_id)
+                return open_segment(segment, reader.read(shas[segment]), snapshot.run_id)
             except Missing as error:
                 raise IntegrityFailure(segment.file_path, "GitHub lists it, but does not have it") from error
 
-        segments = tuple(read(segment) if segment in shas else segment for segment in view.index.segments)
-        return replace(view, index=replace(view.index, segments=segments))
+        segments = tuple(read(segment) if segment in shas else segment for segment in snapshot.index.segments)
+        return replace(snapshot, index=replace(snapshot.index, segments=segments))
 
     def trust(self, run_id: str, commit_sha: str) -> None:
         """Learn that the folder was as we believe at this commit: certain until someone else writes."""
@@ -132,8 +135,8 @@ class Runs:
         """Drop what we believed: it was wrong, or may be."""
         self._certain.discard(run_id)
         with self._lock:
-            self._views.pop(run_id, None)
-        self._cache.forget_view(run_id)
+            self._snapshots.pop(run_id, None)
+        self._cache.forget_snapshot(run_id)
 
     def note_commit(self, revision: Revision) -> None:
         """Learn of our own write. If it was not made on top of our last one, any run may have changed."""
@@ -160,12 +163,12 @@ class Runs:
         names = self.list_files(f"{run_id}/{PARTS}", ref or self._branch, is_fresh=is_fresh)
         return {f"{PARTS}/{name}" for name in names}
 
-    def _remember(self, view: RunSnapshot) -> None:
+    def _remember(self, snapshot: RunSnapshot) -> None:
         with self._lock:
-            self._views[view.run_id] = view
-            self._views.move_to_end(view.run_id)
-            if len(self._views) > MAX_REMEMBERED_RUNS:
-                forgotten, _ = self._views.popitem(last=False)
+            self._snapshots[snapshot.run_id] = snapshot
+            self._snapshots.move_to_end(snapshot.run_id)
+            if len(self._snapshots) > MAX_REMEMBERED_RUNS:
+                forgotten, _ = self._snapshots.popitem(last=False)
                 self._certain.discard(forgotten)
 
     def read_at(self, run_id: str, ref: str) -> RunSnapshot:

@@ -10,6 +10,7 @@ from holdfast.cache.own_commits import Ends
 from holdfast.errors import (
     IntegrityFailure,
     NewerFormat,
+    Remedy,
     RunArchived,
     UnknownRun,
 )
@@ -207,7 +208,7 @@ class StoredRun:
             return 0
 
     def _is_late(self, envelope: Envelope, latest: Envelope | None) -> bool:
-        """Whether the run had been taken over by the time this checkpoint came; that is told."""
+        """Whether the run had been taken over by the time this checkpoint came; if so, a warning is added."""
         fence = envelope.header.fence
         if not fence:
             return False
@@ -231,9 +232,10 @@ class StoredRun:
         envelope = self._numbered(entry.sequence) if entry else None
         if envelope and envelope.checkpoint_id == checkpoint_id:
             return envelope
-        raise UnknownRun(
-            f"run {self.run_id!r} has no checkpoint {checkpoint_id}; see holdfast list {self.run_id}"
-        )
+        raise self._no_checkpoint(checkpoint_id)
+
+    def _no_checkpoint(self, at: At) -> UnknownRun:
+        return UnknownRun(f"run {self.run_id!r} has no checkpoint {at}", Remedy("checkpoints", self.run_id))
 
     def _find_entry(self, checkpoint_id: str) -> IndexEntry | None:
         """Return what the index says of a checkpoint; its segments are read only if it lists no such id."""
@@ -262,7 +264,7 @@ class StoredRun:
             return latest
         if failure:
             raise failure
-        raise UnknownRun(f"run {self.run_id!r} has no checkpoint {sequence}; see holdfast list {self.run_id}")
+        raise self._no_checkpoint(sequence)
 
     def before(self, sequence: int) -> Iterator[Envelope]:
         """Yield the good checkpoints with smaller numbers, the newest first."""
@@ -280,7 +282,7 @@ class StoredRun:
         return find_candidates(self._named(is_whole=is_whole), self.files, self._numbers_in)
 
     def _named(self, *, is_whole: bool) -> list[Candidate]:
-        """Return the places that the index names; if it is lost and the files disagree, the one made anew."""
+        """Return the places that the index names; the rebuilt one if it is lost and files are rivals."""
         index = self.whole_index if is_whole else self.index
         entries: Iterable[IndexEntry] = index.all_entries if index else ()
         if index is None and has_rivals(self.files):
@@ -322,9 +324,9 @@ class StoredRun:
         if self.exists:
             return
         if SUMMARY in self.files:
-            left = f"of its checkpoints only a summary is left; see holdfast show {self.run_id}"
-            raise RunArchived(f"run {self.run_id!r} is archived: {left}")
-        raise UnknownRun(f"there is no run {self.run_id!r}, neither stored nor spooled; see holdfast runs")
+            reason = f"run {self.run_id!r} is archived: of its checkpoints only a summary is left"
+            raise RunArchived(reason, Remedy("summary", self.run_id))
+        raise UnknownRun(f"there is no run {self.run_id!r}, neither stored nor spooled", Remedy("runs"))
 
     def listing(self, newest: int | None = None) -> Index:
         """Return the whole index that the run has or ought to have. Raises UnknownRun.
@@ -349,7 +351,7 @@ class StoredRun:
     def list_newest(self, count: int) -> Index:
         """Return the index with so many of the newest checkpoints at least. Raises UnknownRun.
 
-        One that has them, and names the checkpoint of `latest.json` as the newest, is taken at its word.
+        A stored index that has them, and whose newest is that of `latest.json`, is taken at its word.
         """
         index = self._sound_index()
         return index if index and (count <= len(index.entries) or index.is_whole) else self.listing(count)

@@ -34,8 +34,8 @@ class RunFiles:
 
     `read` raises IntegrityFailure for what cannot be had or is too large. `part_names` tells which parts of
     large checkpoints are there; None if that is not known. `fetch` gets ready to read many files with as few
-    requests as can be. If the listing is not whole, an index is taken at its word. Where `outlines` are given
-    of segments, by their blobs, no more than these is wanted of any segment.
+    requests as can be. If the listing is not whole, an index is taken at its word. Where there are
+    `outlines`, by the blobs of segments, no segment is read further than to its outline.
     """
 
     run_id: str
@@ -82,7 +82,7 @@ def check_owner(envelope: Envelope, run_id: str, path: str) -> None:
 
 
 def _refuse_newer_text(content: bytes, path: str) -> None:
-    """Raise NewerFormat if a file says that it is of a later format, whatever its integrity means there."""
+    """Raise NewerFormat if a file says that it is of a later format; its integrity is not looked at."""
     try:
         document = parse_document(content).value
     except InvalidCheckpoint:
@@ -153,11 +153,11 @@ class _Understanding:
         )
 
     def _is_to_be_mended(self, stored: Index, latest: LatestCheckpoint, dangling: Sequence[object]) -> bool:
-        """Whether the whole index must be known, as it cannot stay as it is."""
+        """Whether the index must be mended, and so be read as a whole."""
         return is_outdated(stored, latest) or (self._is_index_whole and bool(dangling or self._lost))
 
     def _unfold(self, stored: Index) -> Index:
-        """Return the index with all that is in its segments, in short where that will do."""
+        """Return the index with its segments read: only their outlines where these suffice."""
         if self._files.outlines is None:
             return self._read_segments(stored, stored.segments)
         known = self._files.outlines()

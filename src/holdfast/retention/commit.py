@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from holdfast.errors import Conflict, Missing
 from holdfast.format.paths import INDEX, LATEST, PARTS
 from holdfast.github.calls import NO_GRAPHQL, Gateway, ReadHead
-from holdfast.github.history_calls import ReadCommit
+from holdfast.github.inspection import ReadCommit
 from holdfast.github.presence import GraphqlPresence
 from holdfast.github.write_calls import (
     CommitFiles,

@@ -140,7 +140,7 @@ def _is_latest_needed(case: RetentionCase) -> bool:
 
 
 def _choose(case: RetentionCase) -> tuple[Action, str]:
-    """Return whether the run is kept (and pruned), trimmed or archived, and why."""
+    """Return what becomes of the run, and why: it is kept (and pruned), trimmed or archived."""
     run, rules = case.run, case.rules
     if run.claim and is_living(run.claim, case.now):
         return Action.KEEP, f"{run.claim.owner} drives it at the moment"

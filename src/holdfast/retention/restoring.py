@@ -8,7 +8,7 @@ from holdfast.errors import Conflict, GatewayError, IntegrityFailure, Refused
 from holdfast.format.index import parse_index
 from holdfast.format.paths import INDEX, LATEST
 from holdfast.github.calls import Gateway, ReadBlob, ReadHead, ReadTree
-from holdfast.github.history_calls import ReadCommit
+from holdfast.github.inspection import ReadCommit
 from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, repeat
 from holdfast.github.write_calls import MoveBranch, WriteCommit, WriteTree
 from holdfast.logs import log

@@ -8,7 +8,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdfast.clock import Deadline
-from holdfast.errors import Conflict, GatewayError, IntegrityFailure, KeyMissing, Missing, Stopped, UnknownRun
+from holdfast.errors import (
+    Conflict,
+    GatewayError,
+    IntegrityFailure,
+    KeyMissing,
+    Missing,
+    Remedy,
+    Stopped,
+    UnknownRun,
+)
 from holdfast.format.checkpoint import Envelope, open_stored
 from holdfast.format.git_ids import blob_sha
 from holdfast.format.incremental import Memory, PartChooser
@@ -73,18 +82,18 @@ class Rotator:
             pass
         return report
 
-    def _plan(self, report: RotationReport) -> "tuple[_Step, FileChanges | None]":
+    def _plan(self, report: RotationReport) -> "tuple[_RotationStep, FileChanges | None]":
         if self.deadline.expired():
             raise Stopped("keys rotate goes on where it stopped when it is called again")
         head_sha = self.gateway.perform(ReadHead(self.branch))
-        view = self.runs.read_at(report.run_id, head_sha)
-        view = self.runs.unfold(view, lambda index: index.segments, head_sha)
-        if not view.blobs:
-            raise UnknownRun(f"there is no run {report.run_id!r} in the repository; see holdfast runs")
-        step = _Step(self, view, head_sha)
+        snapshot = self.runs.read_at(report.run_id, head_sha)
+        snapshot = self.runs.unfold(snapshot, lambda index: index.segments, head_sha)
+        if not snapshot.blobs:
+            raise UnknownRun(f"there is no run {report.run_id!r} in the repository", Remedy("runs"))
+        step = _RotationStep(self, snapshot, head_sha)
         return step, step.plan()
 
-    def _commit(self, report: RotationReport, step: "_Step", change: FileChanges | None) -> bool:
+    def _commit(self, report: RotationReport, step: "_RotationStep", change: FileChanges | None) -> bool:
         """Whether there was anything left to do."""
         report.left = step.left
         if change is None:
@@ -105,23 +114,23 @@ class Rotator:
         return PartChooser(Memory(), style, self.limit_bytes, self.least_part_bytes, sign=sign).stamp
 
 
-class _Step:
+class _RotationStep:
     """One commit: as many files of a run as fit in it. `left` has the reasons for what stays as it is."""
 
-    def __init__(self, rotator: Rotator, view: RunSnapshot, ref: str) -> None:
+    def __init__(self, rotator: Rotator, snapshot: RunSnapshot, ref: str) -> None:
         self._rotator = rotator
-        self._view = view
+        self._snapshot = snapshot
         self.ref = ref
         self._parts: Mapping[str, str] | None = None
         # Anew for each commit, so that nothing refers to what another one was to bring.
-        self._stamp = rotator.stamp_for(view.run_id)
+        self._stamp = rotator.stamp_for(snapshot.run_id)
         self.sealed: dict[str, Envelope] = {}
         self.left: list[str] = []
 
     def plan(self) -> FileChanges | None:
         """Return what is to be committed; None if nothing is left to do."""
-        view, layout = self._view, self._rotator.layout
-        if view.index.entries and not view.is_index_stored:
+        snapshot, layout = self._snapshot, self._rotator.layout
+        if snapshot.index.entries and not snapshot.is_index_stored:
             self.left.append(f"{self._path(INDEX)}: it must be mended first; save or drain a checkpoint")
             return None
         files = dict(self._files())
@@ -129,26 +138,26 @@ class _Step:
         if not files and not latest:
             return None
         parts = {
-            layout.path(view.run_id, n): c for each in self.sealed.values() for n, c in each.parts.items()
+            layout.path(snapshot.run_id, n): c for each in self.sealed.values() for n, c in each.parts.items()
         }
         write = {**parts, **files}
-        if files and view.index.entries:
-            write |= self._index_files(_renew(view.index, self.sealed))
-        headline = f"Seal run {view.run_id} with key {self._rotator.trust.keyring.keys[0].kid}"
-        paths = {layout.path(view.run_id, name): sha for name, sha in view.blobs.items()}
+        if files and snapshot.index.entries:
+            write |= self._index_files(_renew(snapshot.index, self.sealed))
+        headline = f"Seal run {snapshot.run_id} with key {self._rotator.trust.keyring.keys[0].kid}"
+        paths = {layout.path(snapshot.run_id, name): sha for name, sha in snapshot.blobs.items()}
         return FileChanges(headline, "", {**write, **latest}, (), paths)
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
         """Yield the files that change, the oldest first, until the commit is full."""
         names = dict.fromkeys(
-            self._rotator.layout.name_of(self._view.run_id, entry.file_path)
-            for entry in self._view.index.all_entries
+            self._rotator.layout.name_of(self._snapshot.run_id, entry.file_path)
+            for entry in self._snapshot.index.all_entries
         )
         room = _COMMIT_BYTES
         for name in names:
-            if name not in self._view.blobs:
+            if name not in self._snapshot.blobs:
                 continue
-            content = self._rotator.runs.read_blob(self._view.blobs[name])
+            content = self._rotator.runs.read_blob(self._snapshot.blobs[name])
             changed = self._reseal_file(name, content)
             if changed is None:
                 continue
@@ -194,7 +203,7 @@ class _Step:
 
     def _read_part(self, path: str) -> bytes:
         if self._parts is None:
-            folder = f"{self._view.run_id}/{PARTS}"
+            folder = f"{self._snapshot.run_id}/{PARTS}"
             try:
                 self._parts = self._rotator.runs.list_files(folder, self.ref)
             except Missing:
@@ -206,10 +215,10 @@ class _Step:
 
     def _latest(self) -> dict[str, bytes]:
         """Return `latest.json` if it has to change with its checkpoint, or alone where only it is kept."""
-        if LATEST not in self._view.blobs:
+        if LATEST not in self._snapshot.blobs:
             return {}
         path = self._path(LATEST)
-        content = self._rotator.runs.read_blob(self._view.blobs[LATEST])
+        content = self._rotator.runs.read_blob(self._snapshot.blobs[LATEST])
         try:
             envelope, _ = open_stored(content, path)
         except IntegrityFailure:
@@ -220,18 +229,20 @@ class _Step:
         return {path: renewed.content} if renewed else {}
 
     def _stored_ids(self) -> set[str]:
-        name_of, run_id = self._rotator.layout.name_of, self._view.run_id
-        entries = self._view.index.all_entries
-        return {each.checkpoint_id for each in entries if name_of(run_id, each.file_path) in self._view.blobs}
+        name_of, run_id = self._rotator.layout.name_of, self._snapshot.run_id
+        entries = self._snapshot.index.all_entries
+        return {
+            each.checkpoint_id for each in entries if name_of(run_id, each.file_path) in self._snapshot.blobs
+        }
 
     def _index_files(self, index: Index) -> dict[str, bytes]:
-        before = {segment.sha256 for segment in self._view.index.segments}
+        before = {segment.sha256 for segment in self._snapshot.index.segments}
         closed = [segment for segment in index.segments if segment.sha256 not in before]
         files = {segment.file_path: segment.to_bytes(index.run_id) for segment in closed}
         return files | {self._path(INDEX): index.to_bytes()}
 
     def _path(self, name: str) -> str:
-        return self._rotator.layout.path(self._view.run_id, name)
+        return self._rotator.layout.path(self._snapshot.run_id, name)
 
 
 def _renew(index: Index, sealed: Mapping[str, Envelope]) -> Index:

@@ -32,10 +32,10 @@ from holdfast.format.preserved_list import parse_preserved
 from holdfast.format.run_snapshot import RemoteFile, RunSnapshot
 from holdfast.format.stored_file import open_checkpoint, split_file
 from holdfast.github.calls import Gateway, ReadHead, ReadTree
-from holdfast.github.history_calls import ReadHistory
+from holdfast.github.inspection import ReadHistory
 from holdfast.github.listing import find_tree, read_whole_tree
 from holdfast.github.presence import GraphqlPresence
-from holdfast.github.records import ListingEntry
+from holdfast.github.results import ListingEntry
 from holdfast.jsontext.members import parse_document
 from holdfast.logs import log
 from holdfast.repository.blobs import BlobReader, cut

@@ -12,15 +12,15 @@ from holdfast.clock import Clock, Deadline
 from holdfast.errors import Conflict, GatewayError, Missing, Refused
 from holdfast.format.moments import epoch
 from holdfast.github.calls import NO_GRAPHQL, Gateway, ReadHead, ReadTree
-from holdfast.github.history_calls import (
+from holdfast.github.inspection import (
     HISTORY_PAGE,
     CommitRecord,
     CountCommits,
     ReadCommit,
     ReadHistory,
     ReadReplacedHead,
+    ReadRepository,
 )
-from holdfast.github.inspection import ReadRepository
 from holdfast.github.wrappers.retrying import CHANGE_ATTEMPTS, plan_and_repeat
 from holdfast.github.write_calls import MoveBranch, ReplaceBranch, WriteCommit
 from holdfast.logs import log

@@ -242,7 +242,7 @@ class Sweeper:
     def _remember(self, survey: Scan, group: Sequence[RunPlan]) -> None:
         """Keep what each folder holds now, so that the next sweep need not ask."""
         for run in group:
-            self.cache.forget_view(run.run_id)
+            self.cache.forget_snapshot(run.run_id)
             listed = survey.runs[run.run_id].files
             files = {name: file for name, file in listed.items() if name not in run.delete}
             for name, content in run.write.items():

@@ -14,7 +14,7 @@ from holdfast.format.checkpoint import Draft
 from holdfast.format.redacted import MARK, REDACTED_MEMBER, Redacted, format_redacted, parse_redacted
 from holdfast.jsontext.members import find_members
 from holdfast.jsontext.strings import Cursor, Text, unescape, walk_strings
-from holdfast.security.rules import RULES
+from holdfast.security.credential_shapes import RULES
 from holdfast.security.sealing import PLAIN_MEMBERS, is_sealed
 from holdfast.security.search import HELD, TELLING_NAME, RedactMode, Search, make_searches, merge, quoted
 

@@ -11,9 +11,9 @@ from holdfast.errors import InvalidCheckpoint
 from holdfast.format.redacted import MARK
 from holdfast.jsontext.parse import parse_value
 from holdfast.jsontext.strings import Text, unescape, walk_strings
-from holdfast.security.names import ANCHOR, ASSIGNED, ASSIGNED_ANCHORS, NESTED_ANCHOR, is_telling
+from holdfast.security.credential_shapes import RULES, Rule
 from holdfast.security.patterns import Pattern
-from holdfast.security.rules import RULES, Rule
+from holdfast.security.secret_names import ANCHOR, ASSIGNED, ASSIGNED_ANCHORS, NESTED_ANCHOR, is_telling
 
 RedactMode = Literal["off", "known", "strict"]
 Span = tuple[int, int, str]

@@ -90,7 +90,7 @@ def _drain_at_once(
     def drain(worker: "Worker") -> "DrainResult | SpoolBusy":
         timeout_s = max(0.0, terms.ends_at - worker.deadline.clock.now())
         try:
-            return worker.drain(patience_s=timeout_s, is_done=terms.is_done, tidies=terms.tidies)
+            return worker.drain(timeout_s=timeout_s, is_done=terms.is_done, tidies=terms.tidies)
         except SpoolBusy as error:
             return error
 

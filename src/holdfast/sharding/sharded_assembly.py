@@ -14,6 +14,7 @@ from holdfast.assembly.ground import Ground
 from holdfast.drain.pending import pending_writes
 from holdfast.errors import GatewayError, SpoolError
 from holdfast.format.receipt import QueueItem
+from holdfast.github.patience import waiting_at_most
 from holdfast.logs import log
 from holdfast.queue import Queue
 from holdfast.queue.moving import move_all
@@ -212,12 +213,16 @@ class Shard(Assembly):
     def sort_out(self, pending: Sequence[QueueItem]) -> tuple[Sequence[QueueItem], str]:
         """Return what is to be written here, and why the rest is not yet; what others store goes to them."""
         name, homes, reason = self.repository, self._whole.homes, ""
+        deadline = self._drain_deadline  # others ask through the same ways, and have more time
         found: dict[str, str] = {}
         for run_id in dict.fromkeys(item.run_id for item in pending):
             try:
-                found[run_id] = homes.settle(run_id, name)
+                with waiting_at_most(deadline.longest_wait_s()):
+                    found[run_id] = homes.settle(run_id, name)
             except GatewayError as error:
                 reason = f"whether another shard has run {run_id!r} is not known: {error}"
+                if deadline.is_late():
+                    break
         if any(home != name for home in found.values()):
             found |= dict.fromkeys(self.begun() & found.keys(), name)
             theirs: dict[str, list[QueueItem]] = {}

@@ -47,7 +47,7 @@ class ConnectionLimits:
     _is_making_room: bool = False
 
     def admit(self, connections: Collection[object], loop: asyncio.AbstractEventLoop) -> bool:
-        """Return whether the newest of all connections may stay; others go for it where there are many."""
+        """Whether the newest of all connections may stay; others go for it where there are many."""
         if len(connections) > self.most_connections:
             return self.make_room(loop.time())
         if not self._is_making_room:

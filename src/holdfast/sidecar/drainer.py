@@ -126,7 +126,7 @@ class Drainer:
         spool = self._worker.spool
         if not spool.status(0.0).depth:
             return
-        self._worker.drain(patience_s=inf, is_paced=True, wait=self._wait)
+        self._worker.drain(timeout_s=inf, is_paced=True, wait=self._wait)
         if not spool.status(0.0).depth:
             self._on_drained()
 

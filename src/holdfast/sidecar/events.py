@@ -104,7 +104,7 @@ class EventFeed:
             await asyncio.sleep(pause_s * SystemRandom().uniform(0.5, 1.25))
 
     async def _wait(self, seconds: float) -> bool:
-        """Return whether there is news before the time is over."""
+        """Whether there is news before the time is over."""
         self._is_told = False
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -87,7 +87,7 @@ class HealthRoutes:
         return json_response(stats_document(stats))
 
     async def diagnose(self, _request: Request) -> Response:
-        """Return whether everything is in order, and what to do where it is not."""
+        """Whether everything is in order, and what to do where it is not."""
         return json_response(diagnosis_document(await self._service.diagnose()))
 
     async def describe(self, _request: Request) -> Response:

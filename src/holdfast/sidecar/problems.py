@@ -27,6 +27,7 @@ from holdfast.errors import (
     UnknownRun,
 )
 from holdfast.format.moments import format_moment
+from holdfast.presentation.remedies import call_of
 
 FAILURE = "holdfast.failure"
 """Under this name a request has the error of a checkpoint that the quick lane took in and could not store:
@@ -56,7 +57,10 @@ TITLES = {
 
 
 class Problem(Exception):
-    """An answer that is no success. `code` is for programs, `detail` for people, `field` is what is wrong."""
+    """An answer that is no success. `code` is for programs, `detail` for people, `field` is what is wrong.
+
+    `call` is what a program can ask for next: pages, which have forms for that, leave it out.
+    """
 
     def __init__(
         self,
@@ -67,8 +71,10 @@ class Problem(Exception):
         field: str | None = None,
         headers: Mapping[str, str] | None = None,
         extra: Mapping[str, object] | None = None,
+        call: str = "",
     ) -> None:
         super().__init__(detail)
+        self.call = call
         self.status = status
         self.code = code
         self.detail = detail
@@ -83,7 +89,7 @@ class Problem(Exception):
             "title": TITLES[self.status],
             "status": self.status,
             "code": self.code,
-            "detail": self.detail,
+            "detail": f"{self.detail}; {self.call}" if self.call else self.detail,
             **({"field": self.field} if self.field else {}),
             **self.extra,
             **({"request_id": request_id} if request_id else {}),
@@ -164,7 +170,7 @@ def _problem_of_checkpoint(error: InvalidCheckpoint) -> Problem:
 
 def _problem_of_storage(error: HoldfastError) -> Problem:
     if isinstance(error, UnknownRun):
-        return Problem(404, "unknown", str(error))
+        return Problem(404, "unknown", str(error), call=call_of(error))
     if isinstance(error, Claimed):
         extra = {"owner": error.owner, "expires_at": format_moment(error.expires_at)}
         headers = {"Retry-After": str(max(1, round(error.left_s)))}
@@ -172,7 +178,7 @@ def _problem_of_storage(error: HoldfastError) -> Problem:
     if isinstance(error, Fenced):
         return Problem(409, "fenced", str(error), extra={"fence": error.current or None})
     if isinstance(error, DecisionRefused):
-        return Problem(409, error.code, str(error))
+        return Problem(409, error.code, str(error), call=call_of(error))
     if isinstance(error, SpoolFull):
         return Problem(507, "spool_full", str(error))
     if isinstance(error, DatabaseAway):

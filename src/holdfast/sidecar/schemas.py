@@ -363,6 +363,7 @@ STATUS_EXAMPLE = {
     "budget": {"last_remaining": 4980, "last_reset": 1794805784, "calls_this_run": 12},
     "disk_free_bytes": 40_000_000_000,
     "last_error": None,
+    "saves_refused": None,
     "next_try": None,
     "set_aside": [],
     "drained_by": None,

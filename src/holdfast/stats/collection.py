@@ -17,9 +17,8 @@ from holdfast.format.paths import INDEX, LATEST
 from holdfast.format.receipt import Progress
 from holdfast.format.run_snapshot import RemoteFile
 from holdfast.github.calls import Call, ReadTree, ResultT
-from holdfast.github.history_calls import CountCommits
-from holdfast.github.inspection import ReadRepository
-from holdfast.github.records import Listing
+from holdfast.github.inspection import CountCommits, ReadRepository
+from holdfast.github.results import Listing
 from holdfast.queue.contract import Journey
 from holdfast.repository.blobs import BlobReader
 from holdfast.repository.queued import open_item

@@ -47,8 +47,7 @@ def tell_late(newest: Header, entries: Sequence[IndexEntry]) -> list[str]:
     reached = f"checkpoint {before.sequence} ({before.trigger}, {before.status})"
     warning = (
         f"checkpoint {number} came late: it is {whose}, was saved at {newest.timestamp}, {gap} before "
-        f"{reached}, which the run had reached by then; to go on from there: "
-        f"holdfast rollback {newest.run_id} {before.sequence}"
+        f"{reached}, which the run had reached by then; to go on from there, roll the run back to it"
     )
     return [warning]
 

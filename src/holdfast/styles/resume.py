@@ -6,9 +6,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.header import UNNAMED_PHASE, RunStatus
 from holdfast.format.moments import epoch
+from holdfast.format.redacted import REDACTED_MEMBER, parse_redacted
 from holdfast.format.review import Held, Review, Stop
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.encode import encode
@@ -18,7 +20,6 @@ from holdfast.styles.known import STYLES, plan_style
 from holdfast.styles.lookback import Lookback, count_before, step_back
 from holdfast.styles.opened import OpenedCheckpoint, open_saved
 from holdfast.styles.phases import GATE
-from holdfast.styles.redactions import tell_redacted
 from holdfast.styles.review import (
     HUMAN_REVIEW,
     Past,
@@ -32,6 +33,7 @@ from holdfast.styles.tasks import cut_off
 from holdfast.styles.values import Place, as_mapping, name_all, one_line
 
 Source = Literal["spool", "github", "cache"]
+_REDACTED = b'"%b"' % REDACTED_MEMBER.encode()
 
 
 @dataclass(frozen=True)
@@ -172,9 +174,9 @@ def plan_resume(
         *_lesson_changes(opened.state, active_lessons),
     ]
     if review:
-        every.insert(0, tell_review(review, opened.header.run_id))
+        every.insert(0, tell_review(review))
     if isinstance(held, Stop):
-        every.insert(0, tell_stop(held, opened.header.run_id))
+        every.insert(0, tell_stop(held))
     age_s = 0.0 if now is None else max(0.0, round(now - epoch(opened.header.timestamp), 3))
     every += _tell_age(age_s, old_after_s)
     plan = _compose(opened, _held(point, review), source, list(dict.fromkeys(every)))
@@ -289,3 +291,14 @@ def _cost(state: Any) -> int | float | None:
     cost = as_mapping(state).get("cost_accumulated")
     is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
     return cost if is_number else None
+
+
+def tell_redacted(envelope: Envelope) -> list[str]:
+    """Return a warning for each value that was taken out of a checkpoint."""
+    if _REDACTED not in envelope.content:
+        return []
+    try:
+        places = parse_redacted(parse_document(envelope.content).members.get(REDACTED_MEMBER, b"[]"))
+    except InvalidCheckpoint:
+        return []  # another program's own field
+    return [f"{place.path}: a credential ({place.kind}) was taken out here; give it anew" for place in places]

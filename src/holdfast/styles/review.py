@@ -8,6 +8,7 @@ triggers that it names.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from holdfast.format.checkpoint import Envelope
@@ -16,7 +17,7 @@ from holdfast.format.index import Index, IndexEntry
 from holdfast.format.review import Held, Review, ReviewKind, Stop
 from holdfast.format.triggers import Trigger
 from holdfast.jsontext.members import parse_document
-from holdfast.styles.agents import lost_agents
+from holdfast.styles.agents import failed_agents, lost_agents, spent_agents
 from holdfast.styles.phases import name_phase, parse_ordinal
 from holdfast.styles.review_signs import TELLING, has_signs
 from holdfast.styles.values import as_mapping, as_sequence, name_all
@@ -92,16 +93,14 @@ def carry_review(before: Held | None, envelopes: Iterable[Envelope]) -> Held | N
     return before
 
 
-def tell_review(review: Review, run_id: str) -> str:
-    """Return in a sentence what a run waits for, and how a person decides that."""
-    advice = f"holdfast review {run_id} --decision continue, retry or stop"
-    return f"the run waits for a person since {review.since}, because {review.reason}: {advice}"
+def tell_review(review: Review) -> str:
+    """Return in a sentence what a run waits for."""
+    return f"the run waits for a person since {review.since}, because {review.reason}, until a review decides"
 
 
-def tell_stop(stop: Stop, run_id: str) -> str:
+def tell_stop(stop: Stop) -> str:
     """Return in a sentence that a run was stopped, and how its work can go on all the same."""
-    advice = f"begin another run with holdfast fork {run_id} AT NEW_RUN"
-    return f"the run was stopped by a review at {stop.since} and does not go on; {advice}"
+    return f"the run was stopped by a review at {stop.since} and does not go on; a fork of it can"
 
 
 def is_stopped(index: Index) -> bool:
@@ -148,7 +147,24 @@ def lost_review(agents: Sequence[str], header: Header, *, is_past_unread: bool =
     With `is_past_unread` there may be something, but GitHub does not answer.
     """
     why = ", and what the run could go back to cannot be read now" if is_past_unread else ""
-    return _review("escalation", f"{name_all(agents)} failed too often{why}", header)
+    review = _review("escalation", f"{_tell_lost(agents)}{why}", header)
+    return replace(review, agents=tuple(agents))
+
+
+def reviewed_agents(review: Review, progress: Mapping[str, Any]) -> list[str]:
+    """Return the agents that a review is about, as far as the progress shows them as failed.
+
+    A review that was stored before reviews named their agents is known by its reason.
+    """
+    failed = failed_agents(progress)
+    if review.agents:
+        return [agent for agent in failed if agent in review.agents]
+    groups = (spent_agents(progress), failed)
+    return next((group for group in groups if group and _tell_lost(group) == review.reason), [])
+
+
+def _tell_lost(agents: Sequence[str]) -> str:
+    return f"{name_all(agents)} failed too often"
 
 
 def open_breaker(state: Mapping[str, Any]) -> str | None:

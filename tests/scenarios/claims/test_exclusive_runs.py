@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Claimed, Fenced, Holdfast
+from holdfast.claims.second_look import SECOND_LOOK_AFTER_S
 from holdfast.errors import Conflict, DecisionRefused, InvalidCheckpoint, Unavailable
 from holdfast.format.receipt import Progress
 from holdfast.github.calls import ReadFile
@@ -65,6 +66,13 @@ def away(repository: MemoryGateway, *, first_is_applied: bool = False) -> Iterat
         repository.fail_next(kind, error, times=9, when=is_meant)
     yield
     is_away.clear()
+
+
+def wait_for_second_look(clock: VirtualClock, holdfast: Holdfast) -> None:
+    """Drain until a run that waits for a second look at its claim has got it."""
+    for _ in range(2):
+        clock.time += SECOND_LOOK_AFTER_S
+        holdfast.drain()
 
 
 def claim_writes(repository: MemoryGateway) -> int:
@@ -201,7 +209,7 @@ def test_a_checkpoint_of_an_older_fence_that_is_stored_later_is_never_the_newest
     # A writer that knows of no claims, or was between its check and its write, stores one of the first.
     a.submit({"run_id": "r", "trigger": "manual", "state": {"by": "late"}, "fence": 1})
     worker = a._assembly.shards[0].worker
-    worker.contents.admit = worker.commits.admit = lambda _view, stamped: stamped
+    worker.contents.admit = worker.commits.admit = lambda _snapshot, stamped: stamped
     a.drain()
     assert len(stored(repository, "index.json")["checkpoints"]) == 3  # type: ignore[arg-type]
     assert stored(repository, "latest.json")["state_snapshot"] == {"by": "second"}
@@ -323,7 +331,9 @@ def test_what_is_saved_with_a_fence_by_hand_is_checked_by_what_this_machine_know
 
 
 @pytest.mark.parametrize("place", ["here", "elsewhere"])
-def test_a_fence_that_no_claim_has_locks_nobody_out(machine: Machine, place: str) -> None:
+def test_a_fence_that_no_claim_has_locks_nobody_out(
+    machine: Machine, clock: VirtualClock, place: str
+) -> None:
     a, b = machine("a"), machine("b")
     taken = a.take_claim("r", owner="x", ttl_s=TTL_S)
 
@@ -333,8 +343,16 @@ def test_a_fence_that_no_claim_has_locks_nobody_out(machine: Machine, place: str
 
     stranger = a if place == "here" else b
     made_up = save(stranger, 9)
+    others = stranger.save("other", {"n": 1}).checkpoint_id
     stranger.drain()
+    waiting, other = stranger.receipt(made_up), stranger.receipt(others)
+    assert waiting is not None
+    assert other is not None
+    assert waiting.status is Progress.SPOOLED  # GitHub may show an old claim for a moment
+    assert "no claim with fence 9 is shown yet" in (waiting.reason or "")
+    assert other.status is Progress.VERIFIED
     mine = save(a, taken.claim.fence)
+    wait_for_second_look(clock, stranger)
     a.drain()
 
     refused, kept = stranger.receipt(made_up), a.receipt(mine)
@@ -344,6 +362,31 @@ def test_a_fence_that_no_claim_has_locks_nobody_out(machine: Machine, place: str
     assert "no claim has that fence: 'x' drives it, with fence 1" in (refused.reason or "")
     assert kept.status is Progress.VERIFIED
     assert b.resume("r").state == {"fence": 1}
+
+
+def test_a_new_fence_is_not_refused_because_github_shows_an_old_claim_for_a_moment(
+    machine: Machine, repository: MemoryGateway, clock: VirtualClock
+) -> None:
+    """It was claimed by one machine, and its checkpoint comes through the spool of another."""
+    a, b, path = machine("a"), machine("b"), "checkpoints/r/claim.json"
+    first = a.take_claim("r", owner="x", ttl_s=TTL_S)
+    before = repository.files(BRANCH)[path]
+    a.release_claim("r", first.token)
+    a.take_claim("r", owner="y", ttl_s=TTL_S)
+    newest = repository.files(BRANCH)[path]
+    saved = b.submit({"run_id": "r", "trigger": "manual", "state": {"n": 2}, "fence": 2})
+
+    repository.write_as_someone_else(BRANCH, {path: before})  # what a server that lags behind shows
+    b.drain()
+    clock.time += 5
+    repository.write_as_someone_else(BRANCH, {path: newest})
+    clock.time += SECOND_LOOK_AFTER_S
+    b.drain()
+
+    receipt = b.receipt(saved.checkpoint_id)
+    assert receipt is not None
+    assert receipt.status is Progress.VERIFIED
+    assert b.status()["spool"]["set_aside"] == 0
 
 
 def test_what_could_not_be_written_before_another_machine_took_over_is_not_written_after(

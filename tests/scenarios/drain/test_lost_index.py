@@ -12,7 +12,7 @@ from holdfast.github.calls import (
     ListFolder,
     ReadTree,
 )
-from holdfast.github.records import Listing, Snapshot
+from holdfast.github.results import Listing, Snapshot
 from tests.fakes.assembly import BRANCH
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import open_desk

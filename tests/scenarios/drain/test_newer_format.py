@@ -64,7 +64,7 @@ def test_run_goes_on_once_it_is_of_our_format_again(workshop: Workshop, reposito
     workshop.worker.drain()
     repository.write_as_someone_else(BRANCH, before)
 
-    assert workshop.worker.drain(patience_s=3600).left == 0
+    assert workshop.worker.drain(timeout_s=3600).left == 0
     assert sorted(check_run(repository)) == [1, 2]
 
 

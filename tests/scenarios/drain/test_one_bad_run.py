@@ -84,7 +84,7 @@ def test_something_in_the_place_of_a_runs_folder_isolates_that_run_until_it_is_m
     for run_id in ("r", *OTHERS):
         workshop.save(run_id)
 
-    result = workshop.worker.drain(patience_s=60)
+    result = workshop.worker.drain(timeout_s=60)
 
     assert (result.verified, result.left) == (len(OTHERS), 1)
     assert workshop.spool.status(0.0).set_aside == 0
@@ -92,7 +92,7 @@ def test_something_in_the_place_of_a_runs_folder_isolates_that_run_until_it_is_m
         check_files(read_branch(repository), run_id)
 
     take_away(repository, "checkpoints/r")
-    result = workshop.worker.drain(patience_s=900)
+    result = workshop.worker.drain(timeout_s=900)
 
     assert (result.verified, result.left) == (1, 0)
     check_files(read_branch(repository), "r")
@@ -107,7 +107,7 @@ def test_large_file_of_one_run_does_not_stop_the_others(opened: tuple[Workshop, 
     for run_id in ("r", *OTHERS):
         workshop.save(run_id)
 
-    result = workshop.worker.drain(patience_s=60)
+    result = workshop.worker.drain(timeout_s=60)
 
     assert result.verified >= len(OTHERS)
     for run_id in OTHERS:

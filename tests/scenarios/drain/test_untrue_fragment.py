@@ -20,7 +20,7 @@ def test_body_that_is_no_json_is_set_aside_with_its_bytes_and_the_others_go_on(
         untrue = workshop.save(state={"a": orjson.Fragment(b"}")})
         after = workshop.save()
 
-        result = workshop.worker.drain(patience_s=60)
+        result = workshop.worker.drain(timeout_s=60)
 
         assert result.verified == 2
         assert set(check_run(repository).values()) == {before.checkpoint_id, after.checkpoint_id}
@@ -42,7 +42,7 @@ def test_run_is_read_and_resumed_from_what_is_good_before_and_after_it_is_set_as
         workshop.save(run_id="r", state={"a": orjson.Fragment(b"}")})
         workshop.save(run_id="other")
         if is_drained:
-            workshop.worker.drain(patience_s=60)
+            workshop.worker.drain(timeout_s=60)
 
         plan = workshop.reader.resume("r")
 

@@ -14,8 +14,8 @@ from holdfast.errors import SpoolDamaged
 from holdfast.format.receipt import Delivery
 from holdfast.queue import SqliteQueue
 from holdfast.queue.contract import LOST
-from holdfast.queue.pages import PAGE_BYTES
 from holdfast.queue.salvage import REPORT
+from holdfast.queue.sqlite_pages import PAGE_BYTES
 from tests.fakes.spooling import JsonEntry, open_spool
 
 COUNT = 8

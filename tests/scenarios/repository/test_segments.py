@@ -212,7 +212,7 @@ def test_run_with_a_segment_that_never_parses_waits_while_the_others_go_on(
     with open_workshop(tmp_path / "theirs", repository, mode=mode) as theirs:
         save_again(theirs, first.checkpoint_id)
         result = theirs.worker.drain()
-        later = theirs.worker.drain(patience_s=600)
+        later = theirs.worker.drain(timeout_s=600)
 
     assert (result.verified, result.left) == (1, 1)
     assert f"{FOLDER}/{name}: it is not an index: " in result.reason

@@ -9,7 +9,7 @@ import pytest
 from holdfast.clock import Deadline
 from holdfast.errors import Unavailable
 from holdfast.format.moments import format_moment
-from holdfast.github.history_calls import ReadHistory
+from holdfast.github.inspection import ReadHistory
 from holdfast.github.write_calls import WriteFile
 from holdfast.retention import Squash
 from holdfast.retention.disposal import Action

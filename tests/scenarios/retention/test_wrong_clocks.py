@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.emulator import Emulator, EmulatorOptions
 from holdfast.format.moments import format_moment
-from holdfast.github.history_calls import ReadHistory
+from holdfast.github.inspection import ReadHistory
 from holdfast.retention.rules import DAY_S, RetentionRules
 from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.clock import VirtualClock

@@ -10,7 +10,7 @@ from pathlib import Path
 import diskcache
 import pytest
 
-from holdfast.cache.disk_cache import DATABASE, LOCK_TIMEOUT_S, DiskCache, _Lease, cause_of
+from holdfast.cache.disk_cache import DATABASE, LOCK_TIMEOUT_S, DiskCache, _ConnectionCloser, cause_of
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_error_that_diskcache_hides_is_found(database: DiskCache, tmp_path: Path
 
 
 def count_connections() -> int:
-    return sum(isinstance(each, _Lease) for each in gc.get_objects())
+    return sum(isinstance(each, _ConnectionCloser) for each in gc.get_objects())
 
 
 def test_connection_of_a_thread_is_closed_when_it_ends(database: DiskCache) -> None:
@@ -160,10 +160,10 @@ def test_connections_of_all_threads_are_closed_with_the_database(tmp_path: Path)
     thread.join()
 
 
-def test_lease_closes_its_connection_at_once() -> None:
+def test_closer_closes_its_connection_at_once() -> None:
     connection = sqlite3.connect(":memory:")
-    lease = _Lease(connection)
-    del lease
+    closer = _ConnectionCloser(connection)
+    del closer
 
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         connection.execute("SELECT 1")

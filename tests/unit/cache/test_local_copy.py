@@ -51,7 +51,7 @@ def test_nothing_is_known_at_first(cache: RepositoryCache) -> None:
     assert cache.head() is None
     assert cache.folder("r") is None
     assert cache.run_list() is None
-    assert cache.view("r") is None
+    assert cache.snapshot("r") is None
     assert cache.known_runs() == []
 
 
@@ -141,19 +141,19 @@ def test_folder_of_many_writes_stays_small_and_keeps_index_and_latest(cache: Rep
 
 
 def test_index_that_others_wrote_is_not_kept_as_we_would_write_it(cache: RepositoryCache) -> None:
-    cache.keep_view(RunSnapshot(Index("r"), index_sha=A.sha))
+    cache.keep_snapshot(RunSnapshot(Index("r"), index_sha=A.sha))
 
     assert cache.blob(A.sha) is None
 
 
 def test_index_that_we_wrote_is_kept(cache: RepositoryCache) -> None:
     content = Index("r").to_bytes()
-    cache.keep_view(RunSnapshot(Index("r"), index_sha=blob_sha(content)))
+    cache.keep_snapshot(RunSnapshot(Index("r"), index_sha=blob_sha(content)))
 
-    view = cache.view("r")
+    snapshot = cache.snapshot("r")
 
-    assert view
-    assert view.index == Index("r")
+    assert snapshot
+    assert snapshot.index == Index("r")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_disk_that_takes_nothing_is_nobodys_trouble(
         for method in ("get", "set", "keys", "delete", "transact"):
             failing.setattr(DiskCache, method, fail_with(error))
 
-        cache.forget_view("r")
+        cache.forget_snapshot("r")
 
         cache.keep_blob(A.sha, b"x")
         cache.keep_blobs({B.sha: b"x"})
@@ -231,18 +231,18 @@ def damage(folder: Path) -> None:
 
 def test_copy_that_another_process_has_begun_anew_is_followed(tmp_path: Path) -> None:
     content = Index("r").to_bytes()
-    view = RunSnapshot(Index("r"), index_sha=blob_sha(content))
+    snapshot = RunSnapshot(Index("r"), index_sha=blob_sha(content))
     with closing(RepositoryCache(tmp_path)) as running:
-        running.keep_view(view)
+        running.keep_snapshot(snapshot)
         damage(tmp_path)
         with closing(RepositoryCache(tmp_path)) as other:
-            running.forget_view("r")
-            assert running.view("r") is None
+            running.forget_snapshot("r")
+            assert running.snapshot("r") is None
 
             running.keep_blob(A.sha, b"x")
-            running.keep_view(view)
+            running.keep_snapshot(snapshot)
 
-            assert running.view("r") is not None
+            assert running.snapshot("r") is not None
             assert other.blob(A.sha) == b"x"
 
 
@@ -270,15 +270,15 @@ def fail_with(error: Exception) -> Callable[..., None]:
 def test_view_that_cannot_be_deleted_is_not_believed(
     cache: RepositoryCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = RunSnapshot(Index("r"), index_sha=blob_sha(Index("r").to_bytes()))
-    cache.keep_view(view)
+    snapshot = RunSnapshot(Index("r"), index_sha=blob_sha(Index("r").to_bytes()))
+    cache.keep_snapshot(snapshot)
     with monkeypatch.context() as failing:
         failing.setattr(DiskCache, "delete", fail_with(OSError("read-only")))
-        cache.forget_view("r")
+        cache.forget_snapshot("r")
 
-    assert cache.view("r") is None
-    cache.keep_view(view)
-    assert cache.view("r") is not None
+    assert cache.snapshot("r") is None
+    cache.keep_snapshot(snapshot)
+    assert cache.snapshot("r") is not None
 
 
 @pytest.mark.parametrize("failing_methods", [("set",), ("set", "delete")])
@@ -318,7 +318,7 @@ def test_folder_that_cannot_be_used_is_nobodys_trouble(tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(b"a file, where a folder should be")
     with closing(RepositoryCache(tmp_path / "cache")) as cache:
         cache.keep_blob(A.sha, b"x")
-        cache.forget_view("r")
+        cache.forget_snapshot("r")
 
         assert (cache.blob(A.sha), cache.blobs([A.sha]), cache.known_runs()) == (None, {}, [])
 
@@ -356,7 +356,7 @@ def test_record_that_makes_no_sense_is_no_record(cache: RepositoryCache) -> None
     for key in ("head", "folder/r", "runs", "view/r"):
         cache._keep(key, b'["x"]')
 
-    known = (cache.head(), cache.folder("r"), cache.run_list(), cache.view("r"))
+    known = (cache.head(), cache.folder("r"), cache.run_list(), cache.snapshot("r"))
     assert known == (None, None, None, None)
 
 

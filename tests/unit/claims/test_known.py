@@ -6,9 +6,10 @@ import pytest
 
 from holdfast.claims.known import KnownClaims
 from holdfast.claims.lease import ClaimLease
+from holdfast.claims.second_look import SECOND_LOOK_AFTER_S
 from holdfast.claims.server_time import DateReading
 from holdfast.clock import Stopwatch
-from holdfast.errors import Fenced
+from holdfast.errors import ClaimNotShown, Fenced
 from holdfast.format.claim import Claim
 from tests.fakes.assembly import make_assembly
 from tests.fakes.clock import VirtualClock
@@ -63,6 +64,9 @@ def test_a_fence_that_was_made_up_is_neither_remembered_nor_written(
     known.admit("r", 9)
 
     known.admit("r", 2)
+    with pytest.raises(ClaimNotShown, match="no claim with fence 9 is shown yet: 'owner 2' drives it"):
+        known.check("r", 9, lambda _: held)
+    clock.time += SECOND_LOOK_AFTER_S
     with pytest.raises(Fenced, match="no claim has that fence: 'owner 2' drives it, with fence 2"):
         known.check("r", 9, lambda _: held)
 
@@ -74,10 +78,68 @@ def test_a_fence_that_was_made_up_keeps_the_holder_out_until_the_judge_was_asked
     with pytest.raises(Fenced, match="fence 9"):
         known.admit("r", 2)
 
-    with pytest.raises(Fenced, match="no claim has that fence"):
+    with pytest.raises(ClaimNotShown):
         known.check("r", 9, lambda _: claim(2, clock.now() + TTL_S))
 
     known.admit("r", 2)
+
+
+def test_a_fence_is_refused_only_if_a_second_look_some_time_later_shows_the_same_claim(
+    known: KnownClaims, clock: VirtualClock
+) -> None:
+    """GitHub may show what was there before a claim that was taken elsewhere."""
+
+    def check(fence: int, shown: int) -> None:
+        known.check("r", fence, lambda _: claim(shown, clock.now() + TTL_S))
+
+    with pytest.raises(ClaimNotShown):
+        check(5, shown=2)
+    clock.time += SECOND_LOOK_AFTER_S - 1
+    with pytest.raises(ClaimNotShown):
+        check(5, shown=2)
+    clock.time += 1
+    with pytest.raises(ClaimNotShown):
+        check(5, shown=4)  # another claim: what was shown before was old indeed
+    clock.time += SECOND_LOOK_AFTER_S
+    with pytest.raises(Fenced, match="no claim has that fence"):
+        check(5, shown=4)
+
+
+def test_a_doubt_ends_with_the_claim_that_is_shown(known: KnownClaims, clock: VirtualClock) -> None:
+    for _ in range(2):
+        with pytest.raises(ClaimNotShown):
+            known.check("r", 3, lambda _: claim(2, clock.now() + TTL_S))
+        clock.time += SECOND_LOOK_AFTER_S
+        known.check("r", 3, lambda _: claim(3, clock.now() + TTL_S))
+
+
+def test_each_fence_in_doubt_is_looked_at_by_itself_and_forgotten_after_a_week(
+    known: KnownClaims, clock: VirtualClock
+) -> None:
+    def check(fence: int) -> None:
+        known.check("r", fence, lambda _: claim(2, clock.now() + TTL_S))
+
+    for fence in (7, 8):
+        with pytest.raises(ClaimNotShown):
+            check(fence)
+    clock.time += 3600
+    known.forget_ended()
+    with pytest.raises(Fenced):
+        check(7)
+    clock.time += 8 * 24 * 3600
+    known.forget_ended()
+    with pytest.raises(ClaimNotShown):
+        check(8)
+
+
+def test_a_clock_that_was_set_back_begins_a_doubt_anew(known: KnownClaims, clock: VirtualClock) -> None:
+    for set_back_s in (0, 3600):
+        clock.time -= set_back_s
+        with pytest.raises(ClaimNotShown):
+            known.check("r", 9, lambda _: claim(2, clock.now() + TTL_S))
+    clock.time += SECOND_LOOK_AFTER_S
+    with pytest.raises(Fenced):
+        known.check("r", 9, lambda _: claim(2, clock.now() + TTL_S))
 
 
 def test_a_higher_fence_than_the_judge_tells_of_is_written_where_the_judge_may_be_late(

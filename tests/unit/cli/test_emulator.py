@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from holdfast.github.app_signature import make_signer
+from holdfast.github.app import make_signer
 from holdfast.library import Holdfast as Library
 from holdfast.settings import Settings
 from tests.fakes.app import key_pair

@@ -236,7 +236,7 @@ HEAVY_FOR_EXEC = {
     *("githubkit", "httpx", "graphql", "pygit2", "structlog", "rich", "asyncio", "pydantic", "tenacity"),
     *("cryptography", "joserfc", "prometheus_client", "psycopg", "opentelemetry", "starlette"),
     *("holdfast.emulator.app", "holdfast.github.client", "holdfast.drain.worker", "holdfast.recorder"),
-    *("holdfast.github.write_calls", "holdfast.github.rest_writes", "holdfast.github.history_calls"),
+    *("holdfast.github.write_calls", "holdfast.github.rest_on_demand", "holdfast.github.inspection"),
 }
 
 

@@ -41,6 +41,17 @@ def test_what_waits_is_counted(holdfast: Holdfast) -> None:
     assert spool["set_aside"] == 0
 
 
+def test_why_saves_are_refused_is_told(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    holdfast("submit", "-", "--run-id", "r", stdin="{}")
+    assert "refuses" not in holdfast("status").out
+    monkeypatch.setenv("HOLDFAST_MAX_SPOOL_ITEMS", "1")
+
+    ended = holdfast("status")
+
+    assert ended.code == 0
+    assert "refuses     new checkpoints: the spool holds 1" in ended.out
+
+
 def test_status_does_not_talk_to_github(holdfast: Holdfast, github: GitHub) -> None:
     holdfast("submit", "-", "--run-id", "r", *github.options, stdin="{}")
 

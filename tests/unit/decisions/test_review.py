@@ -6,6 +6,7 @@ import pytest
 from holdfast.decisions.review import DECISIONS, ReviewDecision, write_review
 from holdfast.errors import InvalidCheckpoint
 from holdfast.format.checkpoint import Envelope, draft_from_text, stamp
+from holdfast.format.review import Review
 from holdfast.styles.resume import ResumePlan, plan_resume
 from holdfast.styles.review import lost_review
 from tests.fakes.saved import NOW, stamped
@@ -190,6 +191,35 @@ def test_a_lost_agent_is_settled_also_if_the_run_was_looked_at_while_github_was_
 
     settled = document["state_snapshot"]["progress"]["agents"]["m"]
     assert settled == {"status": "completed", "recovery_attempts": 0}
+
+
+def test_only_the_agents_that_a_review_names_are_settled() -> None:
+    failed = {"status": "failed"}  # how often each was restarted, the checkpoints before tell
+    agents = {"m": failed, "n": failed, "done": {"status": "completed"}}
+    newest = stamped({"progress": {"style": "agents", "phase": 1, "agents": agents}}, trigger="error")
+    review = lost_review(["m", "done", "gone"], newest.header)
+
+    document = json.loads(write_review(newest, review, ReviewDecision("continue")))
+
+    settled = document["state_snapshot"]["progress"]["agents"]
+    assert settled == {**agents, "m": {"status": "completed", "recovery_attempts": 0}}
+    assert document["context_fields"]["reviewed"]["agents"] == ["m", "done", "gone"]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_review_that_was_stored_before_reviews_named_their_agents_is_known_by_its_reason(
+    number: int,
+) -> None:
+    names = ["m", "n"][:number]
+    agents = {name: {"status": "failed"} for name in names}
+    newest = stamped({"progress": {"style": "agents", "phase": 1, "agents": agents}}, trigger="error")
+    reason = f"{', '.join(names)} failed too often"
+    stored = Review("escalation", reason, "phase_1", newest.header.timestamp, newest.checkpoint_id)
+
+    document = json.loads(write_review(newest, stored, ReviewDecision("retry")))
+
+    settled = document["state_snapshot"]["progress"]["agents"]
+    assert {record["status"] for record in settled.values()} == {"pending"}
 
 
 @pytest.mark.parametrize("decision", DECISIONS)

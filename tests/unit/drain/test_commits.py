@@ -95,7 +95,7 @@ def test_two_writers_of_one_run_lose_nothing(tmp_path: Path, repository: MemoryG
             for workshop in (one, other, third):
                 workshop.save()
             for workshop in (one, other, third):
-                assert workshop.worker.drain(patience_s=60).left == 0
+                assert workshop.worker.drain(timeout_s=60).left == 0
 
     assert sorted(check_run(repository)) == list(range(1, 13))
 
@@ -133,10 +133,10 @@ def test_crash_after_the_commit_is_found_by_the_next_process(
         )
         monkeypatch.setattr(workshop.spool, "acknowledge", _crash)
         with pytest.raises(_Crash):
-            workshop.worker.drain(patience_s=60)
+            workshop.worker.drain(timeout_s=60)
 
     with open_workshop(tmp_path, repository, mode="commit") as workshop:
-        assert workshop.worker.drain(patience_s=60).verified == 1
+        assert workshop.worker.drain(timeout_s=60).verified == 1
     assert len(check_run(repository)) == 1
 
 

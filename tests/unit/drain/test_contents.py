@@ -8,7 +8,7 @@ import pytest
 from holdfast.errors import Conflict, Missing, Refused, Unavailable
 from holdfast.format.receipt import Progress
 from holdfast.github.calls import ListFolder, ReadFile
-from holdfast.github.records import File
+from holdfast.github.results import File
 from holdfast.github.write_calls import DeleteFile, WriteFile
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
@@ -212,7 +212,7 @@ def test_file_under_a_number_that_was_lost_to_another_is_removed(
     ):
         one.save()
         one.worker.drain()
-        other.runs.view("r")  # learns of checkpoint 1 only
+        other.runs.snapshot("r")  # learns of checkpoint 1 only
         other.spool.learn_sequence("r", 1)
         one.save()
         one.worker.drain()
@@ -283,7 +283,7 @@ def test_what_is_not_stored_as_sent_is_written_again_three_times_in_all(
 
     garbling = GarblingGateway(repository, "bad", times=0)
     with open_workshop(tmp_path, garbling) as workshop:
-        workshop.runs.view("bad")
+        workshop.runs.snapshot("bad")
         garbling.times = 1
         workshop.save("bad")
         workshop.worker.drain()
@@ -299,7 +299,7 @@ def test_checkpoint_that_cannot_be_verified_stays_spooled_and_unindexed_and_the_
 ) -> None:
     garbling = GarblingGateway(repository, "bad", times=0)
     with open_workshop(tmp_path, garbling) as workshop:
-        workshop.runs.view("bad")
+        workshop.runs.snapshot("bad")
         garbling.times = 999
         workshop.save("bad")
         workshop.save("good")

@@ -33,20 +33,20 @@ def envelope(number: int, sequence: int | None = None, *, trigger: str = "manual
     return stamp(draft.body(sequence or number))
 
 
-def view_of(*envelopes: Envelope) -> RunSnapshot:
-    """Return the view of a run after these were published to an empty folder."""
+def snapshot_of(*envelopes: Envelope) -> RunSnapshot:
+    """Return the snapshot of a run after these were published to an empty folder."""
     empty = RunSnapshot(Index("r"))
     planned = plan_write(empty, envelopes, is_batch=False, layout=LAYOUT, now=NOW)
-    return planned.view_after(empty, LAYOUT)
+    return planned.snapshot_after(empty, LAYOUT)
 
 
 @pytest.mark.parametrize(
-    ("view", "expected"),
+    ("snapshot", "expected"),
     [
         (RunSnapshot(Index("r")), {}),
-        (view_of(envelope(7, 2)), {2: 3}),
-        (view_of(envelope(7, 2), envelope(8, 9)), {2: 3}),
-        (view_of(envelope(2)), {}),
+        (snapshot_of(envelope(7, 2)), {2: 3}),
+        (snapshot_of(envelope(7, 2), envelope(8, 9)), {2: 3}),
+        (snapshot_of(envelope(2)), {}),
         (RunSnapshot(Index("r"), blobs={"cp_002_error.json": "foreign"}), {2: 3}),
         (RunSnapshot(Index("r"), blobs={"batch_1_4.json": "foreign"}), {2: 5}),
         (RunSnapshot(Index("r"), blobs={"cp_002_manual.json": envelope(2).blob_sha}), {}),
@@ -64,56 +64,56 @@ def view_of(*envelopes: Envelope) -> RunSnapshot:
     ],
 )
 def test_number_that_another_has_becomes_the_next_free_one(
-    view: RunSnapshot, expected: dict[int, int]
+    snapshot: RunSnapshot, expected: dict[int, int]
 ) -> None:
     mine = envelope(2)
 
     changed = assign_sequences(
-        view, [mine.header], own={mine.checkpoint_id: ("cp_002_manual.json", mine.blob_sha)}
+        snapshot, [mine.header], own={mine.checkpoint_id: ("cp_002_manual.json", mine.blob_sha)}
     )
 
     assert changed == {str(UUID(int=number)): sequence for number, sequence in expected.items()}
 
 
 def test_number_within_a_segment_that_was_not_read_is_not_given() -> None:
-    closed = close_segment("r", "checkpoints/r", view_of(*map(envelope, (1, 2, 4))).index.entries)
-    index = Index("r", view_of(envelope(9)).index.entries, segments=(closed.in_short(),))
+    closed = close_segment("r", "checkpoints/r", snapshot_of(*map(envelope, (1, 2, 4))).index.entries)
+    index = Index("r", snapshot_of(envelope(9)).index.entries, segments=(closed.in_short(),))
     mine = envelope(20, 3)
 
     assert assign_sequences(RunSnapshot(index), [mine.header]) == {mine.checkpoint_id: 5}
 
 
 def test_order_within_the_run_stays_when_numbers_change() -> None:
-    view = view_of(envelope(7, 1), envelope(8, 2))
+    snapshot = snapshot_of(envelope(7, 1), envelope(8, 2))
 
-    changed = assign_sequences(view, [envelope(1).header, envelope(2).header, envelope(3).header])
+    changed = assign_sequences(snapshot, [envelope(1).header, envelope(2).header, envelope(3).header])
 
     assert changed == {str(UUID(int=1)): 3, str(UUID(int=2)): 4, str(UUID(int=3)): 5}
 
 
 def test_order_stays_also_where_others_have_left_gaps() -> None:
-    view = view_of(envelope(7, 1), envelope(8, 3), envelope(9, 9))
+    snapshot = snapshot_of(envelope(7, 1), envelope(8, 3), envelope(9, 9))
 
-    changed = assign_sequences(view, [envelope(number).header for number in (1, 2, 3, 5)])
+    changed = assign_sequences(snapshot, [envelope(number).header for number in (1, 2, 3, 5)])
 
     assert changed == {str(UUID(int=1)): 2, str(UUID(int=2)): 4, str(UUID(int=3)): 5, str(UUID(int=5)): 6}
 
 
 def test_checkpoint_that_another_machine_has_stored_takes_the_number_it_has_there() -> None:
-    view = view_of(envelope(7, 1), envelope(1, 5))
+    snapshot = snapshot_of(envelope(7, 1), envelope(1, 5))
     ours = envelope(1, 3)
 
-    assert assign_sequences(view, [ours.header]) == {ours.checkpoint_id: 5}
+    assert assign_sequences(snapshot, [ours.header]) == {ours.checkpoint_id: 5}
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_number_below_its_floor_goes_beyond_it_even_if_it_was_begun_under_it(is_begun: bool) -> None:
-    view = view_of(envelope(7, 5), envelope(8, 9))
+    snapshot = snapshot_of(envelope(7, 5), envelope(8, 9))
     first, second = envelope(1, 1), envelope(2, 2)
-    own = own_files(view, [first, second], is_batch=False, layout=LAYOUT)
+    own = own_files(snapshot, [first, second], is_batch=False, layout=LAYOUT)
 
     changed = assign_sequences(
-        view,
+        snapshot,
         [first.header, second.header],
         own=own,
         tried=[own[first.checkpoint_id]] if is_begun else (),
@@ -128,7 +128,9 @@ def test_numbers_that_nobody_asked_for_follow_the_arrival_even_after_one_was_mov
     arrivals = {each.checkpoint_id: Arrival(rank) for rank, each in enumerate((first, moved, third))}
 
     changed = assign_sequences(
-        view_of(envelope(7, 1)), [each.header for each in (third, asked_for, moved, first)], arrivals=arrivals
+        snapshot_of(envelope(7, 1)),
+        [each.header for each in (third, asked_for, moved, first)],
+        arrivals=arrivals,
     )
 
     assert changed == {first.checkpoint_id: 2, third.checkpoint_id: 6}
@@ -137,9 +139,9 @@ def test_numbers_that_nobody_asked_for_follow_the_arrival_even_after_one_was_mov
 def test_name_of_an_earlier_attempt_is_never_used_for_another_checkpoint() -> None:
     first, second = envelope(1, 2), envelope(2, 3)
     own = own_files(RunSnapshot(Index("r")), [first, second], is_batch=False, layout=LAYOUT)
-    view = view_of(envelope(7, 2))
+    snapshot = snapshot_of(envelope(7, 2))
 
-    changed = assign_sequences(view, [first.header, second.header], tried=own.values(), own=own)
+    changed = assign_sequences(snapshot, [first.header, second.header], tried=own.values(), own=own)
 
     assert changed == {str(UUID(int=1)): 4, str(UUID(int=2)): 5}
 
@@ -147,9 +149,9 @@ def test_name_of_an_earlier_attempt_is_never_used_for_another_checkpoint() -> No
 def test_batch_that_loses_one_number_is_stored_under_others() -> None:
     first, second = envelope(1), envelope(2)
     own = own_files(RunSnapshot(Index("r")), [first, second], is_batch=True, layout=LAYOUT)
-    view = view_of(envelope(7, 1))
+    snapshot = snapshot_of(envelope(7, 1))
 
-    changed = assign_sequences(view, [first.header, second.header], tried=own.values(), own=own)
+    changed = assign_sequences(snapshot, [first.header, second.header], tried=own.values(), own=own)
 
     assert changed == {str(UUID(int=1)): 3, str(UUID(int=2)): 4}
 
@@ -157,10 +159,10 @@ def test_batch_that_loses_one_number_is_stored_under_others() -> None:
 def test_batch_of_which_another_writer_has_indexed_a_part_is_stored_under_other_numbers() -> None:
     envelopes = [envelope(1), envelope(2), envelope(3)]
     tried = own_files(RunSnapshot(Index("r")), envelopes, is_batch=True, layout=LAYOUT).values()
-    view = view_of(envelope(2, 9))
-    own = own_files(view, envelopes, is_batch=True, layout=LAYOUT)
+    snapshot = snapshot_of(envelope(2, 9))
+    own = own_files(snapshot, envelopes, is_batch=True, layout=LAYOUT)
 
-    changed = assign_sequences(view, [each.header for each in envelopes], tried=tried, own=own)
+    changed = assign_sequences(snapshot, [each.header for each in envelopes], tried=tried, own=own)
 
     assert changed == {str(UUID(int=1)): 4, str(UUID(int=2)): 9, str(UUID(int=3)): 5}
 
@@ -182,7 +184,7 @@ def index_of_segments(*spans: tuple[int, int]) -> Index:
     """Return an index with segments of these numbers, of which only the outlines are known."""
     closed = []
     for first, last in spans:
-        entries = view_of(*map(envelope, range(first, last + 1))).index.entries
+        entries = snapshot_of(*map(envelope, range(first, last + 1))).index.entries
         closed.append(close_segment("r", "checkpoints/r", entries).in_short())
     return Index("r", segments=tuple(closed))
 
@@ -229,7 +231,7 @@ def test_only_segments_that_tell_something_about_the_items_are_read(
 
 
 def test_segment_that_was_read_is_not_read_again() -> None:
-    entries = view_of(envelope(1), envelope(2)).index.entries
+    entries = snapshot_of(envelope(1), envelope(2)).index.entries
     index = Index("r", segments=(close_segment("r", "checkpoints/r", entries),))
 
     assert segments_about(index, [item(1)], 2) == []
@@ -237,13 +239,15 @@ def test_segment_that_was_read_is_not_read_again() -> None:
 
 @pytest.mark.parametrize("is_read", [True, False])
 def test_item_whose_number_ends_a_segment_comes_after_it_whether_that_was_read_or_not(is_read: bool) -> None:
-    closed = close_segment("r", "checkpoints/r", view_of(envelope(1), envelope(2)).index.entries)
+    closed = close_segment("r", "checkpoints/r", snapshot_of(envelope(1), envelope(2)).index.entries)
     index = Index(
-        "r", view_of(envelope(3)).index.entries, segments=(closed if is_read else closed.in_short(),)
+        "r", snapshot_of(envelope(3)).index.entries, segments=(closed if is_read else closed.in_short(),)
     )
-    view, mine = RunSnapshot(index), envelope(9, 2)
+    snapshot, mine = RunSnapshot(index), envelope(9, 2)
 
-    changed = assign_sequences(view, [mine.header], arrivals=find_arrivals(view, [item(9, 2)], ranks(9)))
+    changed = assign_sequences(
+        snapshot, [mine.header], arrivals=find_arrivals(snapshot, [item(9, 2)], ranks(9))
+    )
 
     assert changed == {mine.checkpoint_id: 4}
 
@@ -251,25 +255,25 @@ def test_item_whose_number_ends_a_segment_comes_after_it_whether_that_was_read_o
 def test_only_those_whose_number_nobody_asked_for_have_an_arrival() -> None:
     asked = item(2, is_automatic=False)
 
-    assert find_arrivals(view_of(), [item(1), asked], ranks(1, 2)) == {item(1).checkpoint_id: Arrival(1)}
-    assert ids_to_rank(view_of(), [asked]) == []
+    assert find_arrivals(snapshot_of(), [item(1), asked], ranks(1, 2)) == {item(1).checkpoint_id: Arrival(1)}
+    assert ids_to_rank(snapshot_of(), [asked]) == []
 
 
 def test_what_another_machine_has_stored_since_is_gone_beyond() -> None:
-    view = view_of(envelope(7, 1), envelope(8, 3))
+    snapshot = snapshot_of(envelope(7, 1), envelope(8, 3))
 
-    assert find_arrivals(view, [item(1)], ranks(1)) == {item(1).checkpoint_id: Arrival(1, floor=3)}
-    assert ids_to_rank(view, [item(1)]) == [item(1).checkpoint_id, *reversed(list(view.index.by_id))]
+    assert find_arrivals(snapshot, [item(1)], ranks(1)) == {item(1).checkpoint_id: Arrival(1, floor=3)}
+    assert ids_to_rank(snapshot, [item(1)]) == [item(1).checkpoint_id, *reversed(list(snapshot.index.by_id))]
 
 
 def test_what_came_in_later_here_but_was_more_urgent_keeps_its_place() -> None:
-    view = view_of(envelope(7, 1), envelope(2, 2))
+    snapshot = snapshot_of(envelope(7, 1), envelope(2, 2))
 
-    assert find_arrivals(view, [item(1)], ranks(1, 2)) == {item(1).checkpoint_id: Arrival(1, floor=1)}
+    assert find_arrivals(snapshot, [item(1)], ranks(1, 2)) == {item(1).checkpoint_id: Arrival(1, floor=1)}
 
 
 def test_places_of_an_earlier_attempt_are_given_up_for_who_came_in_before() -> None:
-    stored = view_of(envelope(2, 1))
+    stored = snapshot_of(envelope(2, 1))
     (entry,) = stored.index.entries
     rebuilt = replace(stored, is_index_stored=False)
 
@@ -281,8 +285,8 @@ def test_places_of_an_earlier_attempt_are_given_up_for_who_came_in_before() -> N
 
 def test_checkpoint_that_only_the_latest_has_is_disowned_if_it_is_stored_anew() -> None:
     latest = envelope(3)
-    view = replace(view_of(envelope(1), latest), revived=latest)
+    snapshot = replace(snapshot_of(envelope(1), latest), revived=latest)
 
-    assert disown_revived(view, [item(1)]) is view
-    disowned = disown_revived(view, [item(3)])
+    assert disown_revived(snapshot, [item(1)]) is snapshot
+    disowned = disown_revived(snapshot, [item(3)])
     assert (disowned.revived, list(disowned.index.by_id)) == (None, [item(1).checkpoint_id])

@@ -153,10 +153,10 @@ def test_name_that_another_writer_has_taken_is_left_alone(
 
 def test_numbers_of_a_batch_that_was_given_up_are_free(orphans: OrphanFiles) -> None:
     blobs = {"batch_1_4.json": "a" * 40, "batch_5_6.json": "b" * 40, "cp_009_manual.json": "c" * 40}
-    view = RunSnapshot(Index("r"), blobs=blobs)
-    assert orphans.hide_batches(view) is view
+    snapshot = RunSnapshot(Index("r"), blobs=blobs)
+    assert orphans.hide_batches(snapshot) is snapshot
 
     files = {"checkpoints/r/batch_1_4.json": "a" * 40, LEFT: "c" * 40}
     orphans.abandon(replace(WRITE, files=files))
 
-    assert set(orphans.hide_batches(view).blobs) == {"batch_5_6.json", "cp_009_manual.json"}
+    assert set(orphans.hide_batches(snapshot).blobs) == {"batch_5_6.json", "cp_009_manual.json"}

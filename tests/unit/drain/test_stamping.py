@@ -101,8 +101,10 @@ class StoredBatch:
         empty, self.stored = RunSnapshot(Index("r")), [made(number, "stored") for number in (1, 2)]
         plan = plan_write(empty, self.stored, is_batch=True, layout=LAYOUT, now=NOW)
         (self.file,) = plan.files
-        view = plan.view_after(empty, LAYOUT)
-        self.view = replace(view, latest_sha=None, latest_sequence=0, blobs=view.blobs if is_known else {})
+        snapshot = plan.snapshot_after(empty, LAYOUT)
+        self.snapshot = replace(
+            snapshot, latest_sha=None, latest_sequence=0, blobs=snapshot.blobs if is_known else {}
+        )
         self.asked: list[str] = []
 
     def read(self, sha: str) -> bytes:
@@ -112,8 +114,8 @@ class StoredBatch:
         return self.file.content
 
     def plan(self, *envelopes: Envelope) -> WritePlan:
-        plan = plan_write(self.view, envelopes, is_batch=True, layout=LAYOUT, now=NOW)
-        return with_stored_latest(plan, self.view, self.read, LAYOUT)
+        plan = plan_write(self.snapshot, envelopes, is_batch=True, layout=LAYOUT, now=NOW)
+        return with_stored_latest(plan, self.snapshot, self.read, LAYOUT)
 
 
 def made(number: int, text: str) -> Envelope:

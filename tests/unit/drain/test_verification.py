@@ -35,7 +35,7 @@ def verifier(workshop: Workshop, repository: MemoryGateway) -> Verifier:
 
 
 @pytest.fixture
-def view(workshop: Workshop) -> RunSnapshot:
+def snapshot(workshop: Workshop) -> RunSnapshot:
     return workshop.runs.refresh("r")
 
 
@@ -49,24 +49,26 @@ def put(repository: MemoryGateway, *names: str) -> tuple[list[FileWrite], dict[s
 
 
 def test_many_files_are_found_with_one_listing(
-    verifier: Verifier, view: RunSnapshot, repository: MemoryGateway
+    verifier: Verifier, snapshot: RunSnapshot, repository: MemoryGateway
 ) -> None:
     files, commits = put(repository, "cp_002_manual.json", "cp_003_manual.json")
     repository.calls.clear()
 
-    found = verifier.find(view, view.index, files, commits)
+    found = verifier.find(snapshot, snapshot.index, files, commits)
 
     assert found == {file.path: file.blob_sha for file in files}
     assert (repository.count(ListFolder), repository.count(ReadFile)) == (1, 0)
 
 
 def test_file_that_was_never_stored_has_no_blob(
-    verifier: Verifier, view: RunSnapshot, repository: MemoryGateway
+    verifier: Verifier, snapshot: RunSnapshot, repository: MemoryGateway
 ) -> None:
     files, commits = put(repository, "cp_002_manual.json", "cp_003_manual.json")
     lost = FileWrite("checkpoints/r/cp_004_manual.json", b"{}", blob_sha(b"{}"), "A message")
 
-    found = verifier.find(view, view.index, [*files, lost], {**commits, lost.path: commits[files[0].path]})
+    found = verifier.find(
+        snapshot, snapshot.index, [*files, lost], {**commits, lost.path: commits[files[0].path]}
+    )
 
     assert found[lost.path] is None
 
@@ -74,32 +76,32 @@ def test_file_that_was_never_stored_has_no_blob(
 @pytest.mark.parametrize("path", [INDEX_PATH, LATEST_PATH])
 @pytest.mark.parametrize("content", [None, b'{"changed": true}'])
 def test_index_or_latest_that_others_changed_is_a_conflict(
-    verifier: Verifier, view: RunSnapshot, repository: MemoryGateway, path: str, content: bytes | None
+    verifier: Verifier, snapshot: RunSnapshot, repository: MemoryGateway, path: str, content: bytes | None
 ) -> None:
     repository.write_as_someone_else(BRANCH, {path: content})
     files, commits = put(repository, "cp_002_manual.json", "cp_003_manual.json")
 
     with pytest.raises(Conflict, match="changed or removed"):
-        verifier.find(view, view.index, files, commits)
+        verifier.find(snapshot, snapshot.index, files, commits)
 
 
 def test_file_of_the_index_that_others_removed_is_a_conflict(
-    verifier: Verifier, view: RunSnapshot, repository: MemoryGateway
+    verifier: Verifier, snapshot: RunSnapshot, repository: MemoryGateway
 ) -> None:
     repository.write_as_someone_else(BRANCH, {"checkpoints/r/cp_001_manual.json": None})
     files, commits = put(repository, "cp_002_manual.json", "cp_003_manual.json")
 
     with pytest.raises(Conflict, match="removed meanwhile"):
-        verifier.find(view, view.index, files, commits)
+        verifier.find(snapshot, snapshot.index, files, commits)
 
 
 def test_what_is_not_visible_yet_is_unverified(
-    verifier: Verifier, view: RunSnapshot, repository: MemoryGateway
+    verifier: Verifier, snapshot: RunSnapshot, repository: MemoryGateway
 ) -> None:
     part = FileWrite("checkpoints/r/parts/x.json", b"{}", blob_sha(b"{}"), "A message", is_part=True)
 
     with pytest.raises(Unverified, match="not visible yet"):
-        verifier.find(view, view.index, [part], {part.path: repository.branches[BRANCH]})
+        verifier.find(snapshot, snapshot.index, [part], {part.path: repository.branches[BRANCH]})
 
 
 def test_sound_checkpoint_in_the_place_of_ours_is_another_writers(

@@ -63,7 +63,7 @@ def test_only_one_drains_a_spool(workshop: Workshop) -> None:
         workshop.worker.drain()
 
 
-def test_throttled_drain_ends_at_once_without_patience_and_says_why(
+def test_throttled_drain_ends_at_once_without_a_timeout_and_says_why(
     workshop: Workshop, repository: MemoryGateway
 ) -> None:
     workshop.save()
@@ -76,7 +76,7 @@ def test_throttled_drain_ends_at_once_without_patience_and_says_why(
     assert workshop.clock.slept == []
 
 
-def test_limit_is_waited_for_with_patience_five_minutes_at_a_time_and_without_a_call(
+def test_limit_is_waited_for_within_the_timeout_five_minutes_at_a_time_and_without_a_call(
     tmp_path: Path, repository: MemoryGateway
 ) -> None:
     clock = VirtualClock()
@@ -93,7 +93,7 @@ def test_limit_is_waited_for_with_patience_five_minutes_at_a_time_and_without_a_
 
         clock.sleep = sleep_and_count  # type: ignore[method-assign]
 
-        result = workshop.worker.drain(patience_s=3600)
+        result = workshop.worker.drain(timeout_s=3600)
 
         assert result.left == 0
         assert max(clock.slept) == 300
@@ -108,7 +108,7 @@ def test_outage_is_met_with_growing_pauses_and_then_drained(
     workshop.save()
     halt(repository, DOWN, times=40)
 
-    result = workshop.worker.drain(patience_s=3600)
+    result = workshop.worker.drain(timeout_s=3600)
 
     assert (result.verified, result.left) == (1, 0)
     assert parse_outage(workshop.spool.notes().get(OUTAGE_NOTE)) is None
@@ -154,10 +154,10 @@ def test_long_outage_is_looked_at_once_in_half_a_minute(
 ) -> None:
     workshop.save()
     halt(repository, DOWN)
-    workshop.worker.drain(patience_s=600)
+    workshop.worker.drain(timeout_s=600)
     calls, began = len(repository.calls), workshop.clock.now()
 
-    workshop.worker.drain(patience_s=600)
+    workshop.worker.drain(timeout_s=600)
 
     assert len(repository.calls) - calls <= (workshop.clock.now() - began) / 30 + 1
 
@@ -181,7 +181,7 @@ def test_refusal_is_retried_slowly(workshop: Workshop, repository: MemoryGateway
     workshop.save()
     halt(repository, NO_AUTH)
 
-    workshop.worker.drain(patience_s=300)
+    workshop.worker.drain(timeout_s=300)
 
     assert len(repository.calls) <= 6
 
@@ -193,9 +193,9 @@ def test_new_token_is_tried_at_once(workshop: Workshop, repository: MemoryGatewa
     heal(repository)
     began = workshop.clock.now()
 
-    assert workshop.worker.drain(patience_s=1, is_paced=True).left == 1
+    assert workshop.worker.drain(timeout_s=1, is_paced=True).left == 1
     workshop.token[0] = "renewed"
-    assert workshop.worker.drain(patience_s=1, is_paced=True).verified == 1
+    assert workshop.worker.drain(timeout_s=1, is_paced=True).verified == 1
     assert workshop.clock.now() - began <= 10
 
 
@@ -228,7 +228,7 @@ def test_a_worker_that_never_ends_retries_a_refusal_slowly(
     workshop.save()
     halt(repository, NO_AUTH)
     for _ in range(10):
-        workshop.worker.drain(patience_s=1, is_paced=True)
+        workshop.worker.drain(timeout_s=1, is_paced=True)
 
     assert len(repository.calls) == 1
 
@@ -256,7 +256,7 @@ def test_run_in_conflict_keeps_its_order(workshop: Workshop, repository: MemoryG
 
     workshop.worker.drain()
     assert "cp_002_error.json" not in stored_run(repository)
-    workshop.worker.drain(patience_s=60)
+    workshop.worker.drain(timeout_s=60)
 
     assert check_run(repository)[1] == first.checkpoint_id
 
@@ -283,7 +283,7 @@ def test_part_of_a_step_that_finds_no_room_is_not_tried_again_until_there_is_som
         workshop.save()
         halt(repository, DOWN, times=4)
 
-        result = workshop.worker.drain(patience_s=3 * 3600)
+        result = workshop.worker.drain(timeout_s=3 * 3600)
 
         assert (result.verified, result.left) == (1, 0)
         assert len(repository.calls) < 30
@@ -325,7 +325,7 @@ def test_low_budget_writes_a_batch(tmp_path: Path, repository: MemoryGateway) ->
     with open_workshop(tmp_path, repository, limits=limits) as workshop:
         receipts = [workshop.save() for _ in range(20)]
 
-        workshop.worker.drain(patience_s=7200)
+        workshop.worker.drain(timeout_s=7200)
 
         final = workshop.spool.receipt(receipts[0].checkpoint_id)
         assert workshop.reader.read_checkpoint("r", 7).checkpoint_id == receipts[6].checkpoint_id
@@ -357,7 +357,7 @@ def test_batch_that_landed_before_a_crash_is_finished_not_doubled(
     with open_workshop(tmp_path, repository) as workshop:
         for _ in range(3):
             workshop.save()
-        result = workshop.worker.drain(patience_s=600)
+        result = workshop.worker.drain(timeout_s=600)
 
     assert result.left == 0
     assert len(check_run(repository)) == 23
@@ -452,7 +452,7 @@ def test_stopping_leaves_the_rest_in_the_spool(workshop: Workshop, repository: M
         workshop.save(f"run-{run}")
     workshop.worker.on_progress(lambda verified, left: workshop.stop.set())
 
-    result = workshop.worker.drain(patience_s=600)
+    result = workshop.worker.drain(timeout_s=600)
 
     assert result.verified == 1
     assert result.left == 4
@@ -495,7 +495,7 @@ def test_refused_part_sets_aside_only_the_checkpoint_that_has_it(
             WriteFile, refused_part(repository), times=9, when=lambda call: "/parts/" in call.path
         )
 
-        result = workshop.worker.drain(patience_s=60)
+        result = workshop.worker.drain(timeout_s=60)
 
         assert (result.verified, result.left) == (1, 0)
         assert workshop.spool.status(0).set_aside == 1
@@ -528,7 +528,7 @@ def test_what_cannot_be_stored_is_tried_less_and_less_often(
     conflict = Conflict("x", "does not match", kind="stale_file")
     repository.fail_next(WriteFile, conflict, times=9999)
 
-    workshop.worker.drain(patience_s=7200)
+    workshop.worker.drain(timeout_s=7200)
 
     tries = repository.count(WriteFile) / 3
     assert tries <= 16
@@ -594,7 +594,7 @@ def test_drain_ends_when_its_caller_has_what_it_waits_for(workshop: Workshop) ->
         known = workshop.spool.receipt(receipts[0].checkpoint_id)
         return known is not None and known.status is Progress.VERIFIED
 
-    result = workshop.worker.drain(patience_s=600, is_done=is_first_verified)
+    result = workshop.worker.drain(timeout_s=600, is_done=is_first_verified)
 
     assert (result.verified, result.left) == (1, 2)
 
@@ -609,6 +609,6 @@ def test_drain_waits_between_passes_as_it_is_told(workshop: Workshop, repository
         waits.append(seconds)
         workshop.clock.sleep(seconds)
 
-    assert workshop.worker.drain(patience_s=3600, wait=wait).verified == 1
+    assert workshop.worker.drain(timeout_s=3600, wait=wait).verified == 1
     assert waits[0] == LONGEST_SLEEP_S
     assert sum(waits) == pytest.approx(1800, abs=1)

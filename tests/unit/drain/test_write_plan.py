@@ -26,14 +26,14 @@ def envelope(number: int, sequence: int | None = None, *, trigger: str = "manual
     return stamp(draft.body(sequence or number))
 
 
-def publish(view: RunSnapshot, *envelopes: Envelope, is_batch: bool = False) -> WritePlan:
-    return plan_write(view, envelopes, is_batch=is_batch, layout=LAYOUT, now=NOW)
+def publish(snapshot: RunSnapshot, *envelopes: Envelope, is_batch: bool = False) -> WritePlan:
+    return plan_write(snapshot, envelopes, is_batch=is_batch, layout=LAYOUT, now=NOW)
 
 
-def view_of(*envelopes: Envelope) -> RunSnapshot:
-    """Return the view of a run after these were published to an empty folder."""
+def snapshot_of(*envelopes: Envelope) -> RunSnapshot:
+    """Return the snapshot of a run after these were published to an empty folder."""
     empty = RunSnapshot(Index("r"))
-    return publish(empty, *envelopes).view_after(empty, LAYOUT)
+    return publish(empty, *envelopes).snapshot_after(empty, LAYOUT)
 
 
 def test_first_checkpoint_makes_file_index_and_latest() -> None:
@@ -71,18 +71,18 @@ def test_index_has_the_fields_of_the_specification() -> None:
 
 
 def test_next_checkpoint_replaces_index_and_latest_by_their_known_blobs() -> None:
-    view = view_of(envelope(1))
+    snapshot = snapshot_of(envelope(1))
 
-    write_plan = publish(view, envelope(2))
+    write_plan = publish(snapshot, envelope(2))
 
     assert write_plan.index is not None
-    assert write_plan.index.expected_sha == view.index_sha
+    assert write_plan.index.expected_sha == snapshot.index_sha
     assert write_plan.latest is not None
-    assert write_plan.latest.expected_sha == view.latest_sha == envelope(1).blob_sha
+    assert write_plan.latest.expected_sha == snapshot.latest_sha == envelope(1).blob_sha
 
 
 def test_what_is_in_the_index_is_not_written_again() -> None:
-    write_plan = publish(view_of(envelope(1), envelope(2)), envelope(1), envelope(2))
+    write_plan = publish(snapshot_of(envelope(1), envelope(2)), envelope(1), envelope(2))
 
     assert write_plan.files == ()
     assert write_plan.index is None
@@ -91,27 +91,27 @@ def test_what_is_in_the_index_is_not_written_again() -> None:
 
 
 def test_checkpoint_in_a_segment_that_was_not_read_is_not_stored_again() -> None:
-    stored = view_of(envelope(1), envelope(2))
+    stored = snapshot_of(envelope(1), envelope(2))
     segment = close_segment("r", "checkpoints/r", stored.index.entries).in_short()
-    view = replace(stored, index=replace(stored.index, entries=(), segments=(segment,)))
+    snapshot = replace(stored, index=replace(stored.index, entries=(), segments=(segment,)))
 
     with pytest.raises(Unverified, match=r"index_1_2\.json: checkpoint .* lies in it, but it was not read"):
-        publish(view, envelope(2))
+        publish(snapshot, envelope(2))
 
 
 def test_file_that_landed_before_a_crash_is_not_written_again_but_indexed() -> None:
-    view = replace(view_of(envelope(1)), blobs={"cp_002_manual.json": envelope(2).blob_sha})
+    snapshot = replace(snapshot_of(envelope(1)), blobs={"cp_002_manual.json": envelope(2).blob_sha})
 
-    write_plan = publish(view, envelope(2))
+    write_plan = publish(snapshot, envelope(2))
 
     assert write_plan.files == ()
     assert write_plan.index is not None
 
 
 def test_latest_is_made_good_when_only_that_was_missing() -> None:
-    view = replace(view_of(envelope(1), envelope(2)), latest_sha="old", latest_sequence=1)
+    snapshot = replace(snapshot_of(envelope(1), envelope(2)), latest_sha="old", latest_sequence=1)
 
-    write_plan = publish(view, envelope(2))
+    write_plan = publish(snapshot, envelope(2))
 
     assert write_plan.index is None
     assert write_plan.latest is not None
@@ -119,16 +119,16 @@ def test_latest_is_made_good_when_only_that_was_missing() -> None:
 
 
 def test_latest_never_goes_back() -> None:
-    write_plan = publish(view_of(envelope(5)), envelope(3))
+    write_plan = publish(snapshot_of(envelope(5)), envelope(3))
 
     assert write_plan.latest is None
     assert [entry.sequence for entry in write_plan.merged.entries] == [3, 5]
 
 
 def test_another_writers_newer_checkpoint_is_not_ours_to_copy() -> None:
-    view = replace(view_of(envelope(1), envelope(9)), latest_sequence=1)
+    snapshot = replace(snapshot_of(envelope(1), envelope(9)), latest_sequence=1)
 
-    assert publish(view, envelope(2)).latest is None
+    assert publish(snapshot, envelope(2)).latest is None
 
 
 def test_batch_holds_all_and_the_index_points_at_it_for_each() -> None:

@@ -117,7 +117,7 @@ def test_short_delay_passes_time(emulator: Emulator, client: httpx.Client, now: 
     assert now[0] == before + 2
 
 
-def test_delay_beyond_the_callers_patience_is_a_timeout_after_the_write(
+def test_delay_beyond_the_callers_timeout_is_one_after_the_write(
     emulator: Emulator, client: httpx.Client, now: list[float]
 ) -> None:
     emulator.faults.add(Rule(Delay(60), target="put"))

@@ -10,10 +10,10 @@ from holdfast.github.bodies import Base64, LargeBody, encode_body
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 700_000, 3 * 64 * 1024, 1_000_001, 3_000_000])
 def test_body_holds_the_file_in_base64_and_tells_its_length(size: int) -> None:
     content = os.urandom(size)
-    body = encode_body({"message": "é", "content": Base64(content), "branch": "main"})
+    body = encode_body({"message": "é\0", "content": Base64(content), "branch": "main"})
     text = b"".join(body) if isinstance(body, LargeBody) else body
     assert json.loads(text) == {
-        "message": "é",
+        "message": "é\0",
         "content": base64.b64encode(content).decode(),
         "branch": "main",
     }

@@ -36,9 +36,9 @@ from holdfast.github.calls import (
     ReadTree,
 )
 from holdfast.github.client import GitHubClient
-from holdfast.github.history_calls import ReadCommit
-from holdfast.github.inspection import ReadRepository, RepositoryRecord
-from holdfast.github.records import HeadReading
+from holdfast.github.inspection import ReadCommit, ReadRepository, RepositoryRecord
+from holdfast.github.patience import waiting_at_most
+from holdfast.github.results import HeadReading
 from holdfast.github.write_calls import CreateBranch, DeleteFile, Revision, WriteCommit, WriteFile, WriteTree
 from tests.fakes.clock import VirtualClock
 
@@ -47,6 +47,7 @@ ROOT = f"{API}/repos/owner/state"
 SHA = "a" * 40
 RAW = {"content-type": "application/vnd.github.raw+json; charset=utf-8"}
 WRITE = WriteFile("runs/a.json", b"{}", "Checkpoint 1", "checkpoints")
+WAITS = ("connect", "read", "write", "pool")
 WRITTEN = {"content": {"sha": blob_sha(b"{}")}, "commit": {"sha": SHA}}
 
 
@@ -208,6 +209,7 @@ def test_broken_connection_is_unavailable(
         client.perform(WRITE)
 
     assert caught.value.reason == words
+    assert caught.value.is_late == isinstance(failure, httpx.TimeoutException)
 
 
 CALLS_WITH_JSON: list[Call[Any]] = [
@@ -668,3 +670,20 @@ def test_a_file_that_looks_like_such_an_answer_is_taken_as_it_is(
     respx_mock.get(url__regex=r".*/contents/.*").respond(content=file, headers=headers)
 
     assert client.perform(ReadFile("a.json", "main")).content == file
+
+
+@pytest.mark.parametrize(("longest_s", "waited_s"), [(3.0, 3.0), (600.0, 30.0)])
+def test_who_asks_can_have_less_time_than_usual_for_one_question(longest_s: float, waited_s: float) -> None:
+    given: list[dict[str, float]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        given.append(request.extensions["timeout"])
+        return httpx.Response(200, json={"object": {"sha": SHA}})
+
+    with open_client(transport=httpx.MockTransport(answer)) as client:
+        with waiting_at_most(longest_s):
+            client.perform(ReadHead("main"))
+        client.perform(ReadHead("main"))
+
+    usual = {**dict.fromkeys(WAITS, 30.0), "connect": 10.0}
+    assert given == [{part: min(waited_s, seconds) for part, seconds in usual.items()}, usual]

@@ -9,11 +9,10 @@ import pytest
 from holdfast.clock import SystemClock
 from holdfast.emulator import Emulator, EmulatorOptions, EmulatorTransport
 from holdfast.errors import InvalidSettings, Refused, Throttled, Unavailable
-from holdfast.github.app_refusals import read_private_key, refuse_app
-from holdfast.github.app_signature import make_signer
-from holdfast.github.app_tokens import AppTokenSource
+from holdfast.github.app import AppTokenSource, make_signer, read_private_key, refuse_app
 from holdfast.github.client import GitHubApp, GitHubClient
 from holdfast.github.inspection import ReadRepository
+from holdfast.github.patience import waiting_at_most
 from tests.fakes.app import APP_ID, key_pair, registration
 
 REPOSITORY = "acme/state"
@@ -130,3 +129,16 @@ def test_key_comes_from_the_file_before_the_variable(tmp_path: Path) -> None:
         read_private_key("given", tmp_path / "missing.pem")
     with pytest.raises(InvalidSettings, match="set HOLDFAST_APP_PRIVATE_KEY_FILE"):
         read_private_key(None, None)
+
+
+def test_a_token_is_waited_for_no_longer_than_the_question_that_takes_it(open_app: OpenApp) -> None:
+    given: list[dict[str, float]] = []
+
+    def hang(request: httpx.Request) -> httpx.Response:
+        given.append(request.extensions["timeout"])
+        raise httpx.ReadTimeout("slow")
+
+    with pytest.raises(Unavailable, match="did not answer in time"), waiting_at_most(3.0):
+        open_app(transport=httpx.MockTransport(hang)).fetch()
+
+    assert given == [dict.fromkeys(("connect", "read", "write", "pool"), 3.0)]

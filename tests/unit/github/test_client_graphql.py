@@ -10,7 +10,7 @@ from holdfast.format.git_ids import blob_sha
 from holdfast.github.calls import NO_GRAPHQL, Answer, Call, ReadBlob, ReadPage
 from holdfast.github.client import GitHubClient
 from holdfast.github.listing import read_snapshot
-from holdfast.github.records import File
+from holdfast.github.results import File
 from holdfast.github.write_calls import CommitFiles, Revision
 from tests.fakes.clock import VirtualClock
 

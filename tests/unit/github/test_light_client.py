@@ -19,6 +19,7 @@ from holdfast.errors import Refused, Unavailable
 from holdfast.github import wire_client
 from holdfast.github.calls import Answer, ReadHead
 from holdfast.github.light_client import LightClient, can_reach
+from holdfast.github.patience import waiting_at_most
 from tests.fakes.clock import VirtualClock
 
 SHA = "a" * 40
@@ -208,7 +209,39 @@ def test_a_server_that_hangs_is_not_waited_for_longer_than_told() -> None:
     ):
         client.perform(ReadHead("main"))
 
-    assert caught.value.reason == "GitHub did not answer in time"
+    assert (caught.value.reason, caught.value.is_late) == ("GitHub did not answer in time", True)
+
+
+@pytest.mark.parametrize("answers", [[], [GOOD]], ids=["new connection", "kept connection"])
+def test_who_asks_can_have_less_time_than_usual_for_one_question(answers: list[bytes]) -> None:
+    half = b"HTTP/1.1 200 OK\r\n"
+    with serving(*answers, half, is_silent=True) as server, open_client(server.url, timeout_s=60.0) as client:
+        for _ in answers:
+            client.perform(ReadHead("main"))
+
+        with pytest.raises(Unavailable, match="did not answer in time"), waiting_at_most(0.05):
+            client.perform(ReadHead("main"))
+
+        assert len(server.connections) == 1
+
+
+def test_a_connection_that_was_asked_in_haste_has_the_usual_time_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[float | None] = []
+    settimeout = socket.socket.settimeout
+
+    def note(connection: socket.socket, seconds: float | None) -> None:
+        given.append(seconds)
+        settimeout(connection, seconds)
+
+    with serving(GOOD, GOOD) as server, open_client(server.url, timeout_s=60.0) as client:
+        monkeypatch.setattr(socket.socket, "settimeout", note)
+        with waiting_at_most(7.0):
+            client.perform(ReadHead("main"))
+        client.perform(ReadHead("main"))
+
+    assert (given[0], given[-2:]) == (7.0, [7.0, 60.0])
 
 
 @pytest.mark.parametrize(

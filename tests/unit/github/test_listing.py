@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import Throttled
+from holdfast.errors import Silent, Throttled
 from holdfast.github.calls import Call, ReadBlob, ReadPage
 from holdfast.github.listing import read_snapshot
-from holdfast.github.records import File, Page
+from holdfast.github.results import File, Page
 from holdfast.github.wrappers.budgeted import BudgetedGateway
 from holdfast.ratelimit.limits import Cost, Wait
 from holdfast.ratelimit.shared_file import FileRateLimiter
@@ -100,3 +100,17 @@ def test_path_that_is_asked_for_twice_is_read_once() -> None:
 
     assert list(read_snapshot(gateway, "main", ("1.json", "2.json", "1.json")).files) == ["1.json", "2.json"]
     assert github.calls == [ReadPage("main", ("1.json", "2.json"))]
+
+
+def test_a_github_that_is_silent_is_not_asked_which_path_is_at_fault() -> None:
+    asked: list[Call[Any]] = []
+
+    class SilentGitHub:
+        def perform(self, call: Call[Any]) -> Any:
+            asked.append(call)
+            raise Silent(call.subject, "GitHub did not answer in time")
+
+    with pytest.raises(Silent):
+        read_snapshot(SilentGitHub(), "main", ["a.json", "b.json"])
+
+    assert len(asked) == 1

@@ -20,8 +20,8 @@ from holdfast.format.receipt import Delivery, Persistence, Progress
 from holdfast.queue import Queue
 from holdfast.queue import folder as queue_folder
 from holdfast.queue.folder import DATABASE
-from holdfast.queue.pages import PAGE_BYTES
 from holdfast.queue.salvage import REPORT, Salvage
+from holdfast.queue.sqlite_pages import PAGE_BYTES
 from tests.fakes.spooling import FakeEntry, JsonEntry, open_spool, start_python
 
 PAGES_BYTES = (4096, PAGE_BYTES)

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import InvalidCheckpoint
 from holdfast.recorder import AgentsRun, LayersRun, PhasesRun, StepsRun, TasksRun
-from holdfast.recorder.memory import resident_mb
+from holdfast.recorder.options import resident_mb
 from tests.fakes.recording import Outage, Shelf
 
 

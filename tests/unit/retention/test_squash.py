@@ -12,7 +12,7 @@ from holdfast.emulator.options import EmulatorOptions
 from holdfast.emulator.transport import EmulatorTransport
 from holdfast.errors import Conflict, Refused, Unavailable
 from holdfast.github.client import GitHubClient
-from holdfast.github.history_calls import ReadHistory
+from holdfast.github.inspection import ReadHistory
 from holdfast.github.write_calls import MoveBranch, ReplaceBranch, WriteCommit, WriteFile
 from holdfast.retention import Squash
 from holdfast.retention.squash import MAX_KEPT_COMMITS

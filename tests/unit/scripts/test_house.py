@@ -34,10 +34,20 @@ def test_a_class_name_means_one_thing() -> None:
 
     (complaint,) = house.check_class_names(both, known=())
 
-    assert (
-        complaint == "class Entry is in holdfast.queue.tables and in holdfast.drain.plan: rename all but one"
+    assert complaint == (
+        "class Entry is in holdfast.queue.tables and Entry is in holdfast.drain.plan: rename all but one"
     )
     assert list(house.check_class_names(both, known=["Entry"])) == []
+
+
+@pytest.mark.parametrize("other", ["_Intake", "InTake"])
+def test_names_that_sound_the_same_are_the_same(other: str) -> None:
+    both = [module("queue.tables", "class Intake: ..."), module("drain.plan", f"class {other}: ...")]
+
+    (complaint,) = house.check_class_names(both, known=())
+
+    assert f"{other} is in holdfast.drain.plan" in complaint
+    assert list(house.check_class_names(both, known=["Intake"])) == []
 
 
 def test_the_emulator_has_names_of_its_own() -> None:
@@ -76,6 +86,27 @@ def test_a_pure_module_is_listed() -> None:
 
     assert [complaint.split()[0] for complaint in found] == ["holdfast.drain.plan"]
     assert "list it in pyproject.toml" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from datetime import datetime\nsince = datetime.now()", "2 is to be pure and uses datetime.now"),
+        ("import datetime\ntoday = datetime.date.today()", "2 is to be pure and uses date.today"),
+        ("from uuid import uuid4\n\nnew_id = uuid4().hex", "3 is to be pure and uses uuid4"),
+    ],
+)
+def test_a_pure_module_asks_neither_for_the_time_nor_for_chance(text: str, found: str) -> None:
+    (complaint,) = house.check_steadiness([module("drain.plan", text)], ["holdfast.drain.plan"])
+
+    assert found in complaint
+    assert list(house.check_steadiness([module("drain.worker", text)], ["holdfast.drain.plan"])) == []
+
+
+def test_a_pure_module_may_be_given_the_time() -> None:
+    text = "from datetime import datetime\nfrom uuid import UUID\nage = terms.now - since"
+
+    assert list(house.check_steadiness([module("drain.plan", text)], ["holdfast.drain"])) == []
 
 
 @pytest.mark.parametrize("name", ["errors", "cli.arguments", "emulator.routes"])

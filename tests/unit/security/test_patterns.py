@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from holdfast.security.credential_shapes import RULES
 from holdfast.security.patterns import ForkGate, Pattern
-from holdfast.security.rules import RULES
 
 FORKS = 4
 LONGEST_LIFE_S = 20

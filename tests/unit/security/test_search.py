@@ -5,8 +5,8 @@ import json
 import pytest
 
 from holdfast.jsontext.parse import parse_value
-from holdfast.security.names import is_telling
 from holdfast.security.search import TELLING_NAME, Search, make_searches, merge
+from holdfast.security.secret_names import is_telling
 from tests.fakes.credentials import MAKERS, Forger
 
 TOKEN = MAKERS["github-token"][0](Forger())

@@ -1,5 +1,6 @@
 """Where runs are at home, and how seldom GitHub is asked for it."""
 
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -10,13 +11,13 @@ from holdfast.errors import Missing, Refused, Unavailable
 from holdfast.format.paths import Layout
 from holdfast.github.calls import Call, ResultT
 from holdfast.repository.sources import GitHubSource
-from holdfast.sharding.homes import RECENT_S, Homes
-from holdfast.sharding.rendezvous import rank
+from holdfast.sharding.homes import RECENT_S, Homes, rank
 from holdfast.sharding.stored_runs import TRY_AGAIN_S, StoredRuns
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
 
 SHARDS = ["acme/one", "acme/two", "acme/three"]
+RUNS = [f"run-{number}" for number in range(3000)]
 
 
 class Counting(MemoryGateway):
@@ -137,3 +138,27 @@ def test_a_run_that_waits_in_two_spools_goes_to_the_one_of_its_hash(world: World
     world.held = {(first, "run"), (second, "run")}
 
     assert world.homes.settle("run", second) == first
+
+
+def test_runs_are_divided_evenly() -> None:
+    shares = Counter(rank(run_id, SHARDS)[0] for run_id in RUNS)
+
+    assert all(900 < count < 1100 for count in shares.values())
+
+
+def test_a_shard_that_is_added_takes_its_share_and_moves_no_other_run() -> None:
+    before = {run_id: rank(run_id, SHARDS) for run_id in RUNS}
+    after = {run_id: rank(run_id, [*SHARDS, "acme/four"]) for run_id in RUNS}
+
+    moved = [run_id for run_id in RUNS if after[run_id][0] != before[run_id][0]]
+    assert {after[run_id][0] for run_id in moved} == {"acme/four"}
+    assert 650 < len(moved) < 850
+    # So that a run of earlier days is found at the second place.
+    assert all(after[run_id][1] == before[run_id][0] for run_id in moved)
+
+
+def test_neither_order_nor_spelling_of_the_list_matters() -> None:
+    assert all(
+        rank(run_id, ["ACME/Three", "acme/Two", "acme/one"])[0].lower() == rank(run_id, SHARDS)[0]
+        for run_id in RUNS[:100]
+    )

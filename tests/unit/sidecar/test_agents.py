@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
 
 from holdfast.library import Holdfast
-from holdfast.mcp.http import AgentServer
+from holdfast.mcp.server import AgentServer
 from holdfast.settings.kinds import Secret
 from tests.fakes.sidecar import RunningSidecar, running_sidecar
 from tests.unit.mcp.test_server import TOOLS

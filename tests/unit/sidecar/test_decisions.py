@@ -26,6 +26,25 @@ def test_a_review_decides_and_is_refused_where_nothing_waits(sidecar: RunningSid
 
 
 @pytest.mark.slow
+def test_a_refusal_names_calls_and_no_commands(sidecar: RunningSidecar) -> None:
+    sidecar.submit("waits", trigger="escalation", phase="phase_2")
+    sidecar.submit("stopped", trigger="escalation", phase="phase_2")
+    post(sidecar, "stopped/review", {"decision": "stop"})
+
+    answers = [
+        (post(sidecar, "waits/complete", {}), "POST /v1/runs/waits/review"),
+        (post(sidecar, "stopped/complete", {}), "POST /v1/runs/stopped/fork"),
+        (sidecar.client.get("/v1/runs/nobody/resume"), "see GET /v1/runs"),
+        (sidecar.client.get("/v1/runs/waits/checkpoints/9"), "see GET /v1/runs/waits/checkpoints"),
+    ]
+
+    for answer, call in answers:
+        assert call in answer.json()["detail"]
+        assert "holdfast" not in answer.json()["detail"]
+        assert "--" not in answer.json()["detail"]
+
+
+@pytest.mark.slow
 def test_a_run_is_rolled_back_and_forked(sidecar: RunningSidecar) -> None:
     first = sidecar.submit("old", state=1).json()["checkpoint_id"]
     sidecar.submit("old", state=2)
@@ -67,6 +86,7 @@ def test_a_run_is_deleted_unless_it_is_preserved(sidecar: RunningSidecar) -> Non
     deleted = sidecar.client.delete("/v1/runs/gone?force=true")
 
     assert (refused.status_code, refused.json()["code"]) == (409, "preserved")
+    assert refused.json()["detail"].endswith("or delete it by force; ?force=true does that")
     assert (deleted.status_code, deleted.json()["deleted_files"]) == (200, 3)
     assert sidecar.client.get("/v1/runs/gone").status_code == 404
     assert sidecar.client.delete("/v1/runs/gone").status_code == 404

@@ -393,7 +393,7 @@ def _send(sidecar: RunningSidecar, request: bytes, *, is_whole: bool = True) -> 
 
 
 def _is_complete(answer: bytes) -> bool:
-    """Tell whether the whole answer has come, by its own length."""
+    """Whether the whole answer has come, by its own length."""
     head, _, body = answer.partition(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
     return length is not None and len(body) >= int(length[1])

@@ -4,7 +4,7 @@ from typing import Any
 import orjson
 import pytest
 
-from holdfast.styles.resume import ResumePlan, find_flaws, plan_resume, style_of_text
+from holdfast.styles.resume import ResumePlan, find_flaws, plan_resume, style_of_text, tell_redacted
 from tests.fakes.saved import stamped
 
 
@@ -181,3 +181,19 @@ def test_style_of_a_stored_text_is_the_same_however_large_its_state_is(
     state = {**state, "output": output} if isinstance(state, dict) else [*state, output]
     assert style_of_text(orjson.dumps({"run_id": "r", "state_snapshot": state})) == style
     assert style_of_text(orjson.dumps({"run_id": output, "state_snapshot": state})) == style
+
+
+def test_each_place_where_a_credential_was_taken_out_is_told_with_its_kind() -> None:
+    places = [
+        {"path": "/state_snapshot/a", "kind": "jwt"},
+        {"path": "/context_fields/b", "kind": "npm-token"},
+    ]
+    assert tell_redacted(stamped({}, redacted=places)) == [
+        "/state_snapshot/a: a credential (jwt) was taken out here; give it anew",
+        "/context_fields/b: a credential (npm-token) was taken out here; give it anew",
+    ]
+
+
+def test_nothing_is_told_where_no_credential_was_taken_out() -> None:
+    assert tell_redacted(stamped({"a": "redacted"})) == []
+    assert tell_redacted(stamped({}, redacted="a field of another program")) == []

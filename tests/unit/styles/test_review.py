@@ -7,7 +7,7 @@ from holdfast.format.index import Index
 from holdfast.format.review import Review, parse_held
 from holdfast.format.stored_file import entry_of
 from holdfast.styles.resume import ResumePlan, plan_resume
-from holdfast.styles.review import Past, carry_review, failed_gate, is_waiting, open_breaker
+from holdfast.styles.review import Past, carry_review, failed_gate, is_waiting, lost_review, open_breaker
 from tests.fakes.saved import stamped
 
 PROGRESS: dict[str, Any] = {
@@ -52,7 +52,7 @@ def test_a_run_of_any_style_waits_until_a_review(
     assert (plan.resume_at, plan.needs_review, plan.retry_current) == ("human_review", True, False)
     assert plan.resumable
     assert plan.review == Review(kind, reason, "phase_2", opener.header.timestamp, opener.checkpoint_id)  # type: ignore[arg-type]
-    assert f"because {reason}: holdfast review r --decision" in plan.warnings[0]
+    assert f"because {reason}, until a review decides" in plan.warnings[0]
 
 
 @pytest.mark.parametrize("style", PROGRESS)
@@ -174,6 +174,24 @@ def test_an_index_that_does_not_say_it_tells_by_its_triggers() -> None:
 
     assert is_waiting(index)
     assert not is_waiting(reviewed)
+
+
+def test_a_review_keeps_the_agents_that_it_names() -> None:
+    header = stamped({}, trigger="error").header
+    lost = lost_review(["m", "n"], header)
+
+    assert lost.to_mapping()["agents"] == ["m", "n"]
+    assert lost.reason == "m, n failed too often"
+    assert parse_held(lost.to_mapping()) == lost
+    assert "agents" not in Review("gate", "no", "p", "", "x").to_mapping()
+
+
+@pytest.mark.parametrize("agents", [None, "m", {"m": 1}, [1, None]])
+def test_agents_of_a_review_that_make_no_sense_are_none(agents: Any) -> None:
+    held = parse_held({"kind": "escalation", "agents": agents})
+
+    assert isinstance(held, Review)
+    assert held.agents == ()
 
 
 @pytest.mark.parametrize("value", [None, [], {}, {"kind": "mood"}, {"kind": ["gate"]}])

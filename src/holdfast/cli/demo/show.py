@@ -94,7 +94,7 @@ def crash_moment(number: int) -> Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Saved:
+class _SavedMoment:
     """A checkpoint that was acknowledged, what it was saved with, and how long that took."""
 
     receipt: Receipt
@@ -156,7 +156,7 @@ class Demo:
         )
         self.screen.say(f"Everything happens in {self.settings.data_dir}")
 
-    def _save(self, session: Session) -> list[_Saved]:
+    def _save(self, session: Session) -> list[_SavedMoment]:
         self._title("1. Save: each checkpoint is answered as soon as it is safe on disk")
         depth_before = len(session.assembly.spool.pending())
         saved = [self._save_one(session, self._run, moment) for moment in EXAMPLE]
@@ -179,7 +179,7 @@ class Demo:
         self._promise("every acknowledged checkpoint is in the spool", depth == depth_before + len(saved))
         return saved
 
-    def _save_one(self, session: Session, run_id: str, moment: Moment) -> _Saved:
+    def _save_one(self, session: Session, run_id: str, moment: Moment) -> _SavedMoment:
         began = perf_counter()
         receipt = session.holdfast.save(
             run_id,
@@ -189,9 +189,9 @@ class Demo:
             status=moment.status,
             workflow="landing-page",
         )
-        return _Saved(receipt, moment, (perf_counter() - began) * 1000)
+        return _SavedMoment(receipt, moment, (perf_counter() - began) * 1000)
 
-    def _drain(self, session: Session, saved: list[_Saved]) -> None:
+    def _drain(self, session: Session, saved: list[_SavedMoment]) -> None:
         self._title("2. Drain: written to the repository, read back, indexed")
         began = perf_counter()
         result = drain(session, self.screen)
@@ -201,7 +201,7 @@ class Demo:
         self.screen.say(f"{format_count(result.verified)} verified with {spent}; {result.left:,} left.")
         self._promise("every checkpoint is verified in the repository", _all_verified(session, saved))
 
-    def _look(self, session: Session, saved: list[_Saved]) -> None:
+    def _look(self, session: Session, saved: list[_SavedMoment]) -> None:
         self._title("3. Look: with Holdfast")
         if not self.screen.is_json:
             self.screen.say(self._command("runs"), style="dim")
@@ -219,7 +219,7 @@ class Demo:
                 self.screen.say(f"  {line}")
         self._check_latest(self._run, saved)
 
-    def _prepare_crash(self, session: Session) -> list[_Saved]:
+    def _prepare_crash(self, session: Session) -> list[_SavedMoment]:
         self._title("4. Crash: the draining process is killed in the middle (SIGKILL)")
         numbers = range(1, CRASH_CHECKPOINTS + 1)
         saved = [self._save_one(session, self._crash_run, crash_moment(number)) for number in numbers]
@@ -237,7 +237,7 @@ class Demo:
         killed = f"It was killed after its first {format_count(commits, 'commit')}."
         self.screen.say(killed if is_killed else "It was done before the signal reached it.")
 
-    def _recover(self, session: Session, saved: list[_Saved]) -> None:
+    def _recover(self, session: Session, saved: list[_SavedMoment]) -> None:
         left = session.holdfast.status()["spool"]["depth"]
         self.screen.say(
             f"After the crash {format_count(left)} of {len(saved)} still in the spool. Draining again…"
@@ -254,7 +254,7 @@ class Demo:
         self._promise("and holds what was saved", _all_read_back(session, self._crash_run, saved))
         self._check_latest(self._crash_run, saved)
 
-    def _check_latest(self, run_id: str, saved: list[_Saved]) -> None:
+    def _check_latest(self, run_id: str, saved: list[_SavedMoment]) -> None:
         """Check with plain git, not with our own reader, that latest.json is the newest checkpoint."""
         path = f"{self.settings.base_path}/{run_id}/latest.json"
         text = self._repository.run("show", f"{self.settings.branch}:{path}")
@@ -298,12 +298,12 @@ class Demo:
         self.screen.say(text, style="bold cyan")
 
 
-def _all_verified(session: Session, saved: Iterable[_Saved]) -> bool:
+def _all_verified(session: Session, saved: Iterable[_SavedMoment]) -> bool:
     receipts = [session.holdfast.receipt(each.receipt.checkpoint_id) for each in saved]
     return all(receipt is not None and receipt.status == "verified" for receipt in receipts)
 
 
-def _all_read_back(session: Session, run_id: str, saved: Iterable[_Saved]) -> bool:
+def _all_read_back(session: Session, run_id: str, saved: Iterable[_SavedMoment]) -> bool:
     for each in saved:
         stored = session.holdfast.receipt(each.receipt.checkpoint_id) or each.receipt
         content = session.holdfast.checkpoint(run_id, stored.sequence_number).content

@@ -219,7 +219,7 @@ def read_at(home: "Assembly", head: str, files: Mapping[str, str]) -> "Reader":
 
 def _fence_from_environment(run_id: str) -> int:
     """Return the fence of the claim that the job holds of its run; 0 if it holds none."""
-    from holdfast.library.claiming import FENCE_VARIABLE
+    from holdfast.library import FENCE_VARIABLE
 
     fence = os.environ.get(FENCE_VARIABLE, "")
     is_its_run = run_id == os.environ.get(RUN_VARIABLE)

@@ -19,6 +19,8 @@ from holdfast.errors import (
     HoldfastError,
     InvalidCheckpoint,
     KeyMissing,
+    Remedy,
+    RemedyKind,
     Stopped,
     UnknownRun,
 )
@@ -117,7 +119,7 @@ class SharedSteps:
         from holdfast.format.review import Review
         from holdfast.styles.review import tell_review
 
-        return tell_review(held, self.run_id) if isinstance(held, Review) else None
+        return self._with_command(tell_review(held), "review") if isinstance(held, Review) else None
 
     def stop(self) -> str | None:
         """Return in a sentence that a person has stopped the run, as far as can be known."""
@@ -127,7 +129,12 @@ class SharedSteps:
         from holdfast.format.review import Stop
         from holdfast.styles.review import tell_stop
 
-        return tell_stop(held, self.run_id) if isinstance(held, Stop) else None
+        return self._with_command(tell_stop(held), "fork") if isinstance(held, Stop) else None
+
+    def _with_command(self, sentence: str, kind: RemedyKind) -> str:
+        from holdfast.presentation.remedies import command_of
+
+        return f"{sentence}: {command_of(Remedy(kind, self.run_id))}"
 
     def begin(self, name: str) -> Receipt:
         """Save that a step begins."""

@@ -1,16 +1,18 @@
-"""A gateway that lets nothing be repeated after a deadline, and no call leave after the grace of a stop."""
+"""A gateway that waits for nothing beyond a deadline, and lets no call leave after the grace of a stop."""
 
 from dataclasses import dataclass
 
 from holdfast.clock import Deadline
-from holdfast.errors import Unavailable
+from holdfast.errors import GatewayError, Unavailable
 from holdfast.github.calls import Call, Gateway, ResultT
+from holdfast.github.patience import waiting_at_most
 
 
 @dataclass(frozen=True, slots=True)
 class DeadlineGateway:
-    """Performs calls through `inner`. After the deadline, one without an answer ends the work.
+    """Performs calls through `inner`, and waits for no answer longer than until the deadline.
 
+    After the deadline, a call without an answer ends the work; those that are answered go on.
     It lies within what repeats calls: whoever would repeat one gets Stopped, which nobody repeats.
     """
 
@@ -21,8 +23,14 @@ class DeadlineGateway:
         """Return what GitHub answers. Raises Stopped, caused by Unavailable if a call had no answer."""
         self.deadline.check_grace()
         try:
-            return self.inner.perform(call)
+            with waiting_at_most(self.deadline.longest_wait_s()):
+                result = self.inner.perform(call)
         except Unavailable as error:
             if not self.deadline.expired():
                 raise
             raise self.deadline.stopped(error) from error
+        except GatewayError:
+            self.deadline.note_answer()
+            raise
+        self.deadline.note_answer()
+        return result

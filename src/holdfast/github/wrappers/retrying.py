@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from holdfast.clock import Deadline
-from holdfast.errors import Conflict, GatewayError, Missing, Unavailable, Unverified
+from holdfast.clock import Deadline, SystemClock
+from holdfast.errors import Conflict, GatewayError, Missing, Silent, Unavailable, Unverified
 from holdfast.github.calls import Call, Gateway
+from holdfast.github.patience import Patience
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState, Retrying
@@ -38,7 +39,7 @@ def pause_s(doublings: int) -> float:
 
 def is_worth_repeating(error: GatewayError) -> bool:
     """Whether the same write may succeed on top of what is there now."""
-    return isinstance(error, Conflict | Unavailable | Unverified)
+    return isinstance(error, Conflict | Unavailable | Unverified) and not isinstance(error, Silent)
 
 
 def repeat(
@@ -92,7 +93,8 @@ class RetryingGateway:
     """Performs calls through `inner`, and reads up to `attempts` times: a short failure is nobody's concern.
 
     Between two attempts it waits somewhere between nothing and 0.5, 1, 2, 4, then 8 seconds, as
-    `random_share` (from 0 to 1) has it, so that several workers do not come back together.
+    `random_share` (from 0 to 1) has it, so that several workers do not come back together. All attempts of a
+    read share the `patience` that is given for it, and nothing is repeated once that is used up.
     """
 
     def __init__(
@@ -102,26 +104,35 @@ class RetryingGateway:
         sleep: Callable[[float], None],
         attempts: int = READ_ATTEMPTS,
         random_share: Callable[[], float] = random.random,
+        patience: Callable[[], Patience] = lambda: Patience(SystemClock()),
     ) -> None:
         self._inner = inner
         self._sleep = sleep
         self._attempts = attempts
         self._random_share = random_share
+        self._patience = patience
 
     def perform(self, call: Call[ResultT]) -> ResultT:
         """Return what GitHub answers to `call`, or raise the GatewayError of the last attempt."""
-        try:
+        if call.is_mutation:
             return self._inner.perform(call)
+        patience = self._patience()
+        try:
+            return self._ask(call, patience)
         except GatewayError as error:
-            if self._attempts == 1 or not _is_read_worth_repeating(call, error):
+            if self._attempts == 1 or not _is_worth_asking_again(call, error):
                 raise
         self._sleep(self._pause_s(0))
         try:
-            result: ResultT = self._policy(self._inner.perform, call)
+            result: ResultT = self._policy(self._ask, call, patience)
         except GatewayError as error:
             # tenacity's own record of the call holds the error, and the error's traceback holds that record.
             raise error.with_traceback(None) from error.__cause__
         return result
+
+    def _ask(self, call: Call[ResultT], patience: Patience) -> ResultT:
+        with patience.asking(call.subject):
+            return self._inner.perform(call)
 
     @cached_property
     def _policy(self) -> "Retrying":
@@ -146,12 +157,11 @@ class RetryingGateway:
 
 def _has_failed_for_now(state: "RetryCallState") -> bool:
     error = state.outcome.exception() if state.outcome else None
-    return isinstance(error, GatewayError) and _is_read_worth_repeating(state.args[0], error)
+    return isinstance(error, GatewayError) and _is_worth_asking_again(state.args[0], error)
 
 
-def _is_read_worth_repeating(call: Call[ResultT], error: GatewayError) -> bool:
+def _is_worth_asking_again(call: Call[ResultT], error: GatewayError) -> bool:
     """Whether the same read may succeed in a moment: no clear answer, or not visible yet."""
-    if call.is_mutation:
-        return False
-    is_fresh = getattr(call, "is_fresh", False)
-    return isinstance(error, Unavailable) or (is_fresh and isinstance(error, Missing))
+    if isinstance(error, Missing):
+        return getattr(call, "is_fresh", False)
+    return isinstance(error, Unavailable) and not isinstance(error, Silent)

@@ -6,8 +6,8 @@ transaction of two turns to the server and back: first the runs are locked, so t
 order of arrival, and everything is read that the decision needs; then everything is written.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from holdfast.errors import HoldfastError
 from holdfast.queue.admission import (
@@ -22,7 +22,7 @@ from holdfast.queue.admission import (
 from holdfast.queue.contract import NewItem, PutOutcome
 from holdfast.queue.postgres import arrays, statements
 from holdfast.queue.postgres.database import Connection, Database
-from holdfast.queue.postgres.statements import columns_of
+from holdfast.queue.postgres.statements import NEW_COLUMNS, columns_of
 from holdfast.queue.rows import ItemRow, Totals
 
 _Asked = tuple[Prepared | HoldfastError, PutTerms]
@@ -31,6 +31,7 @@ _Row = tuple[ItemRow, bytes]
 # What is larger is not sent on the strength of a guess.
 _MOST_BYTES_AT_ONCE = 8 * 1024**2
 _MOST_PASSED_OVER = 64
+_PACK: dict[str, Callable[[Sequence[Any]], object]] = {"text": arrays.texts, "bytea": arrays.blobs}
 
 
 class Admission(NamedTuple):
@@ -163,21 +164,9 @@ def _merge(
 
 def _describe_rows(rows: Sequence[_Row]) -> Mapping[str, object]:
     """Return new rows as what `INSERT_ITEMS` takes."""
-    return {
-        "checkpoint_id": arrays.texts([row.checkpoint_id for row, _ in rows]),
-        "run_id": arrays.texts([row.run_id for row, _ in rows]),
-        "sequence": arrays.numbers([row.sequence for row, _ in rows]),
-        "trigger": arrays.texts([row.trigger for row, _ in rows]),
-        "priority": arrays.numbers([row.priority for row, _ in rows]),
-        "arrived_at": arrays.numbers([row.arrived_at for row, _ in rows]),
-        "is_automatic": arrays.numbers([row.is_automatic for row, _ in rows]),
-        "digest": arrays.blobs([row.digest for row, _ in rows]),
-        "seal": arrays.blobs([row.seal for row, _ in rows]),
-        "fingerprint": arrays.texts([row.fingerprint for row, _ in rows]),
-        "persistence": arrays.texts([row.persistence for row, _ in rows]),
-        "file_path": arrays.texts([row.file_path for row, _ in rows]),
-        "body": arrays.blobs([body for _, body in rows]),
-    }
+    columns = dict(zip(ItemRow._fields, zip(*(row for row, _ in rows), strict=True), strict=True))
+    columns["body"] = tuple(body for _, body in rows)
+    return {name: _PACK.get(kind, arrays.numbers)(columns[name]) for name, kind in NEW_COLUMNS.items()}
 
 
 class _Careful:

@@ -16,22 +16,22 @@ _pack_length = struct.Struct("!i").pack
 _NULL = _pack_length(-1)
 
 
-class _Texts(bytes):
+class _TextArray(bytes):
     """A `text[]` as the server takes it."""
 
 
-class _Blobs(bytes):
+class _ByteaArray(bytes):
     """A `bytea[]` as the server takes it."""
 
 
 def texts(values: Sequence[str | None]) -> bytes:
     """Return a `text[]`."""
-    return _Texts(_pack(_TEXT, [None if value is None else value.encode() for value in values]))
+    return _TextArray(_pack(_TEXT, [None if value is None else value.encode() for value in values]))
 
 
 def blobs(values: Sequence[bytes]) -> bytes:
     """Return a `bytea[]`."""
-    return _Blobs(_pack(_BYTEA, values))
+    return _ByteaArray(_pack(_BYTEA, values))
 
 
 def numbers(values: Iterable[float]) -> str:
@@ -60,13 +60,13 @@ class _PackedDumper(Dumper):
         return obj
 
 
-class _TextsDumper(_PackedDumper):
+class _TextArrayDumper(_PackedDumper):
     oid = _TEXT_ARRAY
 
 
-class _BlobsDumper(_PackedDumper):
+class _ByteaArrayDumper(_PackedDumper):
     oid = _BYTEA_ARRAY
 
 
-psycopg.adapters.register_dumper(_Texts, _TextsDumper)
-psycopg.adapters.register_dumper(_Blobs, _BlobsDumper)
+psycopg.adapters.register_dumper(_TextArray, _TextArrayDumper)
+psycopg.adapters.register_dumper(_ByteaArray, _ByteaArrayDumper)

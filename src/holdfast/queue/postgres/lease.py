@@ -73,7 +73,7 @@ class Lease:
         return Holder(*row) if row and row[2] > 0 else None
 
     def check(self, connection: Connection) -> None:
-        """Raise SpoolBusy if this thread drains and another has taken over; it holds still until the end.
+        """Raise SpoolBusy if this thread drains and another has taken over; else nobody does until the end.
 
         To be asked within the transaction that depends on it.
         """

@@ -7,7 +7,7 @@ of the queue on disk, in the same order, and the body beside them.
 
 from collections.abc import Sequence
 
-from holdfast.queue.rows import ItemRow
+from holdfast.queue.rows import CHANGING, JOURNEY_COLUMNS, WAITING_COLUMNS, ItemRow
 
 # Each entry is one version of the tables. Entries are added and never changed: somebody has run them.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -100,11 +100,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 # of the server, whatever its default is; and a process that freezes must not keep its locks for long.
 _SYNCED = """set_config('synchronous_commit',
     case current_setting('synchronous_commit') when 'remote_apply' then 'remote_apply' else 'on' end, true)"""
-_IMPATIENT = "set_config('lock_timeout', '8s', true)"
-TERMS = f"""select {_SYNCED}, {_IMPATIENT}, set_config('statement_timeout', '60s', true),
+_LOCK_TIMEOUT = "set_config('lock_timeout', '8s', true)"
+TERMS = f"""select {_SYNCED}, {_LOCK_TIMEOUT}, set_config('statement_timeout', '60s', true),
     set_config('idle_in_transaction_session_timeout', '8s', true)"""
 # The same for a statement that is a transaction of its own, which cannot be left amid.
-DURABLY = f"{_SYNCED} || {_IMPATIENT}"
+DURABLY = f"{_SYNCED} || {_LOCK_TIMEOUT}"
 BEGIN = f"begin; {TERMS}"
 # Advisory locks are told from those of other programs by their first number.
 LOCK_CLASS = 0x484F4C44
@@ -114,33 +114,26 @@ FIND_TARGET = "select target from holdfast_target where name = %s"
 ADD_TARGET = "insert into holdfast_target (name) values (%s) on conflict do nothing"
 
 _ROW = ", ".join(f"i.{column}" for column in ItemRow._fields)
-# What is the same in every new row is not sent, and its length tells the size of a body.
-_NEW_COLUMNS = {
-    "checkpoint_id": "text",
-    "run_id": "text",
-    "sequence": "bigint",
-    "trigger": "text",
-    "priority": "smallint",
-    "arrived_at": "double precision",
-    "is_automatic": "smallint",
-    "digest": "bytea",
-    "seal": "bytea",
-    "fingerprint": "text",
-    "persistence": "text",
-    "file_path": "text",
-    "body": "bytea",
+_KINDS = {
+    **dict.fromkeys(("digest", "seal", "body"), "bytea"),
+    **dict.fromkeys(("sequence", "size"), "bigint"),
+    **dict.fromkeys(("priority", "is_automatic", "attempts"), "integer"),
+    **dict.fromkeys(("arrived_at", "not_before"), "double precision"),
 }
-_NEW_ARRAYS = ", ".join(f"%({column})s::{kind}[]" for column, kind in _NEW_COLUMNS.items())
+# What is the same in every new row is not sent, and its length tells the size of a body.
+_SENT = "checkpoint_id run_id sequence trigger priority arrived_at is_automatic digest seal fingerprint"
+NEW_COLUMNS = {column: _KINDS.get(column, "text") for column in f"{_SENT} persistence file_path body".split()}
+_NEW_ARRAYS = ", ".join(f"%({column})s::{kind}[]" for column, kind in NEW_COLUMNS.items())
 INSERT_ITEMS = (
-    f"insert into holdfast_item ({', '.join(_NEW_COLUMNS)}, target, size, status, attempts, not_before,"
-    f" changed_at) select {', '.join(_NEW_COLUMNS)}, %(target)s::integer, length(body), 'spooled', 0, 0,"
-    f" arrived_at from unnest({_NEW_ARRAYS}) as new ({', '.join(_NEW_COLUMNS)})"
+    f"insert into holdfast_item ({', '.join(NEW_COLUMNS)}, target, size, status, attempts, not_before,"
+    f" changed_at) select {', '.join(NEW_COLUMNS)}, %(target)s::integer, length(body), 'spooled', 0, 0,"
+    f" arrived_at from unnest({_NEW_ARRAYS}) as new ({', '.join(NEW_COLUMNS)})"
 )
 SELECT_ITEMS = f"select {_ROW} from holdfast_item i where target = %s and checkpoint_id = any(%s)"
 LOCK_ITEMS = f"{SELECT_ITEMS} order by arrival for update"
 SELECT_WAITING = (
-    "select checkpoint_id, run_id, sequence, trigger, priority, size, arrived_at, is_automatic, not_before"
-    " from holdfast_item where target = %s and status in ('spooled', 'committed') order by priority, arrival"
+    f"select {WAITING_COLUMNS} from holdfast_item where target = %s"
+    " and status in ('spooled', 'committed') order by priority, arrival"
 )
 SELECT_OLDEST = (
     "select (select arrived_at from holdfast_item where target = %s and status in ('spooled', 'committed')"
@@ -150,9 +143,8 @@ SELECT_SET_ASIDE = (
     f"select {_ROW} from holdfast_item i where target = %s and status = 'refused' and body is not null"
     " order by priority, arrival"
 )
-_JOURNEY = "checkpoint_id, run_id, sequence, trigger, size, arrived_at, status, changed_at"
 SELECT_JOURNEYS = (
-    f"select {_JOURNEY} from holdfast_item where target = %s and run_id = coalesce(%s, run_id)"
+    f"select {JOURNEY_COLUMNS} from holdfast_item where target = %s and run_id = coalesce(%s, run_id)"
     " order by arrival desc limit %s"
 )
 SELECT_BODY = f"select {_ROW}, body from holdfast_item i where target = %s and checkpoint_id = %s"
@@ -168,25 +160,21 @@ DELETE_OLD = (
     " returning run_id, sequence"
 )
 DELETE_VERIFIED = (
-    "delete from holdfast_item where target = %s and run_id = %s and status = 'verified' returning sequence"
+    "delete from holdfast_item where target = %s and run_id = %s and status = 'verified'"
+    " returning run_id, sequence"
 )
 DELETE_ITEMS = "delete from holdfast_item where arrival = any(%s)"
-SET_STATUS = (
-    "update holdfast_item set status = %s, reason = %s, attempts = 0, not_before = 0, changed_at = %s"
-    " where arrival = %s"
+_CHANGED = ", ".join(f"{column} = new.{column}" for column in CHANGING)
+_CHANGED_ARRAYS = ", ".join(
+    f"{'%b' if column in ('digest', 'seal') else '%s'}::{_KINDS.get(column, 'text')}[]" for column in CHANGING
 )
-SET_DELIVERIES = (
-    "update holdfast_item i set status = %s, reason = null, changed_at = %s, sequence = d.sequence,"
-    " seal = d.seal, file_path = d.file_path, commit_sha = d.commit_sha, blob_sha = d.blob_sha{more}"
-    " from unnest(%s::bigint[], %s::bigint[], %b::bytea[], %s::text[], %s::text[], %s::text[])"
-    " as d (arrival, sequence, seal, file_path, commit_sha, blob_sha) where i.arrival = d.arrival"
+_SET_ITEMS = (
+    f"update holdfast_item i set {_CHANGED}, changed_at = %s{{body}}"
+    f" from unnest(%s::bigint[], {_CHANGED_ARRAYS}) as new (arrival, {', '.join(CHANGING)})"
+    " where i.arrival = new.arrival"
 )
-SET_COMMITTED = SET_DELIVERIES.format(more="")
-SET_VERIFIED = SET_DELIVERIES.format(more=", attempts = 0, not_before = 0, body = null")
-SET_NUMBER = (
-    "update holdfast_item set sequence = %s, size = %s, digest = %b, seal = %b, file_path = %s,"
-    " changed_at = %s, body = %b where arrival = %s"
-)
+SET_ITEMS = _SET_ITEMS.format(body="")
+SET_ITEMS_WITH_BODY = _SET_ITEMS.format(body=", body = %b")
 SET_BACKOFF = (
     "update holdfast_item set attempts = attempts + 1, not_before = %s, reason = %s, changed_at = %s"
     " where target = %s and checkpoint_id = any(%s) and status in ('spooled', 'committed')"

@@ -16,7 +16,7 @@ MOST_TOGETHER = 64
 
 
 @dataclass(eq=False)
-class _Asked(Generic[WorkT, ResultT]):
+class _CallersWork(Generic[WorkT, ResultT]):
     """The work of one caller, and what became of it."""
 
     work: WorkT
@@ -38,12 +38,12 @@ class Together(Generic[WorkT, ResultT]):
         self._carry_out = carry_out
         self._most_groups = most_groups
         self._changed = threading.Condition()
-        self._waiting: list[_Asked[WorkT, ResultT]] = []
+        self._waiting: list[_CallersWork[WorkT, ResultT]] = []
         self._groups = 0
 
     def do(self, work: WorkT) -> ResultT:
         """Return what became of `work`. Raises what carrying it out raised."""
-        turn: _Asked[WorkT, ResultT] = _Asked(work)
+        turn: _CallersWork[WorkT, ResultT] = _CallersWork(work)
         with self._changed:
             self._waiting.append(turn)
         while group := self._next_group(turn):
@@ -52,7 +52,7 @@ class Together(Generic[WorkT, ResultT]):
             raise turn.error
         return turn.result[0]
 
-    def _next_group(self, turn: _Asked[WorkT, ResultT]) -> list[_Asked[WorkT, ResultT]]:
+    def _next_group(self, turn: _CallersWork[WorkT, ResultT]) -> list[_CallersWork[WorkT, ResultT]]:
         """Return whose work is to be carried out by this caller; nobody's once its own is done."""
         with self._changed:
             while self._is_in_hands(turn) and not turn.is_done:
@@ -63,11 +63,11 @@ class Together(Generic[WorkT, ResultT]):
             group, self._waiting = self._waiting[:MOST_TOGETHER], self._waiting[MOST_TOGETHER:]
             return group
 
-    def _is_in_hands(self, turn: _Asked[WorkT, ResultT]) -> bool:
+    def _is_in_hands(self, turn: _CallersWork[WorkT, ResultT]) -> bool:
         """Whether another caller carries this work out, or it is not its turn yet."""
         return turn not in self._waiting or self._groups >= self._most_groups
 
-    def _settle(self, group: Sequence[_Asked[WorkT, ResultT]]) -> None:
+    def _settle(self, group: Sequence[_CallersWork[WorkT, ResultT]]) -> None:
         try:
             results = self._carry_out([turn.work for turn in group])
             for turn, result in zip(group, results, strict=True):

@@ -14,8 +14,7 @@ from holdfast.errors import DatabaseAway, HoldfastError, UnknownRun
 from holdfast.format.checkpoint import Envelope
 from holdfast.format.index import Index
 from holdfast.format.receipt import Receipt
-from holdfast.presentation.documents import run_document
-from holdfast.presentation.settings_table import settings_rows
+from holdfast.presentation.documents import run_document, settings_rows
 from holdfast.presentation.sweeps import sweep_document
 from holdfast.repository.catalog import RunLine
 from holdfast.sidecar import parameters

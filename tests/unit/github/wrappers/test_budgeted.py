@@ -104,7 +104,7 @@ def test_each_call_costs_what_its_class_says(
     assert limiter.asked == [(cost, False), (cost, True)]
 
 
-def test_wait_beyond_our_patience_is_throttled_without_a_call(inner: Inner, clock: VirtualClock) -> None:
+def test_wait_beyond_our_longest_is_throttled_without_a_call(inner: Inner, clock: VirtualClock) -> None:
     gateway = BudgetedGateway(
         inner, Limiter([Wait(40.0, "the minute is used up")]), clock.sleep, longest_wait_s=2
     )

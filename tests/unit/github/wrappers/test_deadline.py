@@ -1,9 +1,12 @@
+from contextlib import suppress
+
 import pytest
 
 from holdfast.clock import Deadline
-from holdfast.errors import Stopped, Unavailable
-from holdfast.github.calls import Call, ResultT
+from holdfast.errors import Missing, Stopped, Unavailable
+from holdfast.github.calls import Call, ReadFile, ResultT
 from holdfast.github.inspection import ReadRepository
+from holdfast.github.patience import longest_wait_s
 from holdfast.github.wrappers.deadline import DeadlineGateway
 from tests.fakes.clock import VirtualClock
 from tests.fakes.memory_gateway import MemoryGateway
@@ -14,6 +17,62 @@ class SilentGateway:
 
     def perform(self, call: Call[ResultT]) -> ResultT:
         raise Unavailable("a.json", f"no answer to {call}")
+
+
+class HangingGateway:
+    """Answers what is `known`; whoever asks for anything else waits as long as can be, and in vain."""
+
+    def __init__(self, clock: VirtualClock, known: MemoryGateway | None = None) -> None:
+        self.clock = clock
+        self.known = known
+
+    def perform(self, call: Call[ResultT]) -> ResultT:
+        if self.known:
+            return self.known.perform(call)
+        self.clock.sleep(longest_wait_s(30.0))
+        raise Unavailable("a.json", "no answer")
+
+
+def waits(gateway: DeadlineGateway, clock: VirtualClock) -> float:
+    """Return how long a call without an answer is waited for."""
+    before = clock.now()
+    with pytest.raises((Unavailable, Stopped)):
+        gateway.perform(ReadRepository())
+    return clock.now() - before
+
+
+@pytest.mark.parametrize(
+    ("left_s", "waited_s"), [(600.0, 30.0), (30.0, 30.0), (3.0, 3.0), (2.0, 2.0), (0.5, 2.0), (-9.0, 2.0)]
+)
+def test_no_answer_is_waited_for_beyond_the_deadline_but_for_a_moment(left_s: float, waited_s: float) -> None:
+    clock = VirtualClock(0.0)
+    deadline = Deadline(clock)
+    gateway = DeadlineGateway(HangingGateway(clock), deadline)
+
+    with deadline.until(left_s):
+        assert waits(gateway, clock) == waited_s
+
+
+def test_without_a_deadline_an_answer_is_waited_for_as_long_as_ever() -> None:
+    clock = VirtualClock(0.0)
+
+    assert waits(DeadlineGateway(HangingGateway(clock), Deadline(clock)), clock) == 30.0
+
+
+@pytest.mark.parametrize("call", [ReadRepository(), ReadFile("a.json", "main")], ids=["found", "missing"])
+def test_a_github_that_answers_gets_the_grace_for_each_further_answer(call: Call[object]) -> None:
+    clock = VirtualClock(0.0)
+    deadline = Deadline(clock, grace_s=4.0)
+    hanging = HangingGateway(clock, MemoryGateway())
+    gateway = DeadlineGateway(hanging, deadline)
+
+    with deadline.until(3.0):
+        with suppress(Missing):
+            gateway.perform(call)
+        hanging.known = None
+        assert waits(gateway, clock) == 4.0
+    with deadline.until(clock.now() + 3.0):
+        assert waits(gateway, clock) == 3.0
 
 
 def test_what_has_no_answer_may_be_repeated_before_the_deadline_alone() -> None:

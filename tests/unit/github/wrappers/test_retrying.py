@@ -7,8 +7,18 @@ from typing import Any, TypeVar
 import pytest
 
 from holdfast.clock import Deadline
-from holdfast.errors import Conflict, GatewayError, Missing, Refused, Throttled, Unavailable, Unverified
+from holdfast.errors import (
+    Conflict,
+    GatewayError,
+    Missing,
+    Refused,
+    Silent,
+    Throttled,
+    Unavailable,
+    Unverified,
+)
 from holdfast.github.calls import Call, ListFolder, ReadFile, ReadHead, ReadTree
+from holdfast.github.patience import Patience, longest_wait_s
 from holdfast.github.wrappers.retrying import RetryingGateway, plan_and_repeat, repeat
 from holdfast.github.write_calls import WriteFile
 from tests.fakes.clock import VirtualClock
@@ -74,6 +84,82 @@ def test_last_error_is_raised_when_the_attempts_are_used_up() -> None:
 
     assert caught.value is last
     assert len(clock.slept) == 3
+
+
+class SlowGateway:
+    """Answers after each of these times in turn, and never for None: then one waits as long as can be."""
+
+    def __init__(self, clock: VirtualClock, *answers_after_s: float | None) -> None:
+        self.clock = clock
+        self.answers_after_s = list(answers_after_s)
+        self.begun: list[float] = []
+
+    def perform(self, call: Call[ResultT]) -> ResultT:
+        self.begun.append(self.clock.now())
+        answer_s = self.answers_after_s.pop(0)
+        longest_s = longest_wait_s(30.0)
+        self.clock.sleep(longest_s if answer_s is None else min(answer_s, longest_s))
+        if answer_s is None or answer_s > longest_s:
+            raise Unavailable(call.subject, "no answer in time", is_late=True)
+        result: ResultT = "sha"  # type: ignore[assignment]
+        return result
+
+
+def asking(inner: SlowGateway, patience: Patience | None = None) -> RetryingGateway:
+    clock = inner.clock
+    return RetryingGateway(
+        inner,
+        sleep=clock.sleep,
+        random_share=lambda: 1.0,
+        patience=lambda: patience or Patience(clock),
+    )
+
+
+def test_a_github_that_hangs_is_given_up_after_half_a_minute_and_each_question_has_its_own() -> None:
+    inner = SlowGateway(VirtualClock(0.0), *[None] * 8)
+    gateway = asking(inner)
+
+    for ended_at in (30.5, 61.0):
+        with pytest.raises(Unavailable, match="no answer in time"):
+            gateway.perform(HEAD)
+        assert inner.clock.now() == pytest.approx(ended_at)
+    assert inner.begun == pytest.approx([0.0, 24.5, 30.5, 55.0])
+
+
+def test_questions_that_share_their_patience_wait_once() -> None:
+    inner = SlowGateway(VirtualClock(0.0), *[None] * 8)
+    gateway = asking(inner, Patience(inner.clock))
+
+    for _ in range(50):
+        with pytest.raises(Unavailable):
+            gateway.perform(HEAD)
+
+    assert inner.clock.now() == pytest.approx(30.5)
+    assert len(inner.begun) == 2
+
+
+def test_a_lost_answer_is_asked_for_again() -> None:
+    inner = SlowGateway(VirtualClock(0.0), None, 1.0)
+
+    assert asking(inner).perform(HEAD) == "sha"
+
+
+def test_a_github_that_takes_twenty_seconds_for_every_answer_is_waited_for() -> None:
+    inner = SlowGateway(VirtualClock(0.0), *[20.0] * 30)
+    gateway = asking(inner, Patience(inner.clock))
+
+    assert [gateway.perform(HEAD) for _ in range(30)] == ["sha"] * 30
+
+
+def test_a_write_has_its_own_time_whatever_was_waited_for_before() -> None:
+    inner = SlowGateway(VirtualClock(0.0), None, None, 29.0)
+    gateway = asking(inner, Patience(inner.clock))
+    with pytest.raises(Unavailable):
+        gateway.perform(HEAD)
+
+    gateway.perform(WRITE)
+
+    assert inner.answers_after_s == []
 
 
 @pytest.mark.parametrize("error", [LOST, GONE, Conflict("a.json", "stale", kind="head_moved")])
@@ -214,7 +300,9 @@ def test_last_attempt_of_a_write_raises_its_own_error() -> None:
     assert len(work.errors) == 1
 
 
-@pytest.mark.parametrize("error", [Refused("x", "no", "auth", "Do this."), GONE])
+@pytest.mark.parametrize(
+    "error", [Refused("x", "no", "auth", "Do this."), GONE, Silent("x", "nothing for long")]
+)
 def test_write_that_no_repetition_mends_is_tried_once(error: GatewayError) -> None:
     work, clock = Work(error), VirtualClock()
 

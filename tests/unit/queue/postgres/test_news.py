@@ -30,7 +30,7 @@ class Woken:
         self.is_untouched = self._heard.empty
 
     def wait(self) -> bool:
-        """Return whether the next news were urgent."""
+        """Whether the next news were urgent."""
         return self._heard.get(timeout=LONGEST_S)
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.assembly.ground import load_database
 from holdfast.errors import DatabaseAway, InvalidSettings
 from holdfast.format.paths import Layout
 from holdfast.format.receipt import Persistence
 from holdfast.queue import QueueLimits
-from holdfast.queue.driver import load_database
 from holdfast.queue.fallback import FallbackQueue
 from holdfast.queue.postgres import Database
 from holdfast.queue.postgres.opening import open_with_fallback

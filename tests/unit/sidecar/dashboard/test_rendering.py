@@ -14,7 +14,7 @@ def overview(*, is_shared: bool = False, **changes: Any) -> str:
     status = {
         "spool": SPOOL,
         "budget": {"blocked_until": None},
-        **dict.fromkeys(("last_error", "next_try", "drained_by", "set_aside", "shards")),
+        **dict.fromkeys(("last_error", "saves_refused", "next_try", "drained_by", "set_aside", "shards")),
         **changes,
     }
     values: dict[str, Any] = {
@@ -49,6 +49,13 @@ def test_an_outage_is_told_with_what_to_do_and_when_the_next_try_is() -> None:
 
     assert advice in text
     assert 'Next try: <time datetime="2027-01-15T08:00:00Z"' in text
+
+
+def test_why_new_checkpoints_are_refused_is_told() -> None:
+    text = overview(saves_refused="the disk has 0 bytes left")
+
+    assert "New checkpoints are refused" in text
+    assert "the disk has 0 bytes left" in text
 
 
 def test_what_is_set_aside_is_told_with_its_reason() -> None:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from holdfast.security.rules import RULES
+from holdfast.security.credential_shapes import RULES
 from holdfast.security.search import RedactMode, Search, merge
 from tests.fakes.credentials import IN_TEXT, MAKERS, Forger, make_all
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.security.names import is_telling
+from holdfast.security.secret_names import is_telling
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.queue.pages import PAGE_BYTES, Row, carve
+from holdfast.queue.sqlite_pages import PAGE_BYTES, Row, carve
 
 VALUES = (None, 0, 1, -1, 300, -70_000, 2**40, -(2**62), 2.5, "tête", b"\x00\xff")
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from holdfast.errors import Unavailable
 from holdfast.format.checkpoint import draft_from_mapping
-from holdfast.github.wrappers.right_of_way import RightOfWay
 from holdfast.github.write_calls import CommitFiles
 from tests.fakes.assembly import BRANCH, make_assembly
 from tests.fakes.clock import VirtualClock
@@ -52,33 +51,3 @@ def test_sweep_gets_through_beside_a_drain_that_writes_before_each_of_its_commit
     assert assembly.spool.status(0.0).depth == 0
     assert sum(path.startswith("checkpoints/busy/cp_") for path in repository.files(BRANCH)) == 2
     assembly.close()
-
-
-def test_writer_waits_for_who_has_taken_the_way_and_no_longer_than_told() -> None:
-    way = RightOfWay(longest_s=0.0)
-
-    with way.take(), way.use():
-        assert way.is_taken
-
-    assert not way.is_taken
-
-
-def test_what_is_being_written_comes_to_its_end_first() -> None:
-    way, order = RightOfWay(LONGEST_S), list[str]()
-    is_writing = threading.Event()
-
-    def write() -> None:
-        with way.use():
-            is_writing.set()
-            while not way.is_taken:
-                pass
-            order.append("written")
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    assert is_writing.wait(LONGEST_S)
-    with way.take():
-        order.append("taken")
-    writer.join(LONGEST_S)
-
-    assert order == ["written", "taken"]

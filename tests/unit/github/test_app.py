@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.errors import Unavailable
-from holdfast.github.app_tokens import AppTokenSource, InstallationToken
+from holdfast.github.app import AppTokenSource, InstallationToken
 from tests.fakes.clock import VirtualClock
 
 
