@@ -242,7 +242,10 @@ def test_a_submit_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
 def test_a_shared_queue_without_its_driver_is_told_in_a_sentence_with_what_to_install(
     command: list[str], tmp_path: Path
 ) -> None:
-    script = "import sys; sys.modules['psycopg'] = None; from holdfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    script = (
+        "import sys; sys.modules['psycopg'] = None;"
+        "from holdfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
     given = {
         "HOLDFAST_DATABASE_URL": "postgresql://me@db/work",
         "HOLDFAST_REPO": "acme/state",
