@@ -5,7 +5,8 @@ import psycopg
 from holdfast.errors import DatabaseAway, InvalidSettings
 from holdfast.logs import log
 from holdfast.queue.postgres import statements
-from holdfast.queue.postgres.database import OLDEST_VERSION, Connection, Database, explain
+from holdfast.queue.postgres.address import explain
+from holdfast.queue.postgres.database import OLDEST_VERSION, Connection, Database
 
 _SETTING = "HOLDFAST_DATABASE_URL"
 _MAKE_VERSIONS = "create table if not exists holdfast_version (version integer primary key)"
@@ -40,6 +41,7 @@ def prepare_database(database: Database) -> None:
     try:
         with database.connect() as connection:
             _check_server(database, connection)
+            connection.is_long = True
             _migrate(database, connection)
             (may_all,) = connection.execute(_CHECK_RIGHTS).fetchone() or (False,)
     except psycopg.ProgrammingError as error:

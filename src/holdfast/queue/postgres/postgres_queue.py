@@ -359,7 +359,7 @@ class PostgresQueue(CommonQueue):
 
     def _look(self, statement: str, *values: object) -> list[Any]:
         return self._database.look(
-            lambda connection: connection.execute(statement.encode(), values).fetchall()
+            lambda connection: connection.execute(statement.encode(), values).fetchall(), is_long=True
         )
 
     def _change(self, work: Callable[[Change], T]) -> T:
@@ -369,7 +369,7 @@ class PostgresQueue(CommonQueue):
             self._lease.check(connection)
             return work(Change(connection, self._target, self._clock.now()))
 
-        return self._database.change(guarded)
+        return self._database.change(guarded, is_long=True)
 
     def _find(self, checkpoint_id: str) -> ItemRow | None:
         rows = self._look(statements.SELECT_ITEMS, self._target, [checkpoint_id])
