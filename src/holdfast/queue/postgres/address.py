@@ -1,5 +1,6 @@
 """The address of the shared database: what it means, and what is wrong with it."""
 
+import re
 from typing import Any
 
 import psycopg
@@ -9,6 +10,22 @@ from holdfast.errors import InvalidSettings
 
 # A caller is not to wait long for a server that is away: its checkpoint goes to the local disk instead.
 CONNECT_TIMEOUT_S = 4
+# What a wrong address or a wrong password leads to, and what a server says that is merely busy.
+_WRONG = (
+    "authentication",
+    "password",
+    "does not exist",
+    "no pg_hba.conf entry",
+    "pg_hba.conf rejects",
+    "not permitted to log in",
+    "permission denied for database",
+    "certificate",
+    "does not support ssl",
+)
+_BUSY = ("authentication due to timeout",)
+_NAMES = re.compile(r'"[^"]*"|host \'[^\']*\'')
+_INVALID_OPTION = re.compile(r"(^|: )(invalid|weak) \S* ?\S* ?(value|sslmode)")
+_GIVEN_VALUE = re.compile(r"""( value(?: for \w+)?):? ["'][^"']*["']""")
 _HIGHEST_PORT = 65_535
 _USAGE = (
     "HOLDFAST_DATABASE_URL: use a URL such as postgresql://user:password@host:5432/database; in user and "
@@ -38,9 +55,31 @@ def describe(url: str) -> str:
 
 
 def explain(error: psycopg.Error) -> str:
-    """Return what a failure says, in one line. The driver never repeats a password."""
+    """Return what a failure says, in one line. Nothing of a password is in it, nor what was given by mistake.
+
+    >>> explain(psycopg.OperationalError('connection is bad: invalid sslmode value: "s3cret"'))
+    'connection is bad: invalid sslmode value'
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return _GIVEN_VALUE.sub(r"\1", lines[0]) if lines else type(error).__name__
+
+
+def is_wrong(error: psycopg.Error) -> bool:
+    """Whether a connection failed because of what the address says, in contrast to a server that is away.
+
+    The driver knows no code of such a failure, so its words tell, without the names and addresses in them.
+
+    >>> is_wrong(psycopg.OperationalError('connection to server at "password-db", port 1 failed: timeout'))
+    False
+    >>> is_wrong(psycopg.OperationalError('… failed: FATAL:  password authentication failed for user "me"'))
+    True
+    """
+    said = _NAMES.sub("", explain(error)).lower()
+    return (
+        isinstance(error, psycopg.ProgrammingError)  # an option that is none was found before any server
+        or _INVALID_OPTION.search(said) is not None
+        or (any(words in said for words in _WRONG) and not any(words in said for words in _BUSY))
+    )
 
 
 def _parse(url: str) -> dict[str, Any]:
