@@ -1,5 +1,7 @@
 """A server that says nothing is given up; one that takes its time over much is not."""
 
+from collections.abc import Iterator
+
 import psycopg
 import pytest
 
@@ -14,8 +16,10 @@ PIECES = "select repeat('x', 9000), pg_sleep(0.2) from generate_series(1, 4)"
 
 
 @pytest.fixture
-def hasty(url: str) -> Database:
-    return Database(url, Patience(usual_s=0.4, long_s=30.0))
+def hasty(url: str) -> Iterator[Database]:
+    database = Database(url, Patience(usual_s=0.4, long_s=30.0))
+    yield database
+    database.close()
 
 
 @pytest.mark.slow
