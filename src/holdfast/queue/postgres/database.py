@@ -48,6 +48,7 @@ class Database:
     """
 
     def __init__(self, url: str, patience: Patience | None = None) -> None:
+        logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # who asked gets the error
         self._conninfo = complete(url)
         self._hearing = Hearing(patience or silence.PATIENCE)
         self.description = describe(url)
@@ -230,7 +231,6 @@ class Database:
     def _open_pool(self) -> "ConnectionPool[PatientConnection]":
         with self._lock:
             if self._pool is None:
-                logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # its callers get the error
                 self._pool = ConnectionPool(
                     self._conninfo,
                     connection_class=PatientConnection,

@@ -41,6 +41,16 @@ def test_work_is_as_hasty_as_usual_on_a_connection_that_long_work_had_before(has
 
 
 @pytest.mark.slow
+def test_transaction_that_is_given_up_is_told_by_its_error_alone(
+    hasty: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(DatabaseAway, match="said nothing"):
+        hasty.change(lambda connection, _: connection.execute(SLOW).fetchone(), is_at_once=True)
+
+    assert caplog.records == []
+
+
+@pytest.mark.slow
 def test_what_comes_in_pieces_may_take_its_time(hasty: Database) -> None:
     assert len(hasty.look(lambda connection: connection.execute(PIECES).fetchall())) == 4
 
