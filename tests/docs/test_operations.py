@@ -52,10 +52,11 @@ TRIED = {
     "the process is killed anywhere": [
         "tests/acceptance/test_kills.py::test_killed_drain_is_finished_by_the_next_with_everything_exactly_once",
     ],
-    "the PostgreSQL of several machines is away, or takes no writes": [
+    "the PostgreSQL of several machines is away, frozen, or takes no writes": [
         "tests/scenarios/shared/test_replicas.py::test_sidecar_accepts_while_the_database_is_away_and_says_so",
         "tests/unit/queue/postgres/test_opening.py::test_real_database_that_goes_away_and_comes_back_gets_everything_once",
         "tests/unit/queue/test_fallback.py::test_a_database_that_only_answers_questions_is_not_back",
+        "tests/scenarios/shared/test_freeze.py::test_sidecar_goes_on_and_stores_everything_once_it_is_back",
     ],
     "the replica that drains is killed or frozen": [
         "tests/acceptance/test_replica_kills.py::test_nothing_acknowledged_is_lost_doubled_or_out_of_order_when_replicas_are_killed",

@@ -99,9 +99,9 @@ def open_spool(folder: Path, clock: Clock) -> Queue:
 class DoomedDatabase(Database):
     """A database at whose every transaction the process may die: before it, or before it hears the answer."""
 
-    def _try(self, work: Callable[[Connection, bool], T]) -> T:
+    def _try(self, work: Callable[[Connection, bool], T], *, is_long: bool) -> T:
         meet("before_spool")
-        result = super()._try(work)
+        result = super()._try(work, is_long=is_long)
         meet("after_spool")
         return result
 

@@ -288,10 +288,11 @@ class Assembly(WayToGitHub):
         judge = self._github_judge()
         if not self.settings.database_url:
             return judge
+        database = self.database  # first, as it says what to do where its driver is not installed
         from holdfast.claims.database_judge import DatabaseJudge
         from holdfast.queue.postgres.claim_table import ClaimTable
 
-        return DatabaseJudge(ClaimTable(self.database, self._target), self.clock, judge.highest_fence)
+        return DatabaseJudge(ClaimTable(database, self._target), self.clock, judge.highest_fence)
 
     def _github_judge(self) -> "GitHubJudge":
         from holdfast.claims.github_judge import GitHubJudge

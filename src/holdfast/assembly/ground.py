@@ -243,10 +243,11 @@ class Ground(ABC):
         return spool
 
     def _open_shared_queue(self, limits: QueueLimits) -> Queue:
+        database = self.database  # first, as it says what to do where its driver is not installed
         from holdfast.queue.postgres.opening import open_with_fallback
 
         spool = open_with_fallback(
-            self.database,
+            database,
             self._target,
             local=self._open_local_queue(limits),
             folder=self.folder,

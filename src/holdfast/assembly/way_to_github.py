@@ -58,9 +58,10 @@ class WayToGitHub(Ground):
 
     def _open_rate_limiter(self, path: Path) -> "RateLimiter":
         if self.settings.database_url:
+            database = self.database  # first, as it says what to do where its driver is not installed
             from holdfast.queue.postgres.budget_table import TableRateLimiter
 
-            return TableRateLimiter(self.database, path.stem, self.limits, self.clock)
+            return TableRateLimiter(database, path.stem, self.limits, self.clock)
         from holdfast.ratelimit.shared_file import FileRateLimiter
 
         return FileRateLimiter(path, self.limits, self.clock)

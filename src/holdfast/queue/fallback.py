@@ -115,11 +115,17 @@ class FallbackQueue(CommonQueue):
         return self._local.receipt(checkpoint_id) or self._reach().receipt(checkpoint_id)
 
     def status(self, now: float) -> QueueStatus:
-        """Return the shared queue in numbers, and what waits here on top; this alone while that is away."""
+        """Return the shared queue in numbers, and what waits here on top; this alone while that is away.
+
+        Once it is known to be away, it is not asked: whoever looks is not to wait for that each time.
+        """
         local = self._local.status(now)
+        if self._away:
+            return local
         try:
             shared = self._reach().status(now)
-        except DatabaseAway:
+        except DatabaseAway as error:
+            self._note_away(error)
             return local
         return replace(
             shared,

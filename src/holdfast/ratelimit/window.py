@@ -1,5 +1,6 @@
 """How much happened lately, in bounded memory: an amount may be counted too long, never too briefly."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import floor
 
@@ -21,6 +22,34 @@ class SlidingWindow:
         if kept and floor(kept[-1][0]) == floor(at):
             kept, amount = kept[:-1], amount + kept[-1][1]
         return replace(self, entries=_thinned((*kept, (at, amount))))
+
+    def since(self, before: "SlidingWindow") -> tuple[Spent, ...]:
+        """Return what was spent since this window was `before`.
+
+        >>> early = SlidingWindow(60.0).add(1.0).add(2.1)
+        >>> early.add(2.5).add(4.0).since(early)
+        ((2.5, 1), (4.0, 1))
+        """
+        if not before.entries:
+            return self.entries
+        last_at, last_amount = before.entries[-1]
+        spent = [entry for entry in self.entries if entry[0] >= last_at]
+        if spent and floor(spent[0][0]) == floor(last_at):  # the two became one
+            spent[0] = (spent[0][0], spent[0][1] - last_amount)
+        return tuple(entry for entry in spent if entry[1] > 0)
+
+    def joined_with(self, spent: Iterable[Spent]) -> "SlidingWindow":
+        """Return the window with all that was spent elsewhere as well."""
+        joined: list[Spent] = []
+        for at, amount in sorted((*self.entries, *spent)):
+            if joined and floor(joined[-1][0]) == floor(at):
+                joined[-1] = (at, joined[-1][1] + amount)
+            else:
+                joined.append((at, amount))
+        entries = tuple(joined)
+        while len(entries) > MOST_ENTRIES:
+            entries = _thinned(entries)
+        return replace(self, entries=entries)
 
     def total(self, now: float, span_s: float | None = None) -> int:
         """Return how much was spent in the last `span_s` seconds."""

@@ -179,6 +179,9 @@ def test_output_that_cannot_be_written_is_a_failure_in_one_line() -> None:
     assert ended.stderr.count(b"\n") == 1
 
 
+SHARED_QUEUE = ("psycopg", "holdfast.queue.postgres", "holdfast.queue.fallback")
+
+
 def loaded_modules(*words: str) -> set[str]:
     script = (
         "import sys; from holdfast.cli import main; main(sys.argv[1:]);"
@@ -230,6 +233,59 @@ def test_a_submit_loads_nothing_that_it_does_not_use(tmp_path: Path) -> None:
         "holdfast.repository.reader",
     }
     assert loaded & heavy == set()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "command", [["submit", "-", "--run-id", "r"], ["status"], ["resume", "r"], ["drain"]]
+)
+def test_a_shared_queue_without_its_driver_is_told_in_a_sentence_with_what_to_install(
+    command: list[str], tmp_path: Path
+) -> None:
+    script = (
+        "import sys; sys.modules['psycopg'] = None;"
+        "from holdfast.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    given = {
+        "HOLDFAST_DATABASE_URL": "postgresql://me@db/work",
+        "HOLDFAST_REPO": "acme/state",
+        "HOLDFAST_TOKEN": "t",
+        "HOLDFAST_DATA_DIR": str(tmp_path),
+    }
+
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *command],
+        input="{}",
+        capture_output=True,
+        timeout=60,
+        check=False,
+        text=True,
+        env={**os.environ, **given},
+    )
+
+    assert ended.returncode == 2
+    assert "HOLDFAST_DATABASE_URL: its driver is not installed: run pip install '.[postgres]'" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("words", ["submit - --run-id r --wait", "status", "drain", "resume r"])
+def test_without_a_shared_queue_nothing_of_it_is_loaded(words: str) -> None:
+    assert "holdfast.queue.sqlite_queue" in (loaded := loaded_modules(*words.split()))
+
+    assert not [name for name in loaded if name.startswith(SHARED_QUEUE)]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "word", ["holdfast.library", "holdfast.sidecar.serving", "holdfast.cli.serve", "holdfast.mcp"]
+)
+def test_no_door_loads_the_shared_queue_by_itself(word: str) -> None:
+    program = f"import sys, {word}; print(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert not [name for name in loaded.stdout.split() if name.startswith(SHARED_QUEUE)]
 
 
 HEAVY_FOR_EXEC = {

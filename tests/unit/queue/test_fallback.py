@@ -124,8 +124,25 @@ def test_while_it_is_away_checkpoints_are_accepted_and_said_to_be_delayed(open_b
     assert queue.receipt(receipt.checkpoint_id) == receipt
     assert "connection refused; checkpoints are kept on the local disk" in (queue.trouble() or "")
     queue.check_room()
-    shared.is_away = False
     assert queue.status(1000.0).depth == 1
+
+
+def test_a_look_at_the_numbers_finds_the_outage_and_does_not_ask_again_until_it_is_over(
+    open_both: Open,
+) -> None:
+    queue, shared = open_both()
+    queue.put_all([JsonEntry(), JsonEntry()])
+    shared.is_away = True
+
+    assert queue.status(1000.0).depth == 0
+
+    assert "connection refused" in (queue.trouble() or "")
+    with patch.object(shared, "status") as status:
+        queue.status(1000.0)
+    status.assert_not_called()
+    shared.is_away = False
+    queue.move()
+    assert queue.status(1000.0).depth == 2
 
 
 def test_order_within_a_run_is_kept_across_the_outage(open_both: Open) -> None:

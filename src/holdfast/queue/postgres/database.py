@@ -4,40 +4,30 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import conninfo, errors
+from psycopg import errors
 from psycopg_pool import ConnectionPool
 
-from holdfast.errors import DatabaseAway, InvalidSettings, SpoolUnwritable
-from holdfast.queue.postgres import statements
+from holdfast.errors import DatabaseAway, SpoolUnwritable
+from holdfast.queue.postgres import silence, statements
+from holdfast.queue.postgres.address import CONNECT_TIMEOUT_S, complete, describe, explain
+from holdfast.queue.postgres.silence import Hearing, ServerSilent, SilenceLimits, WatchedConnection
 
 T = TypeVar("T")
 Connection = psycopg.Connection[Any]
 
 OLDEST_VERSION = 14
 MOST_CONNECTIONS = 12
-# A caller is not to wait long for a server that is away: its checkpoint goes to the local disk instead.
-CONNECT_TIMEOUT_S = 4
-ATTEMPTS = 4
+# One that waits for a lock waits for it this often, four seconds each time.
+ATTEMPTS = 8
+# Where no connection of the pool is free for so long, one more is made.
+_POOL_TIMEOUT_S = 2
 _PAUSE_S = 0.05
-_HIGHEST_PORT = 65_535
-_USAGE = (
-    "HOLDFAST_DATABASE_URL: use a URL such as postgresql://user:password@host:5432/database; in user and "
-    "password, write @ as %40, / as %2F and % as %25"
-)
-
-_OPTIONS: dict[str, Any] = {
-    "connect_timeout": CONNECT_TIMEOUT_S,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 6000,
-    "application_name": "holdfast",
-}
 # Someone else was faster, or the transaction waited too long: the same again may succeed.
 _WORTH_REPEATING = (
     errors.DeadlockDetected,
@@ -51,12 +41,18 @@ _thread = threading.local()
 
 
 class Database:
-    """Connections to one PostgreSQL, for all threads of this process; a forked one makes its own."""
+    """Connections to one PostgreSQL, for all threads of this process; a forked one makes its own.
 
-    def __init__(self, url: str) -> None:
-        self._conninfo = _with_options(url)
+    Work that is not told to be `is_long` is given up when the server says nothing for some seconds, though
+    it may be done all the same; and whoever comes right after that does not wait again.
+    """
+
+    def __init__(self, url: str, limits: SilenceLimits | None = None) -> None:
+        logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # who asked gets the error
+        self._conninfo = complete(url)
+        self._hearing = Hearing(limits or silence.SILENCE_LIMITS)
         self.description = describe(url)
-        self._pool: ConnectionPool[Connection] | None = None
+        self._pool: ConnectionPool[WatchedConnection] | None = None
         self._pid = 0
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -73,9 +69,18 @@ class Database:
             self._pool.close()
         self._pool = None
 
-    def connect(self) -> Connection:
+    def connect(self) -> WatchedConnection:
         """Return a connection of one's own, to be closed by who asked for it. Raises psycopg.Error."""
-        return psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+        self._hearing.check(CONNECT_TIMEOUT_S)
+        began = time.monotonic()
+        try:
+            connection = WatchedConnection.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+        except psycopg.Error as error:
+            self._hearing.note_failure(error, time.monotonic() - began)
+            raise
+        self._hearing.note_connection()
+        connection.hearing = self._hearing
+        return connection
 
     def examine(self) -> tuple[str, bool, bool]:
         """Return the server's version, whether it syncs to its disk, and whether it takes writes.
@@ -93,11 +98,13 @@ class Database:
 
         return self.look(ask)
 
-    def look(self, work: Callable[[Connection], T]) -> T:
+    def look(self, work: Callable[[Connection], T], *, is_long: bool = False) -> T:
         """Return what `work` reads. Raises DatabaseAway."""
-        return self._try(lambda connection, _: work(connection))
+        return self._try(lambda connection, _: work(connection), is_long=is_long)
 
-    def change(self, work: Callable[[Connection, bool], T], *, is_at_once: bool = False) -> T:
+    def change(
+        self, work: Callable[[Connection, bool], T], *, is_at_once: bool = False, is_long: bool = False
+    ) -> T:
         """Carry out `work` as one transaction; when this returns, the server's disk has it.
 
         `work` may be called again, then with true, when it is not known whether the first try was stored.
@@ -121,7 +128,7 @@ class Database:
         check_not_saving()
         _thread.is_saving = True
         try:
-            return self._try(transact)
+            return self._try(transact, is_long=is_long)
         finally:
             _thread.is_saving = False
 
@@ -143,19 +150,26 @@ class Database:
         except psycopg.Error as error:
             if isinstance(error, _LOST_STATEMENT):
                 self._keeps_plans = False
+            elif isinstance(error, ServerSilent):
+                self._give_up(error)
             elif isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
                 self._is_suspect = self._is_suspect or not isinstance(error, _WORTH_REPEATING)
             return None
         finally:
             _thread.is_saving = False
 
-    def _try(self, work: Callable[[Connection, bool], T]) -> T:
+    def _try(self, work: Callable[[Connection, bool], T], *, is_long: bool) -> T:
         for attempt in range(ATTEMPTS):
             try:
                 with self._connection() as connection:
+                    connection.is_long = is_long
                     return work(connection, attempt > 0)
-            except _WORTH_REPEATING as error:
+            except ServerSilent as error:
                 failure: psycopg.Error = error
+                self._give_up(error)
+                break
+            except _WORTH_REPEATING as error:
+                failure = error
                 self._closed.wait(_PAUSE_S * attempt)
             except (psycopg.OperationalError, psycopg.InterfaceError, errors.InternalError_) as error:
                 failure = error
@@ -167,17 +181,25 @@ class Database:
                 break
         raise DatabaseAway(self.description, explain(failure)) from failure
 
+    def _give_up(self, error: ServerSilent) -> None:
+        """Let whoever waits, or comes next, know that the server says nothing."""
+        self._hearing.note_failure(error)
+        self._is_suspect = True
+        with self._lock:
+            self._drop_pool()
+
     @contextmanager
-    def _connection(self) -> Iterator[Connection]:
+    def _connection(self) -> Iterator[WatchedConnection]:
         if self._closed.is_set():
             raise SpoolUnwritable("the spool was closed; open it again to save")
         if self._is_suspect or self._pid != os.getpid():
             yield from self._with_new_connection()
             return
-        with self._open_pool().connection(timeout=CONNECT_TIMEOUT_S) as connection:
+        with self._open_pool().connection(timeout=_POOL_TIMEOUT_S) as connection:
+            connection.is_long = False
             yield connection
 
-    def _with_new_connection(self) -> Iterator[Connection]:
+    def _with_new_connection(self) -> Iterator[WatchedConnection]:
         """Yield a connection that is made for this alone; if it works, the pool is trusted again."""
         connection = self.connect()
         self._is_suspect = True
@@ -194,24 +216,29 @@ class Database:
             connection.close()
 
     def _trust(self) -> None:
+        self._hearing.note_answer()
         with self._lock:
-            if self._pool and self._pid == os.getpid():
-                self._pool.close()
-            self._pool = None
+            self._drop_pool()
             self._pid = os.getpid()
             self._is_suspect = False
 
-    def _open_pool(self) -> "ConnectionPool[Connection]":
+    def _drop_pool(self) -> None:
+        """Let the connections of the pool end, without waiting for one that is just being made."""
+        if self._pool and self._pid == os.getpid():
+            self._pool.close(timeout=0)
+        self._pool = None
+
+    def _open_pool(self) -> "ConnectionPool[WatchedConnection]":
         with self._lock:
             if self._pool is None:
-                logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # its callers get the error
                 self._pool = ConnectionPool(
                     self._conninfo,
+                    connection_class=WatchedConnection,
                     kwargs={"autocommit": True, "prepare_threshold": None},
                     min_size=1,
                     max_size=MOST_CONNECTIONS,
-                    configure=allow_plans,
-                    timeout=CONNECT_TIMEOUT_S,
+                    configure=self._configure,
+                    timeout=_POOL_TIMEOUT_S,
                     reconnect_timeout=CONNECT_TIMEOUT_S,
                     num_workers=1,
                     name="holdfast",
@@ -219,62 +246,15 @@ class Database:
                 )
             return self._pool
 
+    def _configure(self, connection: WatchedConnection) -> None:
+        connection.hearing = self._hearing
+        allow_plans(connection)
+
 
 def check_not_saving() -> None:
     """Raise SpoolUnwritable in a signal handler of a thread that is amid a change."""
     if getattr(_thread, "is_saving", False):
         raise SpoolUnwritable("this thread is just saving; save again when it has done so")
-
-
-def describe(url: str) -> str:
-    """Return which database a URL means, without user and password.
-
-    >>> describe("postgresql://me:secret@db.example.com:5433/work")
-    'PostgreSQL at db.example.com:5433, database work'
-    """
-    parts = _parse(url)
-    host = parts.get("host") or parts.get("hostaddr") or "the usual socket"
-    port = f":{parts['port']}" if parts.get("port") else ""
-    return f"PostgreSQL at {host}{port}, database {parts.get('dbname') or parts.get('user') or 'by default'}"
-
-
-def explain(error: psycopg.Error) -> str:
-    """Return what a failure says, in one line. The driver never repeats a password."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-def _parse(url: str) -> dict[str, Any]:
-    try:
-        parts = dict(conninfo.conninfo_to_dict(url))
-    except psycopg.ProgrammingError:
-        raise InvalidSettings([_USAGE]) from None
-    # A password that is not encoded would be taken for a host, a port or a database, and be shown as such.
-    ports = str(parts.get("port") or "").split(",")
-    if not all(map(_is_port, ports)) or not _is_clear(url):
-        raise InvalidSettings([_USAGE])
-    return parts
-
-
-def _is_port(text: str) -> bool:
-    return not text or (text.isdecimal() and 0 < int(text) <= _HIGHEST_PORT)
-
-
-def _is_clear(url: str) -> bool:
-    """Whether the first @ ends user and password, as it does for PostgreSQL, and not one behind it.
-
-    >>> _is_clear("postgresql://me:s%40cret@db/work"), _is_clear("postgresql://me:s@cret@db/work")
-    (True, False)
-    """
-    _, is_url, rest = url.partition("://")
-    authority, _, path = rest.partition("/")
-    user, at, host = authority.partition("@")
-    return not is_url or not any("@" in each.partition("?")[0] for each in (host if at else user, path))
-
-
-def _with_options(url: str) -> str:
-    given = _parse(url)
-    return conninfo.make_conninfo(**{**_OPTIONS, **given})
 
 
 def allow_plans(connection: Connection) -> None:

@@ -110,5 +110,7 @@ class Lease:
                 log.warning("lease_not_renewed", cause=str(error))
 
     def _say(self, statement: str, *values: object) -> int:
-        """Say one thing, and return how many rows it was about."""
-        return self._database.look(lambda connection: connection.execute(statement.encode(), values).rowcount)
+        """Say one thing, and return how many rows it was about. It waits for what the drainer changes."""
+        return self._database.look(
+            lambda connection: connection.execute(statement.encode(), values).rowcount, is_long=True
+        )

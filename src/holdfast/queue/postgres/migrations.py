@@ -5,7 +5,8 @@ import psycopg
 from holdfast.errors import DatabaseAway, InvalidSettings
 from holdfast.logs import log
 from holdfast.queue.postgres import statements
-from holdfast.queue.postgres.database import OLDEST_VERSION, Connection, Database, explain
+from holdfast.queue.postgres.address import explain, is_wrong
+from holdfast.queue.postgres.database import OLDEST_VERSION, Connection, Database
 
 _SETTING = "HOLDFAST_DATABASE_URL"
 _MAKE_VERSIONS = "create table if not exists holdfast_version (version integer primary key)"
@@ -16,16 +17,6 @@ _CHECK_RIGHTS = (
     "select coalesce(bool_and(has_table_privilege(format('%I.%I', schemaname, tablename), need)), false)"
     " from pg_tables, unnest(array['select', 'insert', 'update', 'delete']) as need"
     " where tablename like 'holdfast\\_%' and schemaname = any(current_schemas(false))"
-)
-# What a wrong address or a wrong password leads to, in contrast to a server that is away for a while.
-_WRONG = (
-    "authentication",
-    "password",
-    "does not exist",
-    "no pg_hba.conf entry",
-    "role",
-    "certificate",
-    "does not support ssl",
 )
 
 
@@ -38,17 +29,21 @@ def prepare_database(database: Database) -> None:
     if database.is_prepared:
         return
     try:
-        with database.connect() as connection:
+        connection = database.connect()
+    except psycopg.Error as error:
+        if is_wrong(error):
+            raise InvalidSettings([f"{_SETTING}: {database.description}: {explain(error)}"]) from None
+        raise DatabaseAway(database.description, explain(error)) from None
+    try:
+        with connection:
             _check_server(database, connection)
+            connection.is_long = True
             _migrate(database, connection)
             (may_all,) = connection.execute(_CHECK_RIGHTS).fetchone() or (False,)
     except psycopg.ProgrammingError as error:
         raise _no_rights(database, explain(error)) from None
     except psycopg.Error as error:
-        reason = explain(error)
-        if any(word in reason.lower() for word in _WRONG):
-            raise InvalidSettings([f"{_SETTING}: {database.description}: {reason}"]) from None
-        raise DatabaseAway(database.description, reason) from None
+        raise DatabaseAway(database.description, explain(error)) from None
     if not may_all:
         raise _no_rights(database, "not every right on the tables holdfast_…")
     database.is_prepared = True

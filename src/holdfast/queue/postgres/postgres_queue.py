@@ -203,7 +203,7 @@ class PostgresQueue(TableQueue):
 
     def _look(self, statement: str, *values: object) -> list[Any]:
         return self._database.look(
-            lambda connection: connection.execute(statement.encode(), values).fetchall()
+            lambda connection: connection.execute(statement.encode(), values).fetchall(), is_long=True
         )
 
     def _change(self, work: Callable[[PostgresChange], T]) -> T:
@@ -213,7 +213,7 @@ class PostgresQueue(TableQueue):
             self._lease.check(connection)
             return work(PostgresChange(connection, self._target, self._clock.now()))
 
-        return self._database.change(guarded)
+        return self._database.change(guarded, is_long=True)
 
     def _tell_settled(self, rows: Sequence[ItemRow]) -> None:
         settled = [Settled(Progress(row.status), row.run_id, row.checkpoint_id, row.sequence) for row in rows]

@@ -100,8 +100,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 # of the server, whatever its default is; and a process that freezes must not keep its locks for long.
 _SYNCED = """set_config('synchronous_commit',
     case current_setting('synchronous_commit') when 'remote_apply' then 'remote_apply' else 'on' end, true)"""
-_LOCK_TIMEOUT = "set_config('lock_timeout', '8s', true)"
-TERMS = f"""select {_SYNCED}, {_LOCK_TIMEOUT}, set_config('statement_timeout', '60s', true),
+# The client gives up soon after these (`silence.py`), so they are also how long a save may hang in all.
+LOCK_TIMEOUT_S = 4
+STATEMENT_TIMEOUT_S = 60
+_LOCK_TIMEOUT = f"set_config('lock_timeout', '{LOCK_TIMEOUT_S}s', true)"
+TERMS = f"""select {_SYNCED}, {_LOCK_TIMEOUT},
+    set_config('statement_timeout', '{STATEMENT_TIMEOUT_S}s', true),
     set_config('idle_in_transaction_session_timeout', '8s', true)"""
 # The same for a statement that is a transaction of its own, which cannot be left amid.
 DURABLY = f"{_SYNCED} || {_LOCK_TIMEOUT}"

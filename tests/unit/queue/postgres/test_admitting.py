@@ -30,9 +30,11 @@ class WatchedDatabase(Database):
         self.at_once += 1
         return self.tell(super().change_at_once(statement, values, keeps_plan=keeps_plan))
 
-    def change(self, work: Callable[[Connection, bool], Any], *, is_at_once: bool = False) -> Any:
+    def change(
+        self, work: Callable[[Connection, bool], Any], *, is_at_once: bool = False, is_long: bool = False
+    ) -> Any:
         self.with_care += 1
-        return super().change(work, is_at_once=is_at_once)
+        return super().change(work, is_at_once=is_at_once, is_long=is_long)
 
 
 class Replica:

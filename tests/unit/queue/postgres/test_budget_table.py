@@ -1,15 +1,18 @@
 """All replicas spend from one budget, whatever their clocks say."""
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast.clock import SystemClock
-from holdfast.errors import Throttled
+from holdfast.errors import DatabaseAway, Throttled
 from holdfast.queue.postgres import Database
 from holdfast.queue.postgres.budget_table import TableRateLimiter
+from holdfast.queue.postgres.migrations import prepare_database
 from holdfast.ratelimit.limits import Cost, Limits
 from tests.fakes.clock import VirtualClock
 
@@ -111,3 +114,96 @@ def test_damaged_record_counts_as_a_fresh_budget(database: Database, record: byt
     database.look(lambda connection: connection.execute("update holdfast_budget set record = %s", (record,)))
 
     assert limiter.budget.calls_this_run == 0
+
+
+class Leaving(Database):
+    """Goes away when it is told to."""
+
+    is_away = False
+
+    def _try(self, *arguments: Any, **named: Any) -> Any:
+        if self.is_away:
+            raise DatabaseAway(self.description, "gone")
+        return super()._try(*arguments, **named)
+
+
+@pytest.fixture
+def leaving(url: str) -> Iterator[Leaving]:
+    database = Leaving(url)
+    yield database
+    database.close()
+
+
+@pytest.mark.parametrize("parted_at_s", [0.0, 0.3, 30.0])
+def test_what_was_spent_while_it_was_away_is_added_when_it_is_back(
+    leaving: Leaving, database: Database, parted_at_s: float
+) -> None:
+    clock = VirtualClock(1000.0)
+    cut_off = TableRateLimiter(leaving, "token", UNHURRIED, clock)
+    other = TableRateLimiter(database, "token", UNHURRIED, clock)
+    assert [limiter.take(WRITE).seconds for limiter in (cut_off, other, cut_off)] == [0.0, 0.0, 0.0]
+    clock.time += parted_at_s
+    leaving.is_away = True
+
+    assert [limiter.take(WRITE).seconds for limiter in (cut_off, other) * 5] == [0.0] * 10
+
+    clock.time += 5.0
+    leaving.is_away = False
+    assert cut_off.budget.content_spent(clock.time) == 13
+    assert cut_off.take(WRITE).seconds == 0.0
+    for limiter in (cut_off, other):
+        assert limiter.budget.content_spent(clock.time) == 14
+        assert limiter.budget.calls_this_run == 14
+
+
+def test_what_was_spent_before_it_was_ever_reached_is_added(leaving: Leaving, database: Database) -> None:
+    leaving.is_away = True
+    cut_off = TableRateLimiter(leaving, "token", UNHURRIED, WrongClock(-4000.0))
+    cut_off.take(WRITE)
+    TableRateLimiter(database, "token", UNHURRIED, SystemClock()).take(WRITE)
+
+    leaving.is_away = False
+    cut_off.close()
+
+    other = TableRateLimiter(database, "token", UNHURRIED, SystemClock())
+    assert other.budget.content_spent(SystemClock().now(), 60.0) == 2
+
+
+def test_refusal_that_came_while_it_was_away_holds_for_all_when_it_is_back(
+    leaving: Leaving, database: Database
+) -> None:
+    clock = VirtualClock(1000.0)
+    cut_off, other = (TableRateLimiter(each, "token", Limits(), clock) for each in (leaving, database))
+    leaving.is_away = True
+    cut_off.block(throttled(300))
+    assert other.take(WRITE).seconds == 0
+
+    leaving.is_away = False
+    cut_off.begin_run()
+
+    assert other.take(WRITE).seconds == 300
+
+
+@pytest.mark.slow
+def test_what_is_left_is_told_while_a_change_hangs(url: str) -> None:
+    hanging, may_go = threading.Event(), threading.Event()
+
+    class Hanging(Database):
+        def change(self, *arguments: Any, **named: Any) -> Any:
+            hanging.set()
+            may_go.wait(60)
+            return super().change(*arguments, **named)
+
+    database = Hanging(url)
+    limiter = TableRateLimiter(database, "token", UNHURRIED, VirtualClock(1000.0))
+    prepare_database(database)
+    taking = threading.Thread(target=limiter.take, args=(WRITE,))
+    taking.start()
+    hanging.wait(60)
+
+    assert limiter.budget.calls_this_run == 0
+
+    may_go.set()
+    taking.join(60)
+    assert limiter.budget.calls_this_run == 1
+    database.close()

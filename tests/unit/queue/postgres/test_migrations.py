@@ -129,3 +129,30 @@ def test_database_that_does_not_exist_is_a_mistake_and_no_outage(url: str) -> No
 def test_server_that_is_not_there_is_an_outage(url: str) -> None:
     with pytest.raises(DatabaseAway):
         prepare_database(Database(url.replace("port=5432", "port=5999")))
+
+
+@pytest.mark.parametrize(
+    "host", ["role-db.example.invalid", "password.certificate.invalid", "/tmp/role/authentication"]
+)
+def test_server_that_is_away_is_an_outage_whatever_its_name_is(host: str) -> None:
+    with pytest.raises(DatabaseAway):
+        prepare_database(Database(f"host={host} user=password dbname=role"))
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "sslmode=canary",
+        "keepalives=canary",
+        "target_session_attrs=canary",
+        "ssl_min_protocol_version=canary",
+        "connect_timeout=canary",
+    ],
+)
+def test_option_that_has_no_such_value_is_a_mistake_and_is_not_shown(option: str) -> None:
+    name = option.partition("=")[0]
+
+    with pytest.raises(InvalidSettings, match=f"HOLDFAST_DATABASE_URL: .*{name}") as caught:
+        prepare_database(Database(f"postgresql://me@127.0.0.1:1/work?{option}"))
+
+    assert "canary" not in str(caught.value)
