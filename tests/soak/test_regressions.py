@@ -377,6 +377,19 @@ SCHEDULES = {
         ),
         pace=88,
     ),
+    "a later one took the number that a refused one had left, below an earlier one": Schedule(
+        machines=(Machine((Drain(timeout_s=5.0, after_s=0.1),)),) * 2,
+        calls=(
+            Submit(machine=0, checkpoint=0, number=10),
+            Submit(machine=0, checkpoint=4),
+            Submit(machine=1, checkpoint=16),
+            Submit(machine=1, checkpoint=1, number=12),
+            Submit(machine=1, checkpoint=15),
+            Submit(machine=1, checkpoint=6),
+            Submit(machine=1, checkpoint=3, number=11),
+        ),
+        faults=("any:500:nth=1:times=1", "any:500:nth=1:times=1"),
+    ),
 }
 
 

@@ -166,13 +166,16 @@ def find_arrivals(
 
     def arrival_of(item: QueueItem) -> Arrival:
         own = ranks.get(item.checkpoint_id, 0)
-        floor = 0
+        before = elsewhere = 0
         for entry in takewhile(lambda entry: entry.sequence >= item.sequence, later):
-            # What is not known here has come from another machine.
             rank = ranks.get(entry.checkpoint_id, 0)
-            if rank != own:
-                floor = 0 if rank > own else floor or entry.sequence
-        return Arrival(own, floor)
+            if rank > own:
+                elsewhere = 0
+            elif rank == 0:  # not known here: it has come from another machine
+                elsewhere = elsewhere or entry.sequence
+            elif rank < own:
+                before = before or entry.sequence
+        return Arrival(own, max(before, elsewhere))
 
     return {item.checkpoint_id: arrival_of(item) for item in automatic}
 

@@ -272,6 +272,14 @@ def test_what_came_in_later_here_but_was_more_urgent_keeps_its_place() -> None:
     assert find_arrivals(snapshot, [item(1)], ranks(1, 2)) == {item(1).checkpoint_id: Arrival(1, floor=1)}
 
 
+def test_what_came_in_before_stays_before_also_above_what_came_in_later() -> None:
+    snapshot = snapshot_of(envelope(3, 15), envelope(1, 17))
+
+    arrivals = find_arrivals(snapshot, [item(2, 14)], ranks(1, 2, 3))
+
+    assert arrivals == {item(2, 14).checkpoint_id: Arrival(2, floor=17)}
+
+
 def test_places_of_an_earlier_attempt_are_given_up_for_who_came_in_before() -> None:
     stored = snapshot_of(envelope(2, 1))
     (entry,) = stored.index.entries
