@@ -151,7 +151,7 @@ class Database:
             if isinstance(error, _LOST_STATEMENT):
                 self._keeps_plans = False
             elif isinstance(error, ServerSilent):
-                self._give_up(error)
+                self._give_up()
             elif isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
                 self._is_suspect = self._is_suspect or not isinstance(error, _WORTH_REPEATING)
             return None
@@ -166,7 +166,7 @@ class Database:
                     return work(connection, attempt > 0)
             except ServerSilent as error:
                 failure: psycopg.Error = error
-                self._give_up(error)
+                self._give_up()
                 break
             except _WORTH_REPEATING as error:
                 failure = error
@@ -181,9 +181,8 @@ class Database:
                 break
         raise DatabaseAway(self.description, explain(failure)) from failure
 
-    def _give_up(self, error: ServerSilent) -> None:
-        """Let whoever waits, or comes next, know that the server says nothing."""
-        self._hearing.note_failure(error)
+    def _give_up(self) -> None:
+        """Let nobody use the other connections to a server that says nothing on one of them."""
         self._is_suspect = True
         with self._lock:
             self._drop_pool()

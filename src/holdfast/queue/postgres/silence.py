@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
+from psycopg.waiting import Ready
 
 from holdfast.queue.postgres import statements
 
@@ -67,11 +68,11 @@ class Hearing:
             self._held_off_until = self._now() + HOLD_OFF_S
 
     def note_connection(self) -> None:
-        """Note that it took a connection."""
-        self._held_off_until = float("-inf")
+        """Note that it took a connection: who has that finds out alone whether it still says nothing."""
+        self._held_off_until = self._now() + self._limits.usual_s
 
     def note_answer(self) -> None:
-        """Note that it works."""
+        """Note that it says something."""
         self._failure = ""
 
 
@@ -86,7 +87,8 @@ class WatchedConnection(psycopg.Connection[Any]):
         """Return what comes of `gen`, as the driver does. Raises ServerSilent."""
         try:
             return super().wait(self._watch(gen), *arguments, **named)
-        except ServerSilent:
+        except ServerSilent as error:
+            self.hearing.note_failure(error)
             self.close()
             raise
 
@@ -99,6 +101,8 @@ class WatchedConnection(psycopg.Connection[Any]):
                 ready = yield wanted
                 if ready:
                     heard_at = time.monotonic()
+                    if ready & Ready.R:
+                        self.hearing.note_answer()
                 else:
                     self._check(time.monotonic() - heard_at)
                 wanted = gen.send(ready)

@@ -85,11 +85,46 @@ def test_one_asks_again_and_the_others_are_told_at_once_meanwhile() -> None:
     now.time += 0.1
     hearing.check(4.0)
 
-    hearing.note_connection()
-    hearing.check(4.0)
     hearing.note_answer()
     for _ in range(2):
         hearing.check(4.0)
+
+
+def test_server_that_takes_a_connection_and_says_nothing_on_it_keeps_only_one_waiting() -> None:
+    now = Moment()
+    hearing = Hearing(SILENCE_LIMITS, now)
+    hearing.note_failure(ServerSilent("it has said nothing for 6 s"))
+    now.time += HOLD_OFF_S
+    hearing.check(4.0)  # the one
+    hearing.note_connection()
+
+    now.time += SILENCE_LIMITS.usual_s - 0.1
+    with pytest.raises(psycopg.OperationalError, match="nothing for 6 s"):
+        hearing.check(4.0)
+    now.time += 0.1
+    hearing.check(4.0)  # the next one
+
+
+@pytest.mark.slow
+def test_whoever_hears_nothing_on_a_connection_of_its_own_tells_the_others(hasty: Database) -> None:
+    with hasty.connect() as connection, pytest.raises(ServerSilent):
+        connection.execute(SLOW)
+
+    with pytest.raises(DatabaseAway, match=r"it has said nothing for 0\.4 s"):
+        hasty.look(lambda connection: connection.execute("select 1"))
+
+
+@pytest.mark.slow
+def test_server_that_answers_on_any_connection_is_asked_by_everyone(hasty: Database) -> None:
+    hasty.look(lambda connection: connection.execute("select 1"))
+    hasty.look(lambda connection: connection.execute("select 1"))
+    hasty._hearing.note_failure(psycopg.OperationalError("timeout expired"), took_s=4.0)
+
+    hasty.look(lambda connection: connection.execute("select 1"))
+
+    hasty.look(lambda connection: connection.execute(SLOW), is_long=True)
+    for _ in range(2):
+        hasty.connect().close()
 
 
 def test_server_that_refuses_at_once_is_asked_by_everyone() -> None:
