@@ -45,6 +45,7 @@ class TableRateLimiter(RateLimiter):
             row = connection.execute(statements.SELECT_BUDGET, (self._identity,)).fetchone()
             return self._parse(row)
 
+        before = self._budget
         try:
             seen = self._database.look(read).at(self._clock.now())
         except DatabaseAway as error:
@@ -54,6 +55,8 @@ class TableRateLimiter(RateLimiter):
         if not self._lock.acquire(blocking=False):
             return seen
         try:
+            if self._budget is not before:  # a change came in between, and knows of more than we have seen
+                return self._budget.at(self._clock.now())
             if self._parted:
                 return self._reunite(seen)
             self._budget = seen

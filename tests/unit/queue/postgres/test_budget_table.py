@@ -1,7 +1,7 @@
 """All replicas spend from one budget, whatever their clocks say."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -182,6 +182,24 @@ def test_refusal_that_came_while_it_was_away_holds_for_all_when_it_is_back(
     cut_off.begin_run()
 
     assert other.take(WRITE).seconds == 300
+
+
+def test_look_that_is_overtaken_by_a_change_does_not_undo_what_is_known(leaving: Leaving) -> None:
+    limiter = TableRateLimiter(leaving, "token", UNHURRIED, VirtualClock(1000.0))
+    look = leaving.look
+
+    def overtaken(work: Callable[[Any], Any]) -> Any:
+        seen = look(work)
+        leaving.look = look  # type: ignore[method-assign]
+        limiter.take(WRITE)
+        return seen
+
+    limiter.take(WRITE)
+    leaving.look = overtaken  # type: ignore[method-assign, assignment]
+    assert limiter.budget.calls_this_run == 2
+    leaving.is_away = True
+
+    assert limiter.budget.calls_this_run == 2
 
 
 @pytest.mark.slow
