@@ -121,13 +121,13 @@ class Worker:
         """Write what is spooled. Waits for limits, outages and persons for `timeout_s` in all, no longer.
 
         Unless that is 0, no answer is waited for longer either, but for a short grace; after that a call
-        without an answer is not repeated, and nothing is pruned.
+        without an answer is not repeated, and nothing is pruned. Less than 0 is a time that is over.
         If `is_paced`, a busy hour's checkpoints are collected for a while, for a worker that never ends.
         `is_done` ends it earlier; `wait` waits between two passes; unless it `tidies`, nothing is pruned or
         cleaned up. Raises SpoolBusy when another process is draining this spool.
         """
         waits_until = self._now() + timeout_s
-        ends_at = waits_until if timeout_s > 0 else inf
+        ends_at = waits_until if timeout_s else inf
         with self.spool.drainer(), self.deadline.until(ends_at):
             self.rate_limiter.begin_run()
             self._purge_receipts()

@@ -118,7 +118,7 @@ class Holdfast(Saving):
         shards = self._assembly.shards
         if len(shards) == 1:
             return shards[0].worker.drain(timeout_s=timeout_s, is_done=is_done, tidies=tidies)
-        ends_at = self._assembly.clock.now() + timeout_s
+        ends_at = self._assembly.clock.now() + timeout_s if timeout_s else None
         return drain_shards(shards, DrainTerms(ends_at, is_done, tidies))
 
     def status(self) -> dict[str, Any]:

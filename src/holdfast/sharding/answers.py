@@ -63,9 +63,9 @@ def _add(one: int | None, other: int | None) -> int | None:
 
 
 class DrainTerms(NamedTuple):
-    """For how long a drain goes on, and whether it cleans up afterwards."""
+    """For how long a drain goes on, if there is an end, and whether it cleans up afterwards."""
 
-    ends_at: float
+    ends_at: float | None
     is_done: Callable[[], bool] = lambda: False
     tidies: bool = True
 
@@ -88,9 +88,8 @@ def _drain_at_once(
     shards: Sequence["Assembly"], terms: DrainTerms
 ) -> dict["Assembly", "DrainResult | SpoolBusy"]:
     def drain(worker: "Worker") -> "DrainResult | SpoolBusy":
-        timeout_s = max(0.0, terms.ends_at - worker.deadline.clock.now())
         try:
-            return worker.drain(timeout_s=timeout_s, is_done=terms.is_done, tidies=terms.tidies)
+            return worker.drain(timeout_s=_left_s(terms, worker), is_done=terms.is_done, tidies=terms.tidies)
         except SpoolBusy as error:
             return error
 
@@ -102,6 +101,13 @@ def _drain_at_once(
 
     with ThreadPoolExecutor(len(shards), thread_name_prefix="holdfast-shard") as threads:
         return dict(zip(shards, threads.map(drain, workers), strict=True))
+
+
+def _left_s(terms: DrainTerms, worker: "Worker") -> float:
+    """Return how much time is left. It is never 0 where there is an end: that would be none."""
+    if terms.ends_at is None:
+        return 0.0
+    return terms.ends_at - worker.deadline.clock.now() or -1.0
 
 
 def _is_done(result: "DrainResult | SpoolBusy") -> bool:

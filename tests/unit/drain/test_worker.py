@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,23 @@ def test_empty_spool_asks_nothing_of_github(workshop: Workshop, repository: Memo
 def test_only_one_drains_a_spool(workshop: Workshop) -> None:
     with workshop.spool.drainer(), pytest.raises(SpoolBusy):
         workshop.worker.drain()
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "longest_s"), [(-1.0, 2.0), (60.0, 60.0), (0.0, inf)], ids=["over", "some time", "no end"]
+)
+def test_answers_are_waited_for_as_long_as_there_is_time(
+    workshop: Workshop, timeout_s: float, longest_s: float
+) -> None:
+    waits: list[float] = []
+
+    def is_done() -> bool:
+        waits.append(workshop.worker.deadline.longest_wait_s())
+        return True
+
+    workshop.worker.drain(timeout_s=timeout_s, is_done=is_done)
+
+    assert waits == [longest_s]
 
 
 def test_throttled_drain_ends_at_once_without_a_timeout_and_says_why(
