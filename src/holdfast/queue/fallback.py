@@ -121,6 +121,7 @@ class FallbackQueue(CommonQueue):
         """
         local = self._local.status(now)
         if self._away:
+            self._start_mover()  # it finds out when that is back, and a forked process has none yet
             return local
         try:
             shared = self._reach().status(now)

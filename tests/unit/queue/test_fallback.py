@@ -475,6 +475,24 @@ def test_what_another_process_of_this_machine_left_here_moves_over(open_both: Op
     assert queue.put(JsonEntry()).persistence is Persistence.NORMAL
 
 
+def test_process_that_was_forked_and_only_looks_finds_out_that_the_database_is_back(
+    open_both: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, shared = open_both()
+    shared.put(JsonEntry())
+    shared.is_away = True
+    queue.status(0.0)  # the mover that this starts is the parent's
+    shared.is_away = False
+    monkeypatch.setattr(module, "TRY_EVERY_S", 0.01)
+    monkeypatch.setattr(FallbackQueue, "_start_mover", START_MOVER)
+
+    queue.status(0.0)
+    assert queue._mover
+    queue._mover.join(60)
+
+    assert (queue.status(0.0).depth, queue.trouble()) == (1, None)
+
+
 def test_forked_process_has_a_mover_of_its_own(open_both: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     queue, shared = open_both()
     monkeypatch.setattr(FallbackQueue, "_start_mover", START_MOVER)
