@@ -390,6 +390,26 @@ SCHEDULES = {
         ),
         faults=("any:500:nth=1:times=1", "any:500:nth=1:times=1"),
     ),
+    "a process that died before it understood a refusal asked again at once, through GraphQL": Schedule(
+        machines=(
+            Machine((Drain(timeout_s=5.0, after_s=0.1),) * 2),
+            Machine(
+                (
+                    Drain(timeout_s=5.0, after_s=0.1),
+                    Drain("commit", timeout_s=5.0, after_s=0.1, dies=Death("event", 1)),
+                )
+            ),
+        ),
+        calls=(
+            Submit(machine=0, checkpoint=0),
+            Exhaust(),
+            Submit(machine=0, checkpoint=0),
+            Submit(machine=0, checkpoint=0),
+            Submit(machine=0, checkpoint=0, after_s=0.1),
+            Submit(machine=1, checkpoint=0),
+        ),
+        faults=("any:500:nth=1:times=1", "any:500:nth=1:times=1"),
+    ),
 }
 
 

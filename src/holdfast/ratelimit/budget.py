@@ -21,6 +21,7 @@ SECONDARY_WAIT_S = 60.0
 LONGEST_SECONDARY_WAIT_S = 1800.0
 SLOW_FOR_S = 600.0  # how long we keep to half our rate after a secondary limit
 ROUNDING_S = 1e-6  # about the smallest difference of two epoch seconds in a float, so not a wait
+REFUSALS = frozenset({403, 429})  # the statuses that may mean that we ask too much
 EVERYTHING = "all"  # the name under which a block holds for every resource
 
 
@@ -86,7 +87,10 @@ class Budget:
         if quota is None:
             return budget
         name = headers.get("x-ratelimit-resource") or resource
-        return replace(budget, quotas={**self.quotas, name: quota}, last_resource=name)
+        seen = replace(budget, quotas={**self.quotas, name: quota}, last_resource=name)
+        # Kept as one with the headers: whoever dies before the refusal is understood must know of it.
+        is_used_up = status in REFUSALS and quota.remaining == 0
+        return seen.block("primary", None, name, now) if is_used_up else seen
 
     def tell_low(self) -> "tuple[Budget, Quota | None]":
         """Return the quota that an answer has just shown to be low, once in each window, and that it is told.
@@ -274,7 +278,7 @@ def _end_of_primary(budget: Budget, resource: str, retry_after_s: float | None, 
 def _with_block(budget: Budget, name: str, block: Block) -> Budget:
     """Return the budget with `block`, unless a longer one of that name is in force."""
     known = budget.blocks.get(name)
-    if known and known.until >= block.until:
+    if known and known.until > block.until:
         return budget
     return replace(budget, blocks={**budget.blocks, name: block})
 

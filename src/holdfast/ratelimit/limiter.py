@@ -9,13 +9,11 @@ from holdfast.clock import Clock
 from holdfast.errors import Throttled
 from holdfast.format.moments import format_moment
 from holdfast.logs import log
-from holdfast.ratelimit.budget import Budget
+from holdfast.ratelimit.budget import REFUSALS, Budget
 from holdfast.ratelimit.limits import Cost, Limits, Need, Quota, Wait
 from holdfast.ratelimit.record import report_budget
 
 ResultT = TypeVar("ResultT")
-
-_REFUSALS = frozenset({403, 429})
 
 
 class RateAnswer(Protocol):
@@ -94,7 +92,7 @@ class RateLimiter(ABC):
             return after.tell_low()
 
         # What a refusal says must outlive us, whatever happens next: who begins anew would ask at once.
-        low = self._change(learn, is_synced=answer.status in _REFUSALS)
+        low = self._change(learn, is_synced=answer.status in REFUSALS)
         if low is not None:
             reset = format_moment(low.reset_at)
             log.warning("budget_low", remaining=low.remaining, limit=low.limit, reset=reset)

@@ -193,6 +193,14 @@ def test_primary_limit_stops_calls_of_any_kind_until_the_reset_and_five_seconds(
         assert budget.delay(cost, NOW).kind == "primary"
 
 
+def test_refusal_with_no_calls_left_stops_calls_of_any_kind_before_it_is_understood() -> None:
+    budget = Budget().observe(403, headers(0, reset_in=20), NOW)
+
+    for cost in (READ, WRITE, Cost("graphql"), COMMIT):
+        assert budget.delay(cost, NOW, is_critical=True).seconds == 25.0
+    assert not Budget().observe(200, headers(0, reset_in=20), NOW).delay(Cost("graphql"), NOW).seconds
+
+
 def test_primary_limit_of_graphql_stops_graphql_alone() -> None:
     budget = Budget().block("primary", 100, "graphql", NOW)
 

@@ -37,6 +37,8 @@ _WORTH_REPEATING = (
 )
 # Whatever is between us and the server has given the next statement to another session than the last.
 _LOST_STATEMENT = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
+# Who asked gets the error; what the driver logs goes to a program that collects it, and else nowhere.
+_UNSAID = logging.NullHandler()
 _thread = threading.local()
 
 
@@ -48,7 +50,7 @@ class Database:
     """
 
     def __init__(self, url: str, limits: SilenceLimits | None = None) -> None:
-        logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # who asked gets the error
+        logging.getLogger("psycopg").addHandler(_UNSAID)
         self._conninfo = complete(url)
         self._hearing = Hearing(limits or silence.SILENCE_LIMITS)
         self.description = describe(url)
