@@ -12,7 +12,6 @@ from dataclasses import replace
 from holdfast.errors import DatabaseAway, SpoolError, SpoolFull, SpoolUnwritable
 from holdfast.format.receipt import Delivery, Persistence, QueueItem, Receipt
 from holdfast.logs import log
-from holdfast.queue.common import CommonQueue
 from holdfast.queue.contract import (
     Backoff,
     Hear,
@@ -26,6 +25,7 @@ from holdfast.queue.contract import (
 )
 from holdfast.queue.moving import first_batch, move_batch
 from holdfast.queue.sqlite_queue import SqliteQueue
+from holdfast.queue.table_queue import CommonQueue
 
 TRY_EVERY_S = 1.0
 _MOST_REMEMBERED = 10_000

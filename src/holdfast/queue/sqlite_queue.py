@@ -22,7 +22,6 @@ from holdfast.queue.admission import (
     prepare,
     tell_fingerprint,
 )
-from holdfast.queue.common import NextNumbers, TableQueue, settle
 from holdfast.queue.contract import (
     DAMAGED,
     Hear,
@@ -37,6 +36,7 @@ from holdfast.queue.folder import QueueFolder
 from holdfast.queue.intake import take_in
 from holdfast.queue.room import check_free_space, compact_if_worth_it
 from holdfast.queue.rows import ItemRow, ItemsByRow, Totals, make_journey, select_changing
+from holdfast.queue.table_queue import NextNumbers, TableQueue, settle
 
 T = TypeVar("T")
 

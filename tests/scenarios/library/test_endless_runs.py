@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.cache import local_copy
 from holdfast.drain import commits, stamper
-from holdfast.queue import common
+from holdfast.queue import table_queue
 from holdfast.repository import known_lines, runs
 from tests.fakes.assembly import BRANCH
 from tests.fakes.memory_gateway import MemoryGateway
@@ -23,7 +23,7 @@ LIMITS = [
     (runs, "MAX_REMEMBERED_RUNS"),
     (commits, "MAX_REMEMBERED_RUNS"),
     (stamper, "_MOST_REMEMBERED"),
-    (common, "_MAX_REMEMBERED"),
+    (table_queue, "_MAX_REMEMBERED"),
     (local_copy, "MAX_DISBELIEVED"),
     (local_copy, "MAX_WRITTEN_RUNS"),
     (known_lines, "MOST_KEPT"),

@@ -13,7 +13,6 @@ from holdfast.format.paths import Layout
 from holdfast.format.receipt import Persistence, Progress, QueueItem
 from holdfast.format.triggers import Priority
 from holdfast.queue.admission import Prepared, PutTerms, check_limits, prepare
-from holdfast.queue.common import NextNumbers, TableQueue
 from holdfast.queue.contract import (
     DAMAGED,
     Hear,
@@ -43,6 +42,7 @@ from holdfast.queue.rows import (
     understand_item,
     understand_set_aside,
 )
+from holdfast.queue.table_queue import NextNumbers, TableQueue
 
 T = TypeVar("T")
 _Prepared = Sequence[Prepared | HoldfastError]
